@@ -1,0 +1,1 @@
+"""What a graph costs as it stands: storages, liveness, structure."""

@@ -1,0 +1,52 @@
+"""The errors a user can meet. Each message is one line: the file, the place in it, and the mend."""
+
+from __future__ import annotations
+
+
+class LowtideError(Exception):
+    """Base of every error that lowtide raises on purpose."""
+
+    exit_status = 1
+
+
+class InputError(LowtideError, ValueError):
+    """The model, the plan, the target or the call is wrong (exit status 2).
+
+    Parameters
+    ----------
+    message
+        What is wrong and how to mend it, in one line.
+    place
+        Where: a file, or a file and an op or tensor in it. Put before the message.
+    """
+
+    exit_status = 2
+
+    def __init__(self, message: str, place: str = "") -> None:
+        text = f"{place}: {message}" if place else message
+        super().__init__(" ".join(text.split()))
+
+
+class MissingExtraError(InputError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: install it with `pip install 'lowtide[{extra}]'`")
+
+
+class VerificationError(LowtideError):
+    """A plan does not hold (exit status 5).
+
+    Parameters
+    ----------
+    failure
+        Short name of the broken rule, for example ``"overlap"``.
+    message
+        The op, tensors, steps and bytes concerned.
+    """
+
+    exit_status = 5
+
+    def __init__(self, failure: str, message: str) -> None:
+        self.failure = failure
+        super().__init__(f"{failure}: {message}")

@@ -1,0 +1,305 @@
+"""The one graph type: operators, tensors and what they share.
+
+A graph is a DAG of ops. A tensor has at most one producer and any number of consumers. Sizes are bytes.
+Ids are integers, need not be dense, and are those of the file that the graph came from. Everything is
+frozen and checked once, in the constructor of `Graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from lowtide.errors import InputError
+
+MAX_BYTES = 2**62
+"""No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
+
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+
+
+class Kind(StrEnum):
+    """What a tensor is to the graph."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ACTIVATION = "activation"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value: made by at most one op, read by any number.
+
+    `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
+    `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
+    An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
+    """
+
+    id: int
+    size: int
+    kind: Kind = Kind.ACTIVATION
+    name: str = ""
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    alias_of: int | None = None
+    alias_offset: int = 0
+
+    @property
+    def label(self) -> str:
+        """Name if there is one, else the id: for messages."""
+        return self.name or f"tensor {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operator. `inputs` and `outputs` are tensor ids; an input may be listed twice.
+
+    `workspace` is bytes needed only while the op runs. `after` lists op ids that must run earlier although no
+    tensor says so. `attributes` holds what the opset and a target may ask for (for example ``training_mode``).
+    """
+
+    id: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    name: str = ""
+    type: str = ""
+    workspace: int = 0
+    flops: int | None = None
+    after: tuple[int, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: _NO_ATTRIBUTES)
+
+    @property
+    def label(self) -> str:
+        """Name and type if there are any, else the id: for messages."""
+        kind = f" ({self.type})" if self.type else ""
+        return f"op {self.id} {self.name!r}{kind}" if self.name else f"op {self.id}{kind}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A validated DAG of ops in the model's own order.
+
+    Parameters
+    ----------
+    name
+        Name of the model.
+    tensors, ops
+        Every tensor and every op; `ops` is in own order, which must be topological.
+    folded
+        Ops that read constants only: they are computed before the first step and are in no order.
+        Their outputs have kind ``CONSTANT``.
+    source
+        Path the graph was read from, or ``""``.
+    sha256
+        Hex digest of the file, or of the graph's canonical JSON; what a plan is tied to.
+
+    Raises
+    ------
+    InputError
+        Negative or overflowing size, duplicate id, dangling reference, two producers, cycle, own order that
+        is not topological, alias cycle.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    folded: tuple[Op, ...] = ()
+    source: str = ""
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @cached_property
+    def tensor_by_id(self) -> Mapping[int, Tensor]:
+        """Tensor of each id."""
+        return {t.id: t for t in self.tensors}
+
+    @cached_property
+    def op_by_id(self) -> Mapping[int, Op]:
+        """Op of each id, folded ones included."""
+        return {op.id: op for op in (*self.folded, *self.ops)}
+
+    @cached_property
+    def index_of(self) -> Mapping[int, int]:
+        """Position in own order of each op id (folded ops have none)."""
+        return {op.id: i for i, op in enumerate(self.ops)}
+
+    @cached_property
+    def producer(self) -> Mapping[int, int]:
+        """Id of the op that makes each tensor; graph inputs and constants are absent."""
+        return {t: op.id for op in self.ops for t in op.outputs}
+
+    @cached_property
+    def consumers(self) -> Mapping[int, tuple[int, ...]]:
+        """Ids of the ops that read each tensor, in own order, each once; unread tensors are absent."""
+        readers: dict[int, list[int]] = {}
+        for op in self.ops:
+            for t in dict.fromkeys(op.inputs):
+                readers.setdefault(t, []).append(op.id)
+        return {t: tuple(ids) for t, ids in readers.items()}
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For each position in own order, the positions that must run earlier, ascending."""
+        index, made_by = self.index_of, self.producer
+        result = []
+        for op in self.ops:
+            before = {index[made_by[t]] for t in op.inputs if t in made_by}
+            before.update(index[o] for o in op.after if o in index)
+            result.append(tuple(sorted(before)))
+        return tuple(result)
+
+    @cached_property
+    def own_order(self) -> tuple[int, ...]:
+        """Op ids in the order of the file."""
+        return tuple(op.id for op in self.ops)
+
+    def is_input(self, tensor: Tensor) -> bool:
+        """Whether `tensor` is there before the first step and is no constant."""
+        return tensor.kind is not Kind.CONSTANT and tensor.id not in self.producer
+
+
+def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
+    """Set apart the ops that read constants only, and mark what they make as constant.
+
+    An op without inputs is folded only if its type is ``Constant``: a generator of random numbers is none.
+    Returns the tensors, the ops that remain, and the folded ones, each in the order given.
+    """
+    constant = {t.id for t in tensors if t.kind is Kind.CONSTANT}
+    remaining: list[Op] = []
+    folded: list[Op] = []
+    for op in ops:
+        if op.type == "Constant" or (op.inputs and constant.issuperset(op.inputs)):
+            folded.append(op)
+            constant.update(op.outputs)
+        else:
+            remaining.append(op)
+    from dataclasses import replace
+
+    marked = [
+        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t for t in tensors
+    ]
+    return marked, remaining, folded
+
+
+def _check(graph: Graph) -> None:
+    place = graph.source or graph.name or "graph"
+    tensors: dict[int, Tensor] = {}
+    total = 0
+    for t in graph.tensors:
+        if t.id in tensors:
+            raise InputError(f"tensor id {t.id} is used twice; give every tensor an id of its own", place)
+        if t.size < 0:
+            raise InputError(f"{t.label} has size {t.size}; sizes are bytes and not negative", place)
+        if t.alias_offset < 0:
+            raise InputError(f"{t.label} has alias_offset {t.alias_offset}; it must not be negative", place)
+        tensors[t.id] = t
+        total += t.size + t.alias_offset
+    ops: dict[int, Op] = {}
+    for op in (*graph.folded, *graph.ops):
+        if op.id in ops:
+            raise InputError(f"op id {op.id} is used twice; give every op an id of its own", place)
+        if op.workspace < 0:
+            raise InputError(f"{op.label} has workspace {op.workspace}; it must not be negative", place)
+        ops[op.id] = op
+        total += op.workspace
+    if total > MAX_BYTES:
+        raise InputError(f"the sizes add up to {total} bytes, more than 2^62; check the shapes", place)
+    made_by: dict[int, Op] = {}
+    for op in (*graph.folded, *graph.ops):
+        for t in (*op.inputs, *op.outputs):
+            if t not in tensors:
+                raise InputError(f"{op.label} names tensor {t}, which does not exist; declare it", place)
+        for t in op.outputs:
+            if t in made_by:
+                raise InputError(
+                    f"{tensors[t].label} is made by {made_by[t].label} and by {op.label}; keep one", place
+                )
+            made_by[t] = op
+        for o in op.after:
+            if o not in ops:
+                raise InputError(f"{op.label} must run after op {o}, which does not exist; drop it", place)
+    for op in graph.ops:
+        for t in op.outputs:
+            if tensors[t].kind in (Kind.INPUT, Kind.CONSTANT):
+                raise InputError(f"{tensors[t].label} is {tensors[t].kind} but made by {op.label}", place)
+    _check_sources(graph, tensors, made_by, place)
+    _check_aliases(tensors, place)
+    _check_order(graph, made_by, ops, place)
+
+
+def _check_sources(graph: Graph, tensors: dict[int, Tensor], made_by: dict[int, Op], place: str) -> None:
+    for op in graph.ops:
+        for t in op.inputs:
+            if t not in made_by and tensors[t].kind is Kind.ACTIVATION:
+                raise InputError(
+                    f"{op.label} reads {tensors[t].label}, which no op makes; "
+                    "make it an input or a constant, or add its producer",
+                    place,
+                )
+
+
+def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
+    settled: set[int] = set()
+    for t in tensors.values():
+        trail: list[int] = []
+        on_trail: set[int] = set()
+        at: Tensor = t
+        while at.alias_of is not None and at.id not in settled:
+            if at.id in on_trail:
+                raise InputError(f"{at.label} is an alias of itself; break the alias cycle", place)
+            trail.append(at.id)
+            on_trail.add(at.id)
+            if at.alias_of not in tensors:
+                raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
+            at = tensors[at.alias_of]
+        settled.update(trail)
+
+
+def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place: str) -> None:
+    position = {op.id: i for i, op in enumerate(graph.ops)}
+    for i, op in enumerate(graph.ops):
+        earlier = [made_by[t].id for t in op.inputs if t in made_by]
+        for p in (*earlier, *op.after):
+            if position.get(p, -1) >= i:
+                cycle = _cycle(graph, made_by)
+                if cycle:
+                    names = " -> ".join(ops[o].label for o in cycle)
+                    raise InputError(f"the graph has a cycle: {names}; break it", place)
+                raise InputError(
+                    f"{op.label} comes before {ops[p].label}, which it needs; sort the ops topologically", place
+                )
+
+
+def _cycle(graph: Graph, made_by: dict[int, Op]) -> list[int]:
+    before = {
+        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after] for op in (*graph.folded, *graph.ops)
+    }
+    done: set[int] = set()
+    for start in before:
+        path: list[int] = []
+        on_path: set[int] = set()
+        stack = [(start, iter(before[start]))] if start not in done else []
+        if stack:
+            path.append(start)
+            on_path.add(start)
+        while stack:
+            node, rest = stack[-1]
+            nxt = next(rest, None)
+            if nxt is None:
+                stack.pop()
+                done.add(node)
+                on_path.discard(path.pop())
+            elif nxt in on_path:
+                return [*path[path.index(nxt) :], nxt][::-1]
+            elif nxt not in done:
+                stack.append((nxt, iter(before[nxt])))
+                path.append(nxt)
+                on_path.add(nxt)
+    return []

@@ -1,0 +1,178 @@
+"""The plan: what lowtide decided, what it costs, and the certificate of how good that is. And its JSON.
+
+The keys are those of the plan file, version 1 (`schema()` gives its JSON Schema). Sizes are bytes, steps are
+positions in `order`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from lowtide.errors import InputError
+
+Status = Literal["ok", "over_budget", "impossible", "unproved"]
+Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+
+FlowArc = tuple[int | None, int | None, int | None, int]
+"""``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
+touches it to another (None: graph input at the front, graph output at the end). Without a tensor the arc is a
+precedence: it leads from an op to one that must run before it."""
+
+
+class FlowCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One flow of a cut certificate: the case in which `in_place`, if any, is the input that the op overwrites."""
+
+    in_place: int | None
+    flow: list[FlowArc]
+
+
+class CutCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True):
+    """No order has a footprint below `value_bytes` at `op`.
+
+    `downset` is what runs before `op` in the cheapest case. `flow` proves the value by max-flow min-cut duality:
+    bytes pushed from what must have run before `op` to what must run later. An op that may overwrite one of several
+    inputs has a flow for each further case in `cases`; an op that may overwrite exactly one has it in `in_place`.
+    """
+
+    op: int
+    value_bytes: int
+    downset: list[int]
+    flow: list[FlowArc]
+    in_place: int | None = None
+    cases: list[FlowCase] = []
+
+
+class SearchCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="search", tag_field="kind"):
+    """Search found no order of peak at most `refuted_bytes`; `lowtide verify --prove` searches again."""
+
+    refuted_bytes: int
+    direction: str
+    states: int
+    switches: dict[str, bool]
+
+
+class NoCertificate(msgspec.Struct, frozen=True, tag="none", tag_field="kind"):
+    """Nothing is proved beyond the footprint of the largest single op."""
+
+
+Certificate = CutCertificate | SearchCertificate | NoCertificate
+
+
+class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An op of the planned graph."""
+
+    id: int
+    name: str
+    type: str
+    recompute_of: int | None = None
+    origin: list[int] | None = None
+
+
+class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tensor of the planned graph; `alias_of` includes the views that the target makes."""
+
+    id: int
+    name: str
+    size: int
+    kind: str
+    alias_of: int | None = None
+
+
+class Seconds(msgspec.Struct, frozen=True, kw_only=True):
+    """Wall time of each stage, in seconds."""
+
+    read: float = 0.0
+    transform: float = 0.0
+    schedule: float = 0.0
+    allocate: float = 0.0
+    verify: float = 0.0
+    total: float = 0.0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A plan file, version 1. See SPEC for each key; sizes are bytes.
+
+    `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
+    `search` counts states and the search memory used. They are not in the contract.
+    """
+
+    version: int
+    lowtide: str
+    graph: str
+    model_sha256: str
+    target: str
+    method: str
+    seed: int
+    status: Status
+    stopped: Stopped
+    ops: list[PlanOp]
+    folded: list[int]
+    tensors: list[PlanTensor]
+    order: list[int]
+    own_order_peak_bytes: int
+    peak_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    certificate: Certificate
+    in_place: list[tuple[int, int]]
+    alignment: int
+    required_bytes: int
+    seconds: Seconds
+    overlap: list[tuple[int, int, int]] | None = None
+    arena_bytes: int | None = None
+    arena_lower_bound_bytes: int | None = None
+    arena_optimal: bool | None = None
+    offsets: dict[str, int] | None = None
+    workspace_offsets: dict[str, int] | None = None
+    reserve_bytes: int | None = None
+    budget_bytes: int | None = None
+    search: dict[str, Any] | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of the command that made this plan (SPEC): 0, 3 over budget, 4 impossible."""
+        return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+
+    def offset_of(self, tensor_id: int) -> int | None:
+        """Offset in the arena of a tensor, or None if it has none."""
+        return None if self.offsets is None else self.offsets.get(str(tensor_id))
+
+    def to_json(self, *, indent: int = 1) -> bytes:
+        """The plan file's bytes; the same plan gives the same bytes."""
+        return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=indent) + b"\n"
+
+
+def from_json(data: bytes, place: str = "plan") -> Plan:
+    """Read a plan file.
+
+    Raises
+    ------
+    InputError
+        Not JSON, a key missing or of the wrong type, or a version other than 1.
+    """
+    try:
+        plan = msgspec.json.decode(data, type=Plan)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}", place) from None
+    if plan.version != 1:
+        raise InputError(f"plan version {plan.version} is not known; this lowtide reads version 1", place)
+    return plan
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Read a plan from a file. Raises `InputError` as `from_json`, and when the file cannot be read."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the plan: {error.strerror}", str(path)) from None
+    return from_json(data, str(path))
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the plan file."""
+    return msgspec.json.schema(Plan)

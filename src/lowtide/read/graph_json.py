@@ -1,0 +1,78 @@
+"""Graph JSON (`*.graph.json`): for compilers that have no model file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
+
+
+class _Tensor(msgspec.Struct):
+    id: int
+    size: int
+    kind: Kind
+    name: str = ""
+    shape: list[int] | None = None
+    dtype: str | None = None
+    alias_of: int | None = None
+    alias_offset: int = 0
+
+
+class _Op(msgspec.Struct):
+    id: int
+    inputs: list[int]
+    outputs: list[int]
+    name: str = ""
+    type: str = ""
+    workspace: int = 0
+    flops: int | None = None
+    after: list[int] = []
+
+
+class _Graph(msgspec.Struct):
+    name: str
+    tensors: list[_Tensor]
+    ops: list[_Op]
+
+
+def read_graph_json(path: str | Path) -> Graph:
+    """Read a graph JSON file; unknown keys are ignored, constant-only ops folded.
+
+    Raises
+    ------
+    InputError
+        Unreadable file, not JSON, a key missing or of the wrong type, or a graph that `Graph` refuses.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", str(path)) from None
+    return parse_graph_json(data, str(path))
+
+
+def parse_graph_json(data: bytes, source: str = "") -> Graph:
+    """Graph from the bytes of a graph JSON file. Raises as `read_graph_json`."""
+    try:
+        raw = msgspec.json.decode(data, type=_Graph)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a graph JSON: {error}", source) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}", source) from None
+    tensors = [
+        Tensor(
+            t.id, t.size, t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype, t.alias_of,
+            t.alias_offset,
+        )
+        for t in raw.tensors
+    ]  # fmt: skip
+    ops = [
+        Op(o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after))
+        for o in raw.ops
+    ]
+    marked, remaining, folded = fold_constants(tensors, ops)
+    digest = hashlib.sha256(data).hexdigest()
+    return Graph(raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest)

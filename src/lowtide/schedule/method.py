@@ -1,0 +1,54 @@
+"""What a scheduling method is, and the list of those there are.
+
+A method is a frozen dataclass whose fields are its options (the command line makes `--set METHOD.OPTION=VALUE` from
+them). It says itself whether it applies. A package outside lowtide adds one through the entry point group
+``lowtide.methods``, whose objects are such classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from lowtide.analyse.storage import MemoryModel
+from lowtide.plan import Certificate, NoCertificate, Stopped
+from lowtide.stop import Limits
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a method found.
+
+    Attributes
+    ----------
+    order
+        Positions in the graph's own order, topological.
+    lower_bound
+        Bytes that no order beats, as far as the method proved it; 0 if it proves nothing.
+    certificate
+        Proof of `lower_bound`.
+    stopped
+        Why the method ended.
+    counters
+        The method's own figures (states, variables, iterations ...).
+    """
+
+    order: tuple[int, ...]
+    lower_bound: int = 0
+    certificate: Certificate = field(default_factory=NoCertificate)
+    stopped: Stopped = "complete"
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+class Method(Protocol):
+    """A way to find an order."""
+
+    name: ClassVar[str]
+
+    def supports(self, model: MemoryModel) -> str | None:
+        """None if the method can do this graph under this target, else the reason why not, in a few words."""
+        ...
+
+    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+        """Find an order within the limits."""
+        ...

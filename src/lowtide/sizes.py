@@ -1,0 +1,47 @@
+"""Sizes as people write them: B, KB, KiB, MB, MiB, GB, GiB. KB is 1000 bytes, KiB is 1024."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from lowtide.errors import InputError
+from lowtide.graph import MAX_BYTES
+
+UNITS = {"": 1, "B": 1, "KB": 1000, "KIB": 1024, "MB": 1000**2, "MIB": 1024**2, "GB": 1000**3, "GIB": 1024**3}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+def parse_size(text: str | int, what: str = "size") -> int:
+    """Bytes in a size such as ``"256KiB"``, ``"1.5 MB"`` or ``262144``.
+
+    Raises
+    ------
+    InputError
+        Not a number with a known unit, not positive, not a whole number of bytes, or above 2^62.
+
+    >>> parse_size("1.5KiB")
+    1536
+    """
+    mend = "write a positive number of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
+    if isinstance(text, bool):
+        raise InputError(f"{what} is {text!r}; {mend}")
+    match = _SIZE.fullmatch(str(text)[:100])
+    if match is None or match[2].upper() not in UNITS:
+        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+    value = Fraction(match[1]) * UNITS[match[2].upper()]
+    if value <= 0 or value.denominator != 1 or value > MAX_BYTES:
+        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+    return int(value)
+
+
+def format_size(size: int) -> str:
+    """A size for people: exact bytes, and KiB, MiB or GiB beside them once they help.
+
+    >>> format_size(1536), format_size(12)
+    ('1,536 B (1.50 KiB)', '12 B')
+    """
+    for unit, scale in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if abs(size) >= scale:
+            return f"{size:,} B ({size / scale:.2f} {unit})"
+    return f"{size:,} B"

@@ -1,0 +1,49 @@
+"""When to stop a search, and how it says how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search stands: the best peak and the lower bound so far, in bytes, and the seconds it has run."""
+
+    best_bytes: int
+    bound_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a search may use.
+
+    Attributes
+    ----------
+    seconds
+        Wall time; the search returns the best it has when they are over.
+    memory_bytes
+        Memory for stored states.
+    seed
+        For methods that draw at random.
+    budget_bytes
+        If given, the search may stop once it knows whether a peak within it exists.
+    report
+        Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
+    started
+        `time.perf_counter()` when the clock was started.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 2 * 1024**3
+    seed: int = 0
+    budget_bytes: int | None = None
+    report: Callable[[Progress], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left_seconds(self) -> float:
+        """Seconds until the limit, never negative."""
+        return max(0.0, self.seconds - (time.perf_counter() - self.started))

@@ -1,0 +1,207 @@
+"""Targets: what a runtime counts and allows.
+
+A target answers questions about one op at a time; what follows for whole storages and orders is worked out by
+`lowtide.analyse.storage` for the planners and, apart from it, by `lowtide.verify`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.opset import kind_of
+
+InPlace = Literal["never", "first", "any"]
+Constants = Literal["never", "while_used", "always"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Memory rules of a runtime. The fields are the keys of a target's TOML file.
+
+    Attributes
+    ----------
+    name
+        Shown in every result.
+    views
+        Whether view ops share their first input's storage (else they copy).
+    in_place
+        ``"never"``; ``"first"``: only over the first non-constant input of equal byte size (HMCOS's rule);
+        ``"any"``: over any input of equal byte size that is not broadcast.
+    in_place_reshape
+        Whether a reshape-like op that is no view may take over its input.
+    in_place_batch_normalisation
+        Whether an inference batch normalisation may run in place.
+    overwrite_inputs
+        Whether a graph input may be overwritten in place.
+    pin_inputs
+        Whether graph inputs stay to the end.
+    alignment
+        Offsets are multiples of this many bytes.
+    constants
+        Whether constants are counted: never, only while an op that reads them runs, or always.
+    view_types, elementwise_types
+        Further op types to treat as views or as elementwise.
+    """
+
+    name: str
+    views: bool = False
+    in_place: InPlace = "never"
+    in_place_reshape: bool = False
+    in_place_batch_normalisation: bool = False
+    overwrite_inputs: bool = True
+    pin_inputs: bool = False
+    alignment: int = 1
+    constants: Constants = "never"
+    view_types: tuple[str, ...] = ()
+    elementwise_types: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.in_place not in get_args(InPlace):
+            raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
+        if self.constants not in get_args(Constants):
+            raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            raise InputError(f"alignment is {self.alignment}; use a power of two", self.name)
+
+    def view_source(self, graph: Graph, op: Op) -> int | None:
+        """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
+        if not self.views or len(op.outputs) != 1 or not op.inputs:
+            return None
+        row = kind_of(op.type)
+        if not ((row is not None and row.view) or op.type in self.view_types):
+            return None
+        if op.attributes.get("training_mode"):
+            return None
+        made, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
+        return read.id if made.size == read.size and made.alias_of is None else None
+
+    def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
+        """Tensor ids of the inputs that the op's only output may overwrite if their storage dies there.
+
+        Says nothing about graph inputs and lifetimes: those belong to storages.
+        """
+        if self.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
+            return ()
+        row = kind_of(op.type)
+        elementwise = (row is not None and row.elementwise) or op.type in self.elementwise_types
+        reshape = self.in_place_reshape and row is not None and row.family == "reshape"
+        norm = self.in_place_batch_normalisation and row is not None and row.family == "batch_normalisation"
+        if not (elementwise or reshape or norm):
+            return ()
+        made = graph.tensor_by_id[op.outputs[0]]
+        if made.size == 0 or made.alias_of is not None:
+            return ()
+        read = [graph.tensor_by_id[t] for t in dict.fromkeys(op.inputs)]
+        if self.in_place == "first":
+            same = (t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size)
+            return tuple(same)[:1]
+        if row is not None and row.overwrites == "first":
+            read = [t for t in read if t.id == op.inputs[0]]
+        return tuple(
+            t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
+        )
+
+
+def _broadcast(read: Tensor, made: Tensor) -> bool:
+    if read.shape is None or made.shape is None:
+        return False
+    return _elements(read.shape) != _elements(made.shape)
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    n = 1
+    for d in shape:
+        n *= d
+    return n
+
+
+BUILT_IN: dict[str, Target] = {
+    t.name: t
+    for t in (
+        Target("strict"),
+        Target("hmcos", in_place="first", in_place_reshape=True),
+        Target(
+            "generic",
+            views=True,
+            in_place="any",
+            in_place_batch_normalisation=True,
+            overwrite_inputs=False,
+            alignment=64,
+        ),
+    )
+}
+"""`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64."""
+
+
+def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs: bool = False) -> Target:
+    """Find a target by name, or read it from a TOML file.
+
+    Raises
+    ------
+    InputError
+        Unknown name, unreadable file, unknown key or value of the wrong type.
+    """
+    if isinstance(target, Target):
+        found = target
+    elif target in BUILT_IN or target == "auto":
+        found = BUILT_IN["generic" if target == "auto" else target]
+    elif target.endswith(".toml"):
+        found = read_toml(Path(target))
+    else:
+        names = ", ".join(sorted(BUILT_IN))
+        raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml")
+    if overwrite_inputs and pin_inputs:
+        raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
+    if overwrite_inputs:
+        found = replace(found, overwrite_inputs=True, pin_inputs=False)
+    if pin_inputs:
+        found = replace(found, pin_inputs=True, overwrite_inputs=False)
+    return found
+
+
+def read_toml(path: Path) -> Target:
+    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the target: {error.strerror}", str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not a TOML file: {error}", str(path)) from None
+    base_name = table.pop("base", "strict")
+    if base_name not in BUILT_IN:
+        raise InputError(f"base is {base_name!r}; use one of {', '.join(sorted(BUILT_IN))}", str(path))
+    base = replace(BUILT_IN[base_name], name=path.stem)
+    known = {f.name for f in fields(Target)}
+    for key, value in table.items():
+        if key not in known:
+            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(known))}", str(path))
+        old = getattr(base, key)
+        if isinstance(old, tuple):
+            if not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+                raise InputError(f"{key} must be a list of op types", str(path))
+            table[key] = tuple(value)
+        elif type(value) is not type(old):
+            raise InputError(f"{key} is {value!r}; it must be of type {type(old).__name__}", str(path))
+    return replace(base, **table)
+
+
+def to_toml(target: Target) -> str:
+    """Write a target as TOML that `read_toml` reads back to an equal one."""
+    lines = []
+    for f in fields(Target):
+        value = getattr(target, f.name)
+        if isinstance(value, bool):
+            text = "true" if value else "false"
+        elif isinstance(value, int):
+            text = str(value)
+        elif isinstance(value, tuple):
+            text = "[" + ", ".join(f'"{v}"' for v in value) + "]"
+        else:
+            text = f'"{value}"'
+        lines.append(f"{f.name} = {text}")
+    return "\n".join(lines) + "\n"
