@@ -1,0 +1,1 @@
+"""Checks plans, slowly and obviously, with nothing that planned them: graph, plan, target and opset alone."""

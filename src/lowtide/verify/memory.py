@@ -1,0 +1,216 @@
+"""What occupies memory, worked out once more from the contract, for the checker alone.
+
+A *block* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
+block if it makes or reads one of its tensors. In an order, a block is live
+
+    from   the first op that touches it   (before step 0 if one of its tensors is made by no op)
+    to     the last op that touches it    (the end if one of its tensors is a graph output)
+
+and the footprint at op v, when exactly the ops of D ran before it, is
+
+    sum of size(b) over blocks b with [b was there at the start, or D + v touches b]
+                                  and [b is there at the end, or an op outside D touches b]
+    + workspace(v)  - size(output) if v may overwrite an input whose block nothing outside D + v needs.
+
+Ops and tensors go by their ids here, never by positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.target import Target
+
+
+@dataclass(frozen=True)
+class Block:
+    """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
+
+    size: int
+    tensors: tuple[int, ...]
+    touchers: frozenset[int]
+    at_start: bool
+    at_end: bool
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A graph under a target, as the checker sees it.
+
+    Attributes
+    ----------
+    blocks
+        Every block that occupies memory at some time.
+    block_of
+        Tensor id to index in `blocks`; what costs nothing (constants, unread inputs) is absent.
+    place
+        Tensor id to root tensor id and bytes from the root's start, for every tensor.
+    workspace
+        Op id to bytes, counted constants that it reads included.
+    overwritable
+        Op id to the input tensors that its output may be put over, once their block dies there.
+    touches
+        Op id to the indices of the blocks that it touches.
+    alias_of
+        Tensor id to the tensor whose memory it lies in: the graph's aliases and the target's views.
+    views
+        Ids of the tensors that are views: nothing is written when they are made.
+    """
+
+    blocks: tuple[Block, ...]
+    block_of: dict[int, int]
+    place: dict[int, tuple[int, int]]
+    workspace: dict[int, int]
+    overwritable: dict[int, tuple[int, ...]]
+    touches: dict[int, tuple[int, ...]]
+    alias_of: dict[int, int]
+    views: frozenset[int]
+
+    def saving(self, graph: Graph, op: int, before: Collection[int]) -> int:
+        """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
+        for tensor in self.overwritable[op]:
+            block = self.blocks[self.block_of[tensor]]
+            if all(o == op or o in before for o in block.touchers):
+                return graph.tensor_by_id[graph.op_by_id[op].outputs[0]].size
+        return 0
+
+    def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
+        """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
+        live = 0
+        for b in self.blocks:
+            begun = b.at_start or any(o == op or o in before for o in b.touchers)
+            needed = b.at_end or any(o not in before for o in b.touchers)
+            if begun and needed:
+                live += b.size
+        return live + self.workspace[op] - self.saving(graph, op, before)
+
+
+def work_out(graph: Graph, target: Target) -> Memory:
+    """Find the blocks of a graph under a target."""
+    sources, views = _alias_sources(graph, target)
+    place = _walk_down(graph, sources)
+
+    groups: dict[int, list[Tensor]] = {}
+    for t in graph.tensors:
+        groups.setdefault(place[t.id][0], []).append(t)
+    touched_by: dict[int, set[int]] = {root: set() for root in groups}
+    for op in graph.ops:
+        for t in (*op.inputs, *op.outputs):
+            touched_by[place[t][0]].add(op.id)
+
+    made = {t for op in graph.ops for t in op.outputs}
+    workspace = {op.id: op.workspace for op in graph.ops}
+    blocks: list[Block] = []
+    block_of: dict[int, int] = {}
+    for root, members in groups.items():
+        touchers = frozenset(touched_by[root])
+        size = max(place[t.id][1] + t.size for t in members)
+        constant = any(t.kind is Kind.CONSTANT for t in members)
+        at_start = any(t.id not in made for t in members)
+        at_end = any(t.kind is Kind.OUTPUT for t in members)
+        if constant and target.constants == "while_used":
+            for o in touchers:
+                workspace[o] += size
+        if constant and target.constants != "always":
+            continue
+        if constant:
+            at_start, at_end = True, bool(touchers)
+        if not touchers and not at_end:
+            continue
+        if at_start and target.pin_inputs:
+            at_end = True
+        for t in members:
+            block_of[t.id] = len(blocks)
+        blocks.append(Block(size, tuple(t.id for t in members), touchers, at_start, at_end))
+
+    touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
+    for i, b in enumerate(blocks):
+        for o in b.touchers:
+            touches[o].append(i)
+    overwritable = {op.id: _overwritable(graph, target, op, blocks, block_of, place) for op in graph.ops}
+    return Memory(
+        tuple(blocks),
+        block_of,
+        place,
+        workspace,
+        overwritable,
+        {o: tuple(b) for o, b in touches.items()},
+        {t: source for t, (source, _) in sources.items()},
+        frozenset(views),
+    )
+
+
+def _alias_sources(graph: Graph, target: Target) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """Tensor to the tensor it lies in and the bytes from its start; and which are the target's views."""
+    sources = {t.id: (t.alias_of, t.alias_offset) for t in graph.tensors if t.alias_of is not None}
+    pointed_at = {source for source, _ in sources.values()}
+    views = set()
+    for op in graph.ops:
+        source = target.view_source(graph, op)
+        if source is None:
+            continue
+        out = op.outputs[0]
+        if out in pointed_at:
+            at: int | None = source
+            while at is not None and at != out:
+                at = sources[at][0] if at in sources else None
+            if at == out:
+                continue
+        sources[out] = (source, 0)
+        views.add(out)
+    return sources, views
+
+
+def _walk_down(graph: Graph, sources: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    below: dict[int, list[int]] = {}
+    for t in graph.tensors:
+        if t.id in sources:
+            below.setdefault(sources[t.id][0], []).append(t.id)
+    place = {t.id: (t.id, 0) for t in graph.tensors if t.id not in sources}
+    todo = list(place)
+    while todo:
+        above = todo.pop()
+        root, offset = place[above]
+        for t in below.get(above, ()):
+            place[t] = (root, offset + sources[t][1])
+            todo.append(t)
+    return place
+
+
+def _overwritable(
+    graph: Graph,
+    target: Target,
+    op: Op,
+    blocks: list[Block],
+    block_of: dict[int, int],
+    place: dict[int, tuple[int, int]],
+) -> tuple[int, ...]:
+    """Inputs that the output may lie over once their block dies: it must be its block's first content.
+
+    That is so in every order if the output fills its block, and each other op that writes into the block also
+    reads from it: following those reads back leads to `op`.
+    """
+    wanted = target.in_place_inputs(graph, op)
+    if not wanted:
+        return ()
+    out = op.outputs[0]
+    if out not in block_of or place[out][1] != 0:
+        return ()
+    mine = blocks[block_of[out]]
+    if mine.at_start or mine.size != graph.tensor_by_id[out].size:
+        return ()
+    inside = set(mine.tensors)
+    for o in mine.touchers - {op.id}:
+        other = graph.op_by_id[o]
+        if inside.intersection(other.outputs) and not inside.intersection(other.inputs):
+            return ()
+    result = []
+    for t in wanted:
+        if t not in block_of or block_of[t] == block_of[out]:
+            continue
+        theirs = blocks[block_of[t]]
+        if not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
+            result.append(t)
+    return tuple(result)
