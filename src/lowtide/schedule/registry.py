@@ -1,0 +1,129 @@
+"""The methods there are, and how one is made from the options that a user typed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from importlib import metadata
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from lowtide.errors import InputError
+from lowtide.schedule.greedy import Greedy, Lpmf
+from lowtide.schedule.method import Method
+from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
+
+GROUP = "lowtide.methods"
+"""Entry point group of methods that other packages bring."""
+
+
+def built_in() -> dict[str, type[Method]]:
+    """lowtide's own methods by name, in the order in which they are shown."""
+    from lowtide.schedule.exact import Exact  # loads the native core
+
+    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Exact)
+    return {method.name: method for method in own}
+
+
+def methods() -> dict[str, type[Method]]:
+    """Every method by name: lowtide's own, then those of installed packages, by entry point name.
+
+    An entry point that cannot be loaded, is no method, or takes a name that is in use is left out with a
+    warning.
+    """
+    found = built_in()
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
+        try:
+            method = point.load()
+        except Exception as error:
+            _leave_out(point, f"it cannot be loaded: {type(error).__name__}: {error}")
+            continue
+        name = getattr(method, "name", None)
+        if not (is_dataclass(method) and isinstance(method, type) and isinstance(name, str)):
+            _leave_out(point, "it is no dataclass with a name")
+        elif not (
+            callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))
+        ):
+            _leave_out(point, "it lacks supports() or schedule()")
+        elif name in found:
+            _leave_out(point, f"there is a method {name!r} already")
+        else:
+            found[name] = cast("type[Method]", method)
+    return found
+
+
+def _leave_out(point: metadata.EntryPoint, why: str) -> None:
+    text = f"method {point.name!r} ({point.value}, entry point group {GROUP}) is left out: {why}"
+    warnings.warn(" ".join(text.split()), stacklevel=3)
+
+
+def options_of(method: type[Method]) -> dict[str, str]:
+    """Each option of a method and a few words on what it takes, for messages and ``--help``."""
+    hints = get_type_hints(method)
+    return {f.name: _describe(hints[f.name], f) for f in fields(cast(Any, method)) if f.init}
+
+
+def make(name: str, options: Mapping[str, str] | None = None) -> Method:
+    """Make a method from its name and its options as typed.
+
+    Raises
+    ------
+    InputError
+        No such method; no such option; a value of the wrong type; an option that has no default is missing.
+    """
+    method = built_in().get(name) or methods().get(name)
+    if method is None:
+        raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
+    hints, known = get_type_hints(method), options_of(method)
+    listing = ", ".join(f"{option} ({text})" for option, text in known.items()) or "none"
+    values: dict[str, Any] = {}
+    for option, text in (options or {}).items():
+        if option not in known:
+            raise InputError(f"method {name} has no option {option!r}; its options: {listing}")
+        try:
+            values[option] = _parse(hints[option], text)
+        except ValueError:
+            raise InputError(f"{name}.{option} is {text!r}; it takes {known[option]}") from None
+    try:
+        return method(**values)
+    except TypeError:
+        raise InputError(f"method {name} needs more options; its options: {listing}") from None
+
+
+def _describe(kind: Any, option: Field[Any]) -> str:
+    if get_origin(kind) is Literal:
+        text = " or ".join(str(a) for a in get_args(kind))
+    else:
+        text = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(
+            kind, str(kind)
+        )
+    return text if option.default is MISSING else f"{text}, default {_show(option.default)}"
+
+
+def _show(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parse(kind: Any, text: str) -> Any:
+    if kind is bool:
+        words = {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "1": True,
+            "false": False,
+            "no": False,
+            "off": False,
+            "0": False,
+        }
+        if text.lower() not in words:
+            raise ValueError(text)
+        return words[text.lower()]
+    if get_origin(kind) is Literal:
+        for value in get_args(kind):
+            if str(value) == text:
+                return value
+        raise ValueError(text)
+    if kind in (int, float, str):
+        return kind(text)
+    raise ValueError(text)
