@@ -1,0 +1,207 @@
+"""Do the offsets hold? Blocks that are live together may not share a byte, but for in-place pairs.
+
+Time is swept step by step with the live blocks sorted by address, so that a new block is compared with its two
+neighbours only:
+
+    address ^    +-------+            at each step:  new blocks in, workspace in and out,
+            |    |   b   |--- new                    the dying out, then the output of an in-place op in
+            |  +-+---+---+            (its bytes are those of the dying input, which met nobody)
+            |  |  a  |
+            +--+-----+--------> steps
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.verify.memory import Memory
+from lowtide.verify.order import Simulation
+
+
+def block_offsets(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
+    """``offsets``: every tensor with bytes has one, its block's and its displacement. Block to offset."""
+    offsets = _numbers(plan.offsets or {}, "offsets")
+    for t in offsets:
+        if t not in graph.tensor_by_id:
+            raise VerificationError("offsets", f"tensor {t} has an offset, but the graph has no such tensor")
+    found: dict[int, int] = {}
+    for i, block in enumerate(memory.blocks):
+        for t in block.tensors:
+            tensor = graph.tensor_by_id[t]
+            if t not in offsets:
+                if tensor.size:
+                    raise VerificationError(
+                        "offsets", f"{tensor.label} has {tensor.size} bytes and no offset"
+                    )
+                continue
+            start = offsets[t] - memory.place[t][1]
+            if not tensor.size:
+                continue
+            if found.setdefault(i, start) != start:
+                raise VerificationError(
+                    "offsets",
+                    f"{tensor.label} lies at {offsets[t]}, {memory.place[t][1]} bytes into a storage that "
+                    f"another of its tensors puts at {found[i]}",
+                )
+            if start < 0:
+                raise VerificationError("offsets", f"{tensor.label} begins before the arena, at {start}")
+    return found
+
+
+def check_layout(
+    graph: Graph,
+    plan: Plan,
+    memory: Memory,
+    simulation: Simulation,
+    order: Sequence[int],
+) -> tuple[str, dict[int, int]]:
+    """Check alignment, the arena's end, in-place pairs and overlaps. Returns what was seen and offsets.
+
+    Raises
+    ------
+    VerificationError
+        ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
+    """
+    at = block_offsets(graph, plan, memory)
+    workspace = _numbers(plan.workspace_offsets or {}, "workspace")
+    arena = plan.arena_bytes or 0
+    laid_over = _laid_over(graph, memory, simulation, at)
+
+    on_input = set(laid_over.values())
+
+    def name(i: int) -> str:
+        return graph.tensor_by_id[memory.blocks[i].tensors[0]].label
+
+    end = 0
+    for i, start in at.items():
+        end = max(end, start + memory.blocks[i].size)
+        if start % plan.alignment and i not in on_input:
+            raise VerificationError(
+                "alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}"
+            )
+        if start + memory.blocks[i].size > arena:
+            raise VerificationError(
+                "arena",
+                f"{name(i)} ends at {start + memory.blocks[i].size}, beyond the arena of {arena} bytes",
+            )
+    for v in workspace:
+        if v not in memory.workspace:
+            raise VerificationError(
+                "workspace", f"op {v} has a workspace offset, but the graph has no such op"
+            )
+    for v, size in memory.workspace.items():
+        if not size:
+            continue
+        label = graph.op_by_id[v].label
+        if v not in workspace:
+            raise VerificationError("workspace", f"the workspace of {label}, {size} bytes, has no offset")
+        if workspace[v] < 0 or workspace[v] % plan.alignment:
+            raise VerificationError(
+                "alignment",
+                f"the workspace of {label} lies at {workspace[v]}, no multiple of {plan.alignment}",
+            )
+        end = max(end, workspace[v] + size)
+        if workspace[v] + size > arena:
+            raise VerificationError(
+                "arena",
+                f"the workspace of {label} ends at {workspace[v] + size}, beyond the arena of {arena} bytes",
+            )
+
+    begins: dict[int, list[int]] = {}
+    dies: dict[int, list[int]] = {}
+    for i in at:
+        begins.setdefault(simulation.first[i], []).append(i)
+        dies.setdefault(simulation.last[i], []).append(i)
+    live = _Live()
+    for step, v in [(-1, -1), *enumerate(order)]:
+        above = laid_over.get(v)
+        for i in begins.get(step, ()):
+            if i != above:
+                live.add(at[i], at[i] + memory.blocks[i].size, name(i), step)
+        if v >= 0 and memory.workspace.get(v):
+            start = workspace[v]
+            label = f"the workspace of {graph.op_by_id[v].label}"
+            live.add(start, start + memory.workspace[v], label, step)
+            live.remove(start)
+        for i in dies.get(step, ()):
+            if i != above:
+                live.remove(at[i])
+        if above is not None and simulation.last[above] > step:
+            live.add(at[above], at[above] + memory.blocks[above].size, name(above), step)
+    return f"{len(at)} storages end at {end} of {arena} bytes, no two live ones overlap", at
+
+
+def aligned_load(
+    graph: Graph, memory: Memory, simulation: Simulation, order: Sequence[int], alignment: int
+) -> int:
+    """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment.
+
+    Every arena whose end is rounded up too is at least this large.
+    """
+
+    def up(size: int) -> int:
+        return -(-size // alignment) * alignment
+
+    change = [0] * (len(order) + 2)
+    for i, b in enumerate(memory.blocks):
+        change[max(simulation.first[i], 0)] += up(b.size)
+        change[min(simulation.last[i], len(order)) + 1] -= up(b.size)
+    live = most = 0
+    for step, v in enumerate(order):
+        live += change[step]
+        saved = up(graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size) if v in simulation.in_place else 0
+        most = max(most, live + up(memory.workspace[v]) - saved)
+    return most
+
+
+class _Live:
+    """Intervals of addresses, sorted, no two of which overlap."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.rest: list[tuple[int, str]] = []
+
+    def add(self, start: int, end: int, name: str, step: int) -> None:
+        k = bisect_left(self.starts, start)
+        for j in (k - 1, k):
+            if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:
+                raise VerificationError(
+                    "overlap",
+                    f"at step {step}, {name} at {start}..{end} lies over {self.rest[j][1]} "
+                    f"at {self.starts[j]}..{self.rest[j][0]}",
+                )
+        self.starts.insert(k, start)
+        self.rest.insert(k, (end, name))
+
+    def remove(self, start: int) -> None:
+        k = bisect_left(self.starts, start)
+        del self.starts[k], self.rest[k]
+
+
+def _laid_over(graph: Graph, memory: Memory, simulation: Simulation, at: Mapping[int, int]) -> dict[int, int]:
+    """Op id to the block of its output, for in-place ops; the output lies exactly on its input's bytes."""
+    result = {}
+    for v, read in simulation.in_place.items():
+        out = graph.op_by_id[v].outputs[0]
+        into = at[memory.block_of[read]] + memory.place[read][1]
+        if at[memory.block_of[out]] != into:
+            raise VerificationError(
+                "in_place_offset",
+                f"{graph.op_by_id[v].label} runs in place, but its output lies at {at[memory.block_of[out]]} "
+                f"and its input at {into}",
+            )
+        result[v] = memory.block_of[out]
+    return result
+
+
+def _numbers(table: Mapping[str, int], failure: str) -> dict[int, int]:
+    result = {}
+    for key, value in table.items():
+        if not (key.isdecimal() and key.isascii()) or str(int(key)) != key:
+            raise VerificationError(failure, f"{key!r} is no id: ids are decimal numbers")
+        result[int(key)] = value
+    return result

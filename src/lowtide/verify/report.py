@@ -1,0 +1,35 @@
+"""What was checked, and what came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule that held: its name, which is that of the failure if it does not hold, and what was seen."""
+
+    name: str
+    result: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every check of a plan that held.
+
+    Attributes
+    ----------
+    checks
+        In the order they were made.
+    notes
+        What was taken on trust, and how the bound was checked.
+    numbers
+        What the checker measured itself: names end in ``_bytes`` or are counts.
+    footprint_bytes
+        Per step of the plan's order.
+    """
+
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    numbers: dict[str, int] = field(default_factory=dict)
+    footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
