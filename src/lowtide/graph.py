@@ -168,14 +168,16 @@ class Graph:
 def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
     """Set apart the ops that read constants only, and mark what they make as constant.
 
-    An op without inputs is folded only if its type is ``Constant``: a generator of random numbers is none.
+    An op without inputs is folded only if its type is ``Constant``; an op with the attribute ``random`` is not
+    folded, since it makes something else on every run.
     Returns the tensors, the ops that remain, and the folded ones, each in the order given.
     """
     constant = {t.id for t in tensors if t.kind is Kind.CONSTANT}
     remaining: list[Op] = []
     folded: list[Op] = []
     for op in ops:
-        if op.type == "Constant" or (op.inputs and constant.issuperset(op.inputs)):
+        fixed = op.inputs and constant.issuperset(op.inputs) and not op.attributes.get("random")
+        if op.type == "Constant" or fixed:
             folded.append(op)
             constant.update(op.outputs)
         else:

@@ -1,0 +1,40 @@
+"""Model files as graphs: one function each, from a path to a `Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+
+_NO_DIMS: Mapping[str, int] = {}
+
+
+def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
+    """Read a model file; the format is known by the ending of its name.
+
+    Parameters
+    ----------
+    path
+        `.onnx` or `.graph.json`.
+    dims
+        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only an ONNX model can have them.
+
+    Raises
+    ------
+    InputError
+        Unknown ending, dimensions for a format without any, or what the format's reader raises.
+    """
+    name = str(path)
+    if name.lower().endswith(".onnx"):
+        from lowtide.read.onnx import read_onnx
+
+        return read_onnx(path, dims)
+    if name.lower().endswith(".json"):
+        from lowtide.read.graph_json import read_graph_json
+
+        if dims:
+            raise InputError(f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name)
+        return read_graph_json(path)
+    raise InputError("unknown kind of model; the name must end in .onnx or .graph.json", name)

@@ -1,0 +1,241 @@
+"""An ONNX file on the wire: protobuf records as byte ranges, and a file's structure without its weights.
+
+A protobuf message is a sequence of records, each a tag (field number and wire type) and a payload; a record
+of wire type 2 is a tag, a length and that many bytes, which may be a message again::
+
+    ModelProto  | ir_version | ... | graph (7)                                              | opset_import |
+    ...
+                                   | node (1) | node (1) | ... | initializer (5) | name (2) |
+
+The protobuf library refuses messages over 2 GiB, and what plans needs no weights: `skeleton` leaves them out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Buffer = bytes | mmap.mmap
+Record = tuple[int, int, int, int, int]
+"""``(field, wire type, begin, body, end)``: the record is ``data[begin:end]``, its payload
+``data[body:end]``."""
+
+LENGTH_DELIMITED = 2
+GRAPH_FIELD = 7
+"""Field of ModelProto that holds the GraphProto."""
+NODE_FIELD = 1
+"""Field of GraphProto that holds a NodeProto."""
+
+WHOLE_BYTES = 32 * 1024**2
+"""Files up to this size are parsed as they are; of larger ones the weights are left out first."""
+KEEP_BYTES = 4096
+"""Records up to this size are kept whole: shapes given as tensors are small."""
+_PARSE_LIMIT_BYTES = 2**31 - 1
+_DEPTH_LIMIT = 100
+
+_CHILDREN: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {4: "data", 5: "data", 6: "data", 7: "data", 9: "data", 10: "data", 11: "data"},
+}
+
+
+class WireError(ValueError):
+    """The bytes are no protobuf message, or the message is cut short."""
+
+
+def records(data: Buffer, start: int, end: int) -> Iterator[Record]:
+    """Walk the records of the message ``data[start:end]``.
+
+    Raises
+    ------
+    WireError
+        A record that runs over the end, or that no protobuf writer writes.
+    """
+    at = start
+    while at < end:
+        begin = at
+        tag, at = _varint(data, at, end)
+        wire = tag & 7
+        if wire == LENGTH_DELIMITED:
+            length, body = _varint(data, at, end)
+            at = body + length
+        else:
+            body = at
+            at = _skip(data, tag, at, end, 0)
+        if at > end:
+            raise WireError(f"the record at byte {begin} claims {at - end} bytes more than there are")
+        if tag < 8:
+            raise WireError(f"there is no protobuf record at byte {begin}")
+        yield tag >> 3, wire, begin, body, at
+
+
+def _varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise WireError(f"a number is cut short at byte {at}")
+
+
+def _skip(data: Buffer, tag: int, at: int, end: int, depth: int) -> int:
+    wire = tag & 7
+    if wire == 0:
+        return _varint(data, at, end)[1]
+    if wire == 1:
+        return at + 8
+    if wire == 2:
+        length, at = _varint(data, at, end)
+        return at + length
+    if wire == 5:
+        return at + 4
+    if wire == 3 and depth < _DEPTH_LIMIT:
+        while True:
+            inner, at = _varint(data, at, end)
+            if inner & 7 == 4:
+                return at
+            at = _skip(data, inner, at, end, depth + 1)
+    raise WireError(f"wire type {wire} at byte {at} is none that ONNX uses")
+
+
+def skeleton(data: Buffer, keep_bytes: int = KEEP_BYTES) -> bytes:
+    """A ModelProto without the payload of any tensor whose record is larger than `keep_bytes`.
+
+    Every other record stays, unknown ones included, in its order.
+
+    Raises
+    ------
+    WireError
+        As `records`.
+    """
+    return b"".join(_shrink(data, 0, len(data), "model", keep_bytes, 0))
+
+
+def _shrink(data: Buffer, start: int, end: int, message: str, keep_bytes: int, depth: int) -> list[bytes]:
+    if end - start <= keep_bytes or depth > _DEPTH_LIMIT:
+        return [data[start:end]]
+    children = _CHILDREN[message]
+    parts: list[bytes] = []
+    kept_from = start
+    for field, wire, begin, body, stop in records(data, start, end):
+        child = children.get(field)
+        if child is None or (child != "data" and (wire != LENGTH_DELIMITED or stop - body <= keep_bytes)):
+            continue
+        parts.append(data[kept_from:begin])
+        kept_from = stop
+        if child != "data":
+            inner = _shrink(data, body, stop, child, keep_bytes, depth + 1)
+            parts.append(varint(field << 3 | LENGTH_DELIMITED) + varint(sum(map(len, inner))))
+            parts.extend(inner)
+    parts.append(data[kept_from:end])
+    return parts
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes it, seven bits a byte.
+
+    >>> varint(300).hex()
+    'ac02'
+    """
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[Buffer]:
+    """The bytes of a file: read when small, mapped when large.
+
+    Raises
+    ------
+    InputError
+        Missing, unreadable, empty, or no regular file.
+    """
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError("this is not a regular file; give the model file itself", str(path))
+            if status.st_size == 0:
+                raise InputError("the file is empty; export the model again", str(path))
+            if status.st_size <= WHOLE_BYTES:
+                yield file.read()
+            else:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    yield mapped
+    except IsADirectoryError:
+        raise InputError("this is a directory; give the model file in it", str(path)) from None
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror or error}", str(path)) from None
+    except ValueError as error:
+        if "null byte" not in str(error):
+            raise
+        raise InputError(
+            "the file name holds a null byte; give the name of a file", repr(str(path))
+        ) from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open, but do not hang on a named pipe that nobody writes."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+
+
+def load_model(path: Path, keep_bytes: int = KEEP_BYTES) -> tuple[ModelProto, str]:
+    """Parse an ONNX file, without its weights if it is large, and digest it.
+
+    Returns
+    -------
+    model, sha256
+        The message, and the hex digest of the file's bytes.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or holds no ModelProto with a graph.
+    """
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
+    place = str(path)
+    with open_bytes(path) as data:
+        try:
+            message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
+            if len(message) > _PARSE_LIMIT_BYTES:
+                raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
+            model = ModelProto.FromString(message)
+        except (WireError, DecodeError) as error:
+            reason = f" ({error})" if isinstance(error, WireError) else ""
+            raise InputError(f"not an ONNX model, or cut short{reason}; export it again", place) from None
+        digest = hashlib.sha256(data).hexdigest()
+    if not model.HasField("graph"):
+        raise InputError("no graph in it: not an ONNX model, or cut short; export it again", place)
+    if not model.opset_import and (model.ir_version >= 3 or not model.HasField("ir_version")):
+        raise InputError("no opset_import in it: not an ONNX model, or cut short; export it again", place)
+    if not model.graph.node:
+        raise InputError("the graph has no nodes: cut short, or nothing to plan; export it again", place)
+    if not model.graph.output:
+        raise InputError("the graph has no outputs: cut short, or nothing to keep; declare an output", place)
+    return model, digest
