@@ -1,34 +1,34 @@
 """Re-checks a cut certificate by its flow, in time linear in the graph and the certificate.
 
-Claim: no order has a footprint below `value_bytes` at op v. Let A be the ancestors of v and Z its descendants.
-In any order, a set D of ops runs before v: A is in D, v and Z are not, and with an op all its predecessors are
-in D. As in `lowtide.verify.memory`, the footprint at v is workspace(v), plus size(b) for each block b that was
-there at the start or that D + v touches, and that is there at the end or that an op outside D touches, less
-what v saves in place.
+Claim: no order has a footprint below `value_bytes` at op v. Let A be the ancestors of v and Z its
+descendants. In any order, a set D of ops runs before v: A is in D, v and Z are not, and with an op all its
+predecessors are in D. As in `lowtide.verify.memory`, the footprint at v is workspace(v), plus size(b) for
+each block b that was there at the start or that D + v touches, and that is there at the end or that an op
+outside D touches, less what v saves in place.
 
-The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's block b, from a toucher of b (or null if b
-is there at the start) to a toucher of b (or null if b is there at the end), and arcs ``[null, from, to, bytes]``
-from an op to one of its direct predecessors, without limit. v is two things: as ``from`` it stands with A,
-as ``to`` it stands with Z.
+The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's block b, from a toucher of b (or null
+if b is there at the start) to a toucher of b (or null if b is there at the end), and arcs ``[null, from,
+to, bytes]`` from an op to one of its direct predecessors, without limit. v is two things: as ``from`` it
+stands with A, as ``to`` it stands with Z.
 
          null (start)                        null (end)
          A, v as `from`   ->  free ops  ->   Z, v as `to`
          ----------------- D ... | ... not D --------------
 
-Weak duality. Let X = D + {null (start), v as `from`}. Every free op takes in what it gives out, so what leaves
-X less what enters it is the same for all D: what leaves null (start), A and v, less what enters A. Call it the
-flow's value. No precedence arc leads out of X: the predecessors of an op in D or of v are in D. A block's arc
-that leads out of X starts at the start, in D or at v, and ends at the end or outside D, so the block is one of
-those that the footprint counts, and all its arcs together carry at most size(b). So
+Weak duality. Let X = D + {null (start), v as `from`}. Every free op takes in what it gives out, so what
+leaves X less what enters it is the same for all D: what leaves null (start), A and v, less what enters A.
+Call it the flow's value. No precedence arc leads out of X: the predecessors of an op in D or of v are in D.
+A block's arc that leads out of X starts at the start, in D or at v, and ends at the end or outside D, so
+the block is one of those that the footprint counts, and all its arcs together carry at most size(b). So
 
     value <= bytes leaving X <= sum of size(b) over the blocks that the footprint at v counts.
 
-In place. v saves s bytes if D holds all other touchers of the block c of some input that it may overwrite. In
-every such D all arcs of c that leave X end in v. So if the arcs of c that end in v carry at most size(c) - s,
-then value <= that sum - s whenever D makes c free, and value <= that sum for every D, as before. A block with
-another toucher in Z never becomes free. If one input can be overwritten, one flow so limited proves all D; if
-several, a flow for each: every D that saves is proved by the flow of an input that it frees, and every other D
-by any of them.
+In place. v saves s bytes if D holds all other touchers of the block c of some input that it may overwrite.
+In every such D all arcs of c that leave X end in v. So if the arcs of c that end in v carry at most size(c)
+- s, then value <= that sum - s whenever D makes c free, and value <= that sum for every D, as before. A
+block with another toucher in Z never becomes free. If one input can be overwritten, one flow so limited
+proves all D; if several, a flow for each: every D that saves is proved by the flow of an input that it
+frees, and every other D by any of them.
 """
 
 from __future__ import annotations

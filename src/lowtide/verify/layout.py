@@ -1,7 +1,7 @@
 """Do the offsets hold? Blocks that are live together may not share a byte, but for in-place pairs.
 
-Time is swept step by step with the live blocks sorted by address, so that a new block is compared with its two
-neighbours only:
+Time is swept step by step with the live blocks sorted by address, so that a new block is compared with its
+two neighbours only:
 
     address ^    +-------+            at each step:  new blocks in, workspace in and out,
             |    |   b   |--- new                    the dying out, then the output of an in-place op in

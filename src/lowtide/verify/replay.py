@@ -1,8 +1,8 @@
 """Plays a plan through with real bytes: what an op reads must be what was written.
 
-Each storage has a pattern of its own. When an op runs, its inputs are compared with their patterns, its
-workspace is scribbled over, and its outputs are written (views write nothing); graph inputs are written before step 0 and outputs
-compared at the end. An op in place reads before it writes.
+Each storage has a pattern of its own. Graph inputs are written before step 0. When an op runs, its inputs
+are compared with their patterns, its outputs written (views write nothing) and its workspace scribbled over;
+then all are compared again, but for an input that the op overwrites. Outputs are compared at the end.
 
 Above `MAX_ARENA_BYTES`, or when more than `MAX_MOVED_BYTES` would be moved, a map from address intervals to
 (storage, shift) stands for the bytes. It is exact: two storages never have the same pattern.
@@ -52,7 +52,7 @@ class _Arena(Protocol):
 
 
 class _Bytes:
-    """One uint8 array. A block's pattern is a stretch of fixed random bytes that begins at a place of its own."""
+    """One uint8 array. A block's pattern is a stretch of fixed noise that begins at a place of its own."""
 
     def __init__(self, size: int, longest: int) -> None:
         noise = np.random.default_rng(0).integers(0, 256, _PERIOD, dtype=np.uint8)
@@ -126,13 +126,14 @@ def replay(
     """
     tensors = graph.tensor_by_id
     moved = sum(tensors[t].size for op in graph.ops for t in (*op.inputs, *op.outputs))
-    moved += sum(memory.workspace.values())
+    moved = 2 * moved + sum(memory.workspace.values())
     size = plan.arena_bytes or 0
     if mode is None:
         mode = "bytes" if size <= MAX_ARENA_BYTES and moved <= MAX_MOVED_BYTES else "intervals"
     arena: _Arena
     if mode == "bytes":
-        arena = _Bytes(size, max((b.size for b in memory.blocks), default=0))
+        longest = max((b.size for b in memory.blocks), default=0) + max(memory.workspace.values(), default=0)
+        arena = _Bytes(size, longest)
     else:
         arena = _Intervals(size)
     reads = 0
@@ -171,18 +172,16 @@ def replay(
         who = f"{op.label} at step {step}"
         for t in dict.fromkeys(op.inputs):
             look(t, who)
-        start = scratch.get(v)
-        if start is not None:
-            arena.write(start, min(memory.workspace[v], size - start), len(memory.blocks) + step, 0)
-        for t in op.inputs:
-            if (
-                v not in simulation.in_place
-                or memory.block_of.get(t) != memory.block_of[simulation.in_place[v]]
-            ):
-                look(t, f"{who}, after its workspace was used,")
         for t in op.outputs:
             if t not in memory.views:
                 put(t)
+        start = scratch.get(v)
+        if start is not None:
+            arena.write(start, memory.workspace[v], len(memory.blocks) + step, 0)
+        over = memory.block_of[simulation.in_place[v]] if v in simulation.in_place else None
+        for t in dict.fromkeys((*op.inputs, *op.outputs)):
+            if over is None or memory.block_of.get(t) != over:
+                look(t, f"{who}, once it has written,")
     for t in graph.tensors:
         if t.kind.value == "output":
             look(t.id, "the end")
