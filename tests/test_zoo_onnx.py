@@ -1,0 +1,94 @@
+"""The zoo's ONNX files: valid, runnable, the same as the graphs, the same bytes every time."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from lowtide import zoo
+from lowtide.errors import InputError
+from lowtide.graph import Kind
+from lowtide.zoo import Net
+
+ITEM_BYTES: dict[int, int] = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8}
+
+
+def run(model: onnx.ModelProto, seed: int) -> np.ndarray:
+    """First output on random inputs."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    generator = np.random.default_rng(seed)
+    feed = {i.name: generator.standard_normal(i.shape, dtype=np.float32) for i in session.get_inputs()}
+    return np.asarray(session.run(None, feed)[0])
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_runs_and_depends_on_its_input(name: str) -> None:
+    """The checker with shape inference accepts the model; outputs are finite and differ between inputs."""
+    model = zoo.build(name).onnx()
+    onnx.checker.check_model(model, full_check=True)
+    one, other = run(model, 1), run(model, 2)
+    assert np.isfinite(one).all()
+    assert 0.05 < np.square(one).mean() < 1000
+    assert np.abs(one - other).max() > 0.02 * np.abs(one).max()
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_graph_and_file_agree(name: str) -> None:
+    """Op ids are node indices, tensor ids the order of first appearance, names, types and sizes are equal."""
+    net = zoo.build(name)
+    graph, proto = net.graph(), net.onnx().graph
+    infos = {v.name: v.type.tensor_type for v in (*proto.input, *proto.output, *proto.value_info)}
+    ids: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    for value in proto.input:
+        ids.setdefault(value.name, len(ids))
+    for initializer in proto.initializer:
+        ids.setdefault(initializer.name, len(ids))
+        sizes[initializer.name] = len(initializer.raw_data)
+    for node in proto.node:
+        for tensor in (*node.input, *node.output):
+            ids.setdefault(tensor, len(ids))
+    for tensor, info in infos.items():
+        shape = [d.dim_value for d in info.shape.dim]
+        sizes[tensor] = int(np.prod(shape)) * ITEM_BYTES[info.elem_type]
+    assert [(t.id, t.name) for t in graph.tensors] == [(i, n) for n, i in ids.items()]
+    assert {t.name: t.size for t in graph.tensors} == sizes
+    assert len(graph.ops) == len(proto.node)
+    for op, node in zip(graph.ops, proto.node, strict=True):
+        assert (op.name, op.type) == (node.name, node.op_type)
+        assert op.inputs == tuple(ids[n] for n in node.input)
+        assert op.outputs == tuple(ids[n] for n in node.output)
+    outputs = [t.name for t in graph.tensors if t.kind is Kind.OUTPUT]
+    assert outputs == [v.name for v in proto.output]
+
+
+@pytest.mark.parametrize("name", ["nasnet_a_cifar", "transformer:layers=1", "randwire_ba:nodes=8,channels=8"])
+def test_same_bytes_twice(name: str) -> None:
+    """The same seed gives the same bytes, another one other weights."""
+    first = zoo.build(name).onnx(seed=5).SerializeToString()
+    assert first == zoo.build(name).onnx(seed=5).SerializeToString()
+    assert first != zoo.build(name).onnx(seed=6).SerializeToString()
+
+
+def test_every_layer_runs() -> None:
+    """The builder's shapes are those that onnxruntime finds, also for layers that no network uses."""
+    net = Net("layers")
+    x = net.input("x", (1, 6, 9, 9))
+    x = net.batch_norm(net.concat([net.conv(x, 5, 3, 2), net.max_pool(net.conv(x, 2, (1, 5)), 3, 2)]))
+    x = net.slice(net.pad(x, (0, 0, 1, 0), (0, 0, 0, 1)), (0, 1, 0, 1), (1, 7, 6, 6))
+    x = net.average_pool(net.depthwise(x, 3), 3)
+    x = net.multiply(net.gelu(net.transpose(x, (0, 2, 3, 1))), net.scalar(2.0))
+    x = net.softmax(net.dense(net.reshape(x, (6, 5, 6)), 7))
+    net.output(net.squeeze(net.unsqueeze(x, -1), (3,)))
+    model = net.onnx()
+    onnx.checker.check_model(model, full_check=True)
+    assert run(model, 0).shape == (6, 5, 7)
+
+
+def test_weights_beyond_one_file_are_refused() -> None:
+    """Two gigabytes of weights do not fit one protobuf message, and that is said before any is drawn."""
+    net = zoo.build("transformer:layers=2430")
+    with pytest.raises(InputError, match="too many for one ONNX file"):
+        net.onnx()
