@@ -256,7 +256,7 @@ def _no_type(
         )
     if types[name].type in _DATA_DEPENDENT:
         return InputError(
-            f"{label[name]} makes {name!r}, whose shape depends on data, so that its size is not known before "
+            f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "
             "the model runs; declare a static shape for it in value_info, or cut that part of the model off",
             place,
         )

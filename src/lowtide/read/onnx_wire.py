@@ -203,7 +203,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
 
 
-def load_model(path: Path, keep_bytes: int = KEEP_BYTES) -> tuple[ModelProto, str]:
+def load_model(path: Path) -> tuple[ModelProto, str]:
     """Parse an ONNX file, without its weights if it is large, and digest it.
 
     Returns
@@ -216,20 +216,29 @@ def load_model(path: Path, keep_bytes: int = KEEP_BYTES) -> tuple[ModelProto, st
     InputError
         The file cannot be read or holds no ModelProto with a graph.
     """
+    with open_bytes(path) as data:
+        return parse_model(data, str(path)), hashlib.sha256(data).hexdigest()
+
+
+def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> ModelProto:
+    """Parse an ONNX file's bytes; of a mapped file the weights are left out first (see `skeleton`).
+
+    Raises
+    ------
+    InputError
+        The bytes hold no ModelProto with opsets and a graph that has nodes and outputs.
+    """
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
-    place = str(path)
-    with open_bytes(path) as data:
-        try:
-            message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
-            if len(message) > _PARSE_LIMIT_BYTES:
-                raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
-            model = ModelProto.FromString(message)
-        except (WireError, DecodeError) as error:
-            reason = f" ({error})" if isinstance(error, WireError) else ""
-            raise InputError(f"not an ONNX model, or cut short{reason}; export it again", place) from None
-        digest = hashlib.sha256(data).hexdigest()
+    try:
+        message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
+        if len(message) > _PARSE_LIMIT_BYTES:
+            raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
+        model = ModelProto.FromString(message)
+    except (WireError, DecodeError) as error:
+        reason = f" ({error})" if isinstance(error, WireError) else ""
+        raise InputError(f"not an ONNX model, or cut short{reason}; export it again", place) from None
     if not model.HasField("graph"):
         raise InputError("no graph in it: not an ONNX model, or cut short; export it again", place)
     if not model.opset_import and (model.ir_version >= 3 or not model.HasField("ir_version")):
@@ -237,5 +246,5 @@ def load_model(path: Path, keep_bytes: int = KEEP_BYTES) -> tuple[ModelProto, st
     if not model.graph.node:
         raise InputError("the graph has no nodes: cut short, or nothing to plan; export it again", place)
     if not model.graph.output:
-        raise InputError("the graph has no outputs: cut short, or nothing to keep; declare an output", place)
-    return model, digest
+        raise InputError("the graph has no outputs: cut short, or nothing to keep; declare one", place)
+    return model

@@ -1,0 +1,47 @@
+"""Models back into their own format, with the ops in another order and everything else as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lowtide.errors import InputError
+from lowtide.write.atomic import Outputs
+
+
+def write_model(
+    source: str | Path,
+    order: Sequence[int],
+    target: str | Path,
+    copy_external: bool = False,
+    outputs: Outputs | None = None,
+) -> None:
+    """Write a model file with its ops in another order; the format is known by the ending of `source`.
+
+    Parameters
+    ----------
+    source, order, target, copy_external, outputs
+        As `lowtide.write.onnx.write_onnx`; only ONNX models have external data.
+
+    Raises
+    ------
+    InputError
+        Unknown ending, `target` of another ending, or what the format's writer raises.
+    """
+    name = str(source).lower()
+    ending = next((e for e in (".onnx", ".json") if name.endswith(e)), None)
+    if ending is None:
+        raise InputError("unknown kind of model; the name must end in .onnx or .graph.json", str(source))
+    other = next(
+        (e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending
+    )
+    if other != ending:
+        raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
+    if ending == ".onnx":
+        from lowtide.write.onnx import write_onnx
+
+        write_onnx(source, order, target, copy_external, outputs)
+    else:
+        from lowtide.write.graph_json import write_graph_json
+
+        write_graph_json(source, order, target, outputs)

@@ -1,0 +1,135 @@
+"""Output files that appear together or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from lowtide.errors import InputError
+
+
+class Outputs:
+    """Files being written under temporary names; leaving the ``with`` block renames them all, an error none.
+
+    Parameters
+    ----------
+    inputs
+        Files that no output may be, not even through a link.
+
+    Examples
+    --------
+    ::
+
+        with Outputs([source]) as outputs:
+            with outputs.create(first) as file:
+                file.write(b"...")
+            outputs.write(second, b"...")
+    """
+
+    def __init__(self, inputs: Iterable[str | Path] = ()) -> None:
+        self._inputs = [Path(p) for p in inputs]
+        self._pending: dict[Path, Path] = {}
+
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def protect(self, path: str | Path) -> None:
+        """Add a file that no output may be."""
+        self._inputs.append(Path(path))
+
+    @contextmanager
+    def create(self, target: str | Path) -> Iterator[BinaryIO]:
+        """A file to write `target` into; it lies under a temporary name in `target`'s directory until
+        `commit`.
+
+        Raises
+        ------
+        InputError
+            `target` is an input, is already being written, is no regular file, or cannot be written.
+        """
+        place = str(target)
+        final = self._checked(Path(target), place)
+        try:
+            temporary, file = _create_beside(final)
+        except OSError as error:
+            raise InputError(
+                f"cannot write here: {error.strerror or error}; name another output", place
+            ) from None
+        self._pending[final] = temporary
+        try:
+            with file:
+                yield file
+            if final.exists():
+                shutil.copymode(final, temporary)
+        except OSError as error:
+            raise InputError(f"cannot write the file: {error.strerror or error}", place) from None
+
+    def write(self, target: str | Path, data: bytes) -> None:
+        """Write `data` as the whole of `target`. Raises as `create`."""
+        with self.create(target) as file:
+            file.write(data)
+
+    def commit(self) -> None:
+        """Rename every file to its own name, replacing older files.
+
+        Raises
+        ------
+        InputError
+            A rename failed; those not yet renamed are removed.
+        """
+        for final, temporary in list(self._pending.items()):
+            try:
+                os.replace(temporary, final)
+            except OSError as error:
+                self.discard()
+                raise InputError(f"cannot write the file: {error.strerror or error}", str(final)) from None
+            del self._pending[final]
+
+    def discard(self) -> None:
+        """Remove every temporary file."""
+        for temporary in self._pending.values():
+            with suppress(OSError):
+                temporary.unlink()
+        self._pending.clear()
+
+    def _checked(self, target: Path, place: str) -> Path:
+        try:
+            final = Path(os.path.realpath(target))
+            status = final.stat() if final.exists() else None
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot write here: {error}; name another output", repr(place)) from None
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise InputError("the output is a directory; name a file in it", place)
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            raise InputError("the output is no regular file; name another output", place)
+        if final in self._pending:
+            raise InputError("two outputs have this name; give each its own", place)
+        for path in self._inputs:
+            with suppress(OSError):
+                if final == Path(os.path.realpath(path)) or (status is not None and path.samefile(final)):
+                    raise InputError("the output is the input; name another output", place)
+        return final
+
+
+def _create_beside(final: Path) -> tuple[Path, BinaryIO]:
+    attempt = 0
+    while True:
+        temporary = final.parent / f".lowtide-{os.getpid()}-{attempt}.tmp"
+        try:
+            return temporary, open(temporary, "xb")
+        except FileExistsError:
+            attempt += 1

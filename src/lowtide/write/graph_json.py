@@ -1,0 +1,167 @@
+"""Graph JSON with its ops in another order, and graph JSON of any graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Op
+from lowtide.read.graph_json import parse_graph_json
+from lowtide.write.atomic import Outputs
+from lowtide.write.slots import fill_slots
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+
+
+class _Id(msgspec.Struct):
+    id: int
+
+
+class _Ids(msgspec.Struct):
+    ops: list[_Id]
+
+
+def write_graph_json(
+    source: str | Path, order: Sequence[int], target: str | Path, outputs: Outputs | None = None
+) -> None:
+    """Write a graph JSON file with its ops in another order; every other byte stays, unknown keys included.
+
+    Parameters
+    ----------
+    source
+        The file; never changed.
+    order
+        Ids of the ops that run, each once; folded ones keep their place, as in `lowtide.write.slots`.
+    target
+        The file to write; replaced if it exists.
+    outputs
+        Write into these, to be committed by the caller together with others; else `target` is there on
+        return.
+
+    Raises
+    ------
+    InputError
+        `source` cannot be read or is no graph JSON; `order` is no topological order of it; `target` is the
+        input or cannot be written.
+    """
+    if outputs is None:
+        with Outputs() as own:
+            return write_graph_json(source, order, target, own)
+    place = str(source)
+    outputs.protect(source)
+    try:
+        data = Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", place) from None
+    graph = parse_graph_json(data, place)
+    ids = [op.id for op in msgspec.json.decode(data, type=_Ids).ops]
+    ops = [graph.op_by_id[i] for i in ids]
+    sequence = fill_slots(ops, {op.id for op in graph.folded}, order, place)
+    outputs.write(target, _permuted(data, ids, sequence, place))
+    return None
+
+
+def _permuted(data: bytes, ids: Sequence[int], sequence: Sequence[int], place: str) -> bytes:
+    slots = _op_ranges(data, place)
+    assert len(slots) == len(ids)
+    text = {op_id: data[begin:end] for op_id, (begin, end) in zip(ids, slots, strict=True)}
+    parts, at = [], 0
+    for (begin, end), op_id in zip(slots, sequence, strict=True):
+        parts += [data[at:begin], text[op_id]]
+        at = end
+    return b"".join((*parts, data[at:]))
+
+
+def _op_ranges(data: bytes, place: str) -> list[tuple[int, int]]:
+    """Byte range of each object in the array under the top-level key ``ops``; `data` is known to be valid
+    JSON."""
+    found: list[list[tuple[int, int]]] = []
+    depth = begin = 0
+    key: bytes | None = None
+    at_key = inside = False
+    for match in _TOKEN.finditer(data):
+        token = match[0]
+        if token in b"[{":
+            depth += 1
+            at_key = depth == 1
+            if depth == 2:
+                inside = token == b"[" and key is not None and msgspec.json.decode(key) == "ops"
+                if inside:
+                    found.append([])
+            elif depth == 3 and inside:
+                begin = match.start()
+        elif token in b"]}":
+            if depth == 3 and inside:
+                found[-1].append((begin, match.end()))
+            inside = inside and depth > 2
+            depth -= 1
+        elif token == b",":
+            at_key = depth == 1
+        elif depth == 1 and at_key:
+            key, at_key = token, False
+    if len(found) != 1:
+        raise InputError(f"the key 'ops' is there {len(found)} times; keep one", place)
+    return found[0]
+
+
+def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
+    """Graph JSON of any graph, one line for each tensor and op.
+
+    Parameters
+    ----------
+    graph
+        Read from whatever format. Attributes of ops are not part of graph JSON.
+    order
+        Ids of the ops that run, each once; None: own order. Folded ops come in the place that their id gives
+        them where ids ascend with the file (ONNX, TFLite), else before the others; see `lowtide.write.slots`.
+
+    Raises
+    ------
+    InputError
+        `order` is no topological order of the graph.
+    """
+    ops = _in_file_order(graph)
+    sequence = fill_slots(
+        ops,
+        {op.id for op in graph.folded},
+        graph.own_order if order is None else order,
+        graph.source or graph.name,
+    )
+    tensors = []
+    for t in graph.tensors:
+        entry: dict[str, Any] = {"id": t.id, "size": t.size, "kind": str(t.kind)}
+        entry |= {"name": t.name} if t.name else {}
+        entry |= {} if t.shape is None else {"shape": t.shape}
+        entry |= {} if t.dtype is None else {"dtype": t.dtype}
+        if t.alias_of is not None:
+            entry |= {"alias_of": t.alias_of, "alias_offset": t.alias_offset}
+        tensors.append(entry)
+    lines = [_op_entry(graph.op_by_id[i]) for i in sequence]
+    head = msgspec.json.encode(graph.name)
+    return b'{"name": %s,\n"tensors": [\n%s\n],\n"ops": [\n%s\n]}\n' % (head, _lines(tensors), _lines(lines))
+
+
+def _in_file_order(graph: Graph) -> list[Op]:
+    own, folded = [op.id for op in graph.ops], [op.id for op in graph.folded]
+    if own == sorted(own) and folded == sorted(folded):
+        return sorted((*graph.ops, *graph.folded), key=lambda op: op.id)
+    return [*graph.folded, *graph.ops]
+
+
+def _op_entry(op: Op) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": op.id, "inputs": op.inputs, "outputs": op.outputs}
+    entry |= {"name": op.name} if op.name else {}
+    entry |= {"type": op.type} if op.type else {}
+    entry |= {"workspace": op.workspace} if op.workspace else {}
+    entry |= {} if op.flops is None else {"flops": op.flops}
+    entry |= {"after": op.after} if op.after else {}
+    return entry
+
+
+def _lines(entries: Sequence[dict[str, Any]]) -> bytes:
+    return b",\n".join(msgspec.json.encode(entry) for entry in entries)

@@ -1,0 +1,213 @@
+"""An ONNX model with its nodes in another order, and every other byte as it was.
+
+The NodeProto records are permuted in the wire format. The records that stand between nodes, and everything
+outside the graph, stay where they are relative to the node slots, so that the inverse permutation gives the
+identical file::
+
+    graph  | node 0 | doc_string | node 1 | node 2 | initializer | ...
+    order 2 0 1:
+           | node 2 | doc_string | node 0 | node 1 | initializer | ...
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO
+
+from lowtide.errors import InputError
+from lowtide.read.onnx_structure import read_structure
+from lowtide.read.onnx_wire import (
+    GRAPH_FIELD,
+    LENGTH_DELIMITED,
+    NODE_FIELD,
+    Buffer,
+    WireError,
+    open_bytes,
+    parse_model,
+    records,
+)
+from lowtide.write.atomic import Outputs
+from lowtide.write.slots import fill_slots
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+_CHUNK_BYTES = 16 * 1024**2
+_EXTERNAL = 1
+
+
+def write_onnx(
+    source: str | Path,
+    order: Sequence[int],
+    target: str | Path,
+    copy_external: bool = False,
+    outputs: Outputs | None = None,
+) -> None:
+    """Write an ONNX model with its nodes in another order.
+
+    Parameters
+    ----------
+    source
+        The model; never changed.
+    order
+        Op ids (indices of nodes in `source`) of the ops that run, each once. Folded nodes keep their slot in
+        the file; one whose consumer now comes earlier moves to just before it, since ONNX wants a topological
+        order. A list of all nodes, folded ones included, is taken as it is.
+    target
+        The file to write; replaced if it exists.
+    copy_external
+        Copy external data too, to the same place relative to `target`.
+    outputs
+        Write into these, to be committed by the caller together with others; else `target` is there on
+        return.
+
+    Raises
+    ------
+    InputError
+        `source` cannot be read; `order` is no topological order of it; `target` is the input or cannot be
+        written; `target` is in another directory, `source` has external data and `copy_external` is not set;
+        external data to copy is missing or lies outside the model's directory; the file holds its graph in
+        several pieces.
+    """
+    if outputs is None:
+        with Outputs() as own:
+            return write_onnx(source, order, target, copy_external, own)
+    source, target = Path(source), Path(target)
+    place = str(source)
+    outputs.protect(source)
+    with open_bytes(source) as data:
+        try:
+            model = parse_model(data, place)
+            structure = read_structure(model, place)
+            external = external_files(model)
+        except UnicodeDecodeError:
+            raise InputError("a name in it is not UTF-8: damaged; export the model again", place) from None
+        ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
+        sequence = fill_slots(ops, {op.id for op in structure.folded}, order, place)
+        for location in external:
+            outputs.protect(source.parent / location)
+        elsewhere = bool(external) and not _same_directory(source, target)
+        if elsewhere and not copy_external:
+            raise InputError(
+                f"its weights are in {external[0]!r} beside it; write the output into the same directory, or "
+                "copy them too with --copy-external",
+                place,
+            )
+        with outputs.create(target) as file:
+            for begin, end in permuted(data, sequence, place):
+                _copy(data, begin, end, file)
+    if elsewhere:
+        _copy_external(external, source, target, outputs)
+    return None
+
+
+def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tuple[int, int]]:
+    """Byte ranges of `data` that, one after another, are the file with its nodes in `sequence`.
+
+    Parameters
+    ----------
+    data
+        A ModelProto.
+    sequence
+        Index of the node for each slot, in slot order.
+    place
+        Put before every message.
+
+    Raises
+    ------
+    InputError
+        The file has no graph, or holds it in several pieces (protobuf would merge them).
+    """
+    try:
+        graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
+        if len(graphs) != 1:
+            raise InputError(
+                f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place
+            )
+        _, _, _, body, stop = graphs[0]
+        nodes = [
+            (begin, end)
+            for field, wire, begin, _, end in records(data, body, stop)
+            if field == NODE_FIELD and wire == LENGTH_DELIMITED
+        ]
+    except WireError as error:
+        raise InputError(f"not an ONNX model, or cut short ({error}); export it again", place) from None
+    at = 0
+    for slot, node in zip(nodes, sequence, strict=True):
+        yield at, slot[0]
+        yield nodes[node]
+        at = slot[1]
+    yield at, len(data)
+
+
+def _copy(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
+    for at in range(begin, end, _CHUNK_BYTES):
+        file.write(data[at : min(at + _CHUNK_BYTES, end)])
+
+
+def external_files(model: ModelProto) -> list[str]:
+    """Locations of a model's external data as the file gives them, each once."""
+    found: dict[str, None] = {}
+    for tensor in _tensors(model):
+        if tensor.data_location == _EXTERNAL:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    found[entry.value] = None
+    return list(found)
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    yield from _graph_tensors(model.graph)
+    for training in model.training_info:
+        yield from _graph_tensors(training.initialization)
+        yield from _graph_tensors(training.algorithm)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            if attribute.HasField("g"):
+                yield from _graph_tensors(attribute.g)
+            yield from attribute.tensors
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
+            for graph in attribute.graphs:
+                yield from _graph_tensors(graph)
+
+
+def _same_directory(source: Path, target: Path) -> bool:
+    return os.path.realpath(source.parent) == os.path.realpath(target.parent)
+
+
+def _copy_external(locations: Iterable[str], source: Path, target: Path, outputs: Outputs) -> None:
+    home = Path(os.path.realpath(source.parent))
+    away = Path(os.path.realpath(target.parent))
+    for location in locations:
+        relative = PurePosixPath(location)
+        origin = Path(os.path.realpath(home / relative))
+        goal = Path(os.path.realpath(away / relative))
+        outside = relative.is_absolute() or ".." in relative.parts or not location
+        if outside or not origin.is_relative_to(home) or not goal.is_relative_to(away):
+            raise InputError(
+                f"external data {location!r} lies outside the model's directory; it is not copied",
+                str(source),
+            )
+        try:
+            goal.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write here: {error.strerror}", str(goal.parent)) from None
+        with open_bytes(origin) as data, outputs.create(goal) as file:
+            _copy(data, 0, len(data), file)

@@ -1,0 +1,84 @@
+"""Where the ops go in the file: a new order for those that run, while folded ones keep their place.
+
+A model file holds folded ops (they read constants only) among the others, and a plan's order does not list
+them. The file has one slot for each op::
+
+    file     F0  a  b  F1  c        order  c a b,   c reads F1
+    slots    F0  .  .  F1  .
+    filled   F0  c  a  F1  b        F1 would come after its consumer c, so it moves to just before it:
+    result   F0  F1 c  a   b
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from lowtide.errors import InputError
+from lowtide.graph import Op
+
+
+def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int], place: str) -> list[int]:
+    """Every op id of a file in its new sequence.
+
+    Parameters
+    ----------
+    ops
+        All ops in file order, folded ones included.
+    folded
+        Ids of the folded ones. One keeps its slot, or, if a consumer now comes earlier, moves to just before
+        that.
+    order
+        Either each op that runs once, or each op of the file once, folded ones included; the latter is taken
+        as it is, so that any sequence can be undone.
+    place
+        Put before every message.
+
+    Raises
+    ------
+    InputError
+        `order` misses an op, lists one twice or an unknown one, or is not topological.
+    """
+    by_id = {op.id: op for op in ops}
+    whole = len(order) == len(by_id) and set(order) == set(by_id)
+    if whole:
+        slots, movable = list(order), set[int]()
+    else:
+        running = [op.id for op in ops if op.id not in folded]
+        _check_permutation(running, order, place)
+        rest = iter(order)
+        slots = [op.id if op.id in folded else next(rest) for op in ops]
+        movable = set(folded)
+    made_by = {t: op.id for op in ops for t in op.outputs}
+    position = {op.id: i for i, op in enumerate(ops)}
+    needs = {op.id: {*(made_by[t] for t in op.inputs if t in made_by), *op.after} for op in ops}
+    placed: dict[int, None] = {}
+    for op_id in slots:
+        if op_id in placed:
+            continue
+        early: set[int] = set()
+        waiting = [op_id]
+        while waiting:
+            reader = waiting.pop()
+            for p in needs[reader] - placed.keys() - early:
+                if p not in movable:
+                    raise InputError(
+                        f"the order puts {by_id[reader].label} before {by_id[p].label}, which it needs; "
+                        "give a topological order",
+                        place,
+                    )
+                early.add(p)
+                waiting.append(p)
+        for p in sorted(early, key=position.__getitem__):
+            placed[p] = None
+        placed[op_id] = None
+    return list(placed)
+
+
+def _check_permutation(expected: Sequence[int], order: Sequence[int], place: str) -> None:
+    count, known = Counter(order), set(expected)
+    wrong = [f"op {o} is unknown or folded" for o in count if o not in known][:1]
+    wrong += [f"op {o} is listed twice" for o, n in count.items() if n > 1][:1]
+    wrong += [f"op {o} is missing" for o in expected if o not in count][:1]
+    if wrong:
+        raise InputError(f"the order is not one of this model: {wrong[0]}; plan this model again", place)
