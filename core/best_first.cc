@@ -1,0 +1,132 @@
+#include <queue>
+
+#include "search.h"
+#include "state_table.h"
+
+namespace tide {
+
+namespace {
+
+class BestFirst final : public Search {
+ public:
+  BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes)
+      : total_(problem.n), limit_(memory_bytes), move_(problem, budget, rules) {
+    plant(move_.close_all(problem.start, prefix_));
+  }
+
+  Answer run(int64_t slice, const std::function<bool()>& stop) override {
+    for (int64_t n = 0; n < slice;) {
+      if (queue_.empty()) return Answer::kNo;
+      if (memory_ > limit_) return Answer::kMemory;
+      if ((states_ & 63) == 0 && stop()) return Answer::kUnknown;
+      const int at = queue_.top().node;
+      queue_.pop();
+      table_.jump(move_.walker, at);
+      if (move_.walker.done() == total_) {
+        order_ = prefix_;
+        append_path(at, order_);
+        return Answer::kYes;
+      }
+      if (move_.rules.commits && at != 0 && nodes_[at].f <= nodes_[0].f) {
+        commit(at);
+        continue;
+      }
+      ++states_;
+      ++n;
+      expand(at);
+    }
+    return Answer::kUnknown;
+  }
+
+ private:
+  struct Node {
+    Bytes f;
+    int parent, move;
+  };
+  struct Entry {
+    Bytes f;
+    int done, node;
+    bool operator<(const Entry& other) const {  // std::priority_queue pops the greatest
+      if (f != other.f) return f > other.f;
+      if (done != other.done) return done < other.done;
+      return node > other.node;
+    }
+  };
+
+  // Makes the walker's state the root and forgets the rest.
+  void plant(Bytes f) {
+    nodes_.clear();
+    table_.clear();
+    queue_ = {};
+    insert(f, -1, -1);
+  }
+
+  void insert(Bytes f, int parent, int move) {
+    const auto [number, fresh] = table_.insert(move_.walker);
+    if (!fresh) return;
+    nodes_.push_back({f, parent, move});
+    queue_.push({f, move_.walker.done(), number});
+    memory_ = std::max(memory_, table_.memory() + nodes_.capacity() * sizeof(Node) + queue_.size() * sizeof(Entry));
+  }
+
+  void expand(int at) {
+    const Bytes f = nodes_[at].f;
+    next_ = std::min(next_, move_.look_around(f));
+    const auto fits = [&](size_t k) { return f + move_.outcomes[k].hill <= move_.budget; };
+    if (move_.rules.safe_moves) {
+      for (size_t k = 0; k < move_.ready.size(); ++k) {
+        if (!fits(k)) continue;
+        const Bytes after = move_.make_move(f, k);
+        const bool safe = after <= f && move_.began_alone();
+        if (safe) insert(after, at, move_.ready[k]);
+        move_.take_back_move();
+        if (safe) return;
+      }
+    }
+    for (size_t k = 0; k < move_.ready.size(); ++k) {
+      if (!fits(k)) continue;
+      insert(move_.make_move(f, k), at, move_.ready[k]);
+      move_.take_back_move();
+    }
+  }
+
+  // Appends the macros that ran from the root to a node, in order. Leaves the walker at the node.
+  void append_path(int at, std::vector<int>& out) {
+    std::vector<int> path;
+    for (int i = at; nodes_[i].parent >= 0; i = nodes_[i].parent) path.push_back(i);
+    table_.jump(move_.walker, 0);
+    for (auto i = path.rbegin(); i != path.rend(); ++i) {
+      const Bytes f = nodes_[nodes_[*i].parent].f;
+      move_.look_around(f);
+      move_.make_move(f, move_.index_of(nodes_[*i].move));
+      out.insert(out.end(), move_.ran.begin(), move_.ran.end());
+    }
+  }
+
+  void commit(int at) {
+    std::vector<int> path;
+    append_path(at, path);
+    table_.jump(move_.walker, 0);
+    const Bytes f = repair(move_.walker, nodes_[0].f, nodes_[at].f, path);
+    for (int m : path) move_.walker.run(m);
+    prefix_.insert(prefix_.end(), path.begin(), path.end());
+    plant(move_.close_all(f, prefix_));
+  }
+
+  const int total_;
+  const size_t limit_;
+  Mover move_;
+  StateTable table_;
+  std::vector<Node> nodes_;  // numbered as in the table; 0 is the root
+  std::priority_queue<Entry> queue_;
+  std::vector<int> prefix_;  // what ran before the root
+};
+
+}  // namespace
+
+std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules,
+                                   size_t memory_bytes) {
+  return std::make_unique<BestFirst>(problem, budget, rules, memory_bytes);
+}
+
+}  // namespace tide

@@ -1,0 +1,177 @@
+"""The exact scheduler: least peak over all orders, with a proof. The search itself is in the C++ core.
+
+Algorithm and theorems: docs/proofs.md. In short: pairs of ops that some best order keeps together are fused; beams
+from both ends give orders; minimum cuts give bounds; best-first and nested-commit searches, from both ends, close
+what gap is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from lowtide import _core
+from lowtide.analyse.storage import MemoryModel
+from lowtide.plan import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
+from lowtide.schedule.method import Schedule
+from lowtide.stop import Limits, Progress
+
+
+def core_model(model: MemoryModel) -> _core.Model:
+    """Hand a memory model to the core. Ops and storages keep their positions."""
+    return _core.Model(
+        preds=model.graph.predecessors,
+        sizes=[s.size for s in model.storages],
+        touchers=[s.touchers for s in model.storages],
+        at_start=[s.at_start for s in model.storages],
+        at_end=[s.at_end for s in model.storages],
+        workspace=model.workspace,
+        overwrites=[[(o.storage, o.saving) for o in row] for row in model.overwrites],
+    )
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Least peak over all orders, with proof. Every field is a switch of one rule, for ablation; all are sound.
+
+    Attributes
+    ----------
+    fuse_a, fuse_b, fuse_c
+        The three pair-fusion rules.
+    cut
+        Lower bounds by minimum cut.
+    beams
+        Beam searches for good orders.
+    closure, safe_moves, commits
+        The three pruning rules of the searches.
+    forward, reversed
+        Search from the start, from the end.
+    best_first, nested
+        The two search engines.
+    first_slice
+        States an engine expands before the next engine's turn; turns grow from there.
+    """
+
+    name: ClassVar[str] = "exact"
+
+    fuse_a: bool = True
+    fuse_b: bool = True
+    fuse_c: bool = True
+    cut: bool = True
+    beams: bool = True
+    closure: bool = True
+    safe_moves: bool = True
+    commits: bool = True
+    forward: bool = True
+    reversed: bool = True
+    best_first: bool = True
+    nested: bool = True
+    first_slice: int = 2000
+
+    @property
+    def switches(self) -> dict[str, bool]:
+        """The rules by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.type == "bool"}
+
+    def supports(self, model: MemoryModel) -> str | None:
+        """Every graph is supported."""
+        return None
+
+    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+        """Find the order of least peak, or the best within the limits, with the proved bound."""
+        core = core_model(model)
+        result = self._solve(core, range(len(model.graph.ops)), limits, budget=-1, budget_only=False)
+        counters = {
+            "reduced_ops": result["reduced_ops"],
+            "states": result["states"],
+            "beam_states": result["beam_states"],
+            "cuts": result["cuts"],
+            "search_memory_bytes": result["memory_bytes"],
+        }
+        return Schedule(
+            order=tuple(result["order"]),
+            lower_bound=result["lower_bound"],
+            certificate=self._certificate(core, model, result),
+            stopped=result["stopped"],
+            counters=counters,
+        )
+
+    def within(self, model: MemoryModel, budget: int, limits: Limits) -> Schedule:
+        """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known.
+
+        The answer is yes if the schedule's peak is within the budget, no if its lower bound is above it, and open
+        otherwise (``stopped`` says why).
+        """
+        core = core_model(model)
+        result = self._solve(core, range(len(model.graph.ops)), limits, budget=budget, budget_only=True)
+        return Schedule(
+            order=tuple(result["order"]),
+            lower_bound=result["lower_bound"],
+            certificate=self._certificate(core, model, result),
+            stopped=result["stopped"],
+            counters={"states": result["states"]},
+        )
+
+    def _solve(
+        self, core: _core.Model, start: Sequence[int], limits: Limits, *, budget: int, budget_only: bool
+    ) -> dict[str, Any]:
+        def report(best: int, bound: int, seconds: float) -> bool:
+            if limits.report is not None:
+                limits.report(Progress(best, bound, seconds))
+            return False
+
+        return _core.solve(
+            core,
+            start=list(start),
+            switches=self.switches,
+            seconds=limits.left_seconds,
+            memory_bytes=limits.memory_bytes,
+            seed=limits.seed,
+            budget=budget,
+            budget_only=budget_only,
+            first_slice=self.first_slice,
+            report=report,
+        )
+
+    def _certificate(self, core: _core.Model, model: MemoryModel, result: dict[str, Any]) -> Certificate:
+        if result["proof"] == "search":
+            return SearchCertificate(
+                refuted_bytes=result["refuted"],
+                direction="reversed" if result["refuted_reversed"] else "forward",
+                states=result["refuting_states"],
+                switches=self.switches,
+            )
+        if result["proof"] == "cut":
+            return cut_certificate(core, model, result["cut_op"])
+        return NoCertificate()
+
+
+def cut_certificate(core: _core.Model, model: MemoryModel, position: int) -> CutCertificate:
+    """Proof of the footprint that no order beats at the op at `position`: one flow per in-place case."""
+    ops = model.graph.ops
+    cut = _core.cut_at(core, position)
+    root = [s.tensors[0] for s in model.storages]
+    read = {o.storage: o.input for o in model.overwrites[position]}
+
+    def arcs(flow: list[tuple[int, int, int, int]]) -> list[FlowArc]:
+        return [
+            (
+                None if storage < 0 else root[storage],
+                None if start < 0 else ops[start].id,
+                None if end < 0 else ops[end].id,
+                size,
+            )
+            for storage, start, end, size in flow
+        ]
+
+    first, *others = cut["cases"]
+    cheapest = min(cut["cases"], key=lambda case: case["value"])
+    return CutCertificate(
+        op=ops[position].id,
+        value_bytes=cut["value"],
+        downset=[ops[i].id for i in cheapest["downset"]],
+        flow=arcs(first["flow"]),
+        in_place=read.get(first["storage"]),
+        cases=[FlowCase(in_place=read.get(case["storage"]), flow=arcs(case["flow"])) for case in others],
+    )
