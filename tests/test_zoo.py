@@ -22,7 +22,7 @@ PUBLISHED = {
     "pnasnet_5_cifar": (None, "2.571"),
     "pnasnet_5_imagenet": (None, "4.908"),
 }
-"""HMCOS (DAC 2022), Table 1: ops as its released generator makes them, peak of RPO in MiB. PNASNet is not in it."""
+"""HMCOS (DAC 2022), Table 1: ops of its released networks, RPO peak in MiB. PNASNet is not in the paper."""
 
 
 def reverse_post_order(graph: Graph) -> list[int]:
