@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 from brute import must_run_before, optimal_order
-
 from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.analyse.storage import effective_aliases, memory_model
 from lowtide.graph import Graph
