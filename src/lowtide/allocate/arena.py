@@ -1,0 +1,243 @@
+"""The front door: the arena of an order, and the placement of plain buffers.
+
+An engine packs buffers. `allocate_best` asks the engines in turn and stops at a proof; a new one (exact
+search, a solver) is one more entry in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from lowtide.allocate.buffers import ArenaBuffers, Buffer, arena_buffers, load_sections
+from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.analyse.storage import MemoryModel, Overwrite
+from lowtide.errors import InputError
+from lowtide.stop import Limits
+
+
+class Engine(Protocol):
+    """A way to pack buffers."""
+
+    name: ClassVar[str]
+
+    def supports(self, buffers: Sequence[Buffer]) -> str | None:
+        """None if the engine can pack these, else the reason why not, in a few words."""
+        ...
+
+    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+        """Pack within the limits; the result holds every buffer."""
+        ...
+
+
+ENGINES: tuple[Engine, ...] = (Portfolio(),)
+"""In the order in which they are asked; the first one packs everything."""
+
+
+MOST_FOR_FREER = 20_000
+"""Up to this many buffers, an arena above its bound is tried again with fewer overwrites."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The arena of an order.
+
+    Attributes
+    ----------
+    offsets
+        Tensor id to bytes from the arena's start: the storage's offset plus the tensor's displacement. Every
+        tensor that takes room; no others.
+    workspace_offsets
+        Op id to the offset of its workspace; ops without one are absent.
+    arena_bytes
+        Size of the arena: the end of whatever ends highest, rounded up to the alignment.
+    lower_bound_bytes
+        No arena for this order and these in-place choices is smaller, sizes rounded up to the alignment.
+    in_place
+        Pairs of output and input tensor id that share memory, in the order of the steps.
+    dropped
+        Pairs that were asked for and are not in place: the alignment rules them out, or the arena is smaller
+        without them and the peak no larger.
+    method
+        Which engine, or which of its rules, placed them.
+    counters
+        The engine's own figures.
+    """
+
+    offsets: dict[int, int]
+    workspace_offsets: dict[int, int]
+    arena_bytes: int
+    lower_bound_bytes: int
+    in_place: tuple[tuple[int, int], ...]
+    dropped: tuple[tuple[int, int], ...]
+    method: str
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no arena for this order and these in-place choices is smaller."""
+        return self.arena_bytes == self.lower_bound_bytes
+
+
+@dataclass(frozen=True)
+class BufferAllocation:
+    """Offsets of plain buffers; `fits` is whether they fit the capacity: None if unknown or if none was given."""
+
+    offsets: dict[str, int]
+    height_bytes: int
+    lower_bound_bytes: int
+    fits: bool | None
+    method: str
+    counters: dict[str, int]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the height is proved least."""
+        return self.height_bytes == self.lower_bound_bytes
+
+
+def allocate(
+    model: MemoryModel,
+    order: Sequence[int],
+    overwrites: Iterable[Overwrite],
+    alignment: int | None = None,
+    limits: Limits | None = None,
+    engines: Sequence[Engine] = ENGINES,
+) -> Allocation:
+    """Place what an order needs in one arena.
+
+    If the arena ends up above the load bound, it is tried once more without those overwrites that the peak
+    does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
+
+    Parameters
+    ----------
+    model
+        Graph under a target.
+    order
+        Positions in own order, each once, topological.
+    overwrites
+        The in-place choices, as `profile(model, order).in_place` gives them.
+    alignment
+        Bytes; the target's if not given.
+    limits
+        For engines that search.
+    engines
+        To be asked in turn.
+    """
+    alignment = model.alignment if alignment is None else alignment
+    limits = limits or Limits()
+    wanted = tuple(overwrites)
+    made = arena_buffers(model, order, wanted, alignment)
+    packing = allocate_best(made.buffers, limits, engines)
+    if not packing.optimal and len(made.buffers) <= MOST_FOR_FREER:
+        needed = _needed(model, order, made, alignment)
+        if len(needed) < len(made.in_place):
+            freer = arena_buffers(model, order, needed, alignment)
+            other = allocate_best(freer.buffers, limits, engines)
+            if other.height_bytes < packing.height_bytes:
+                made, packing = freer, other
+    storage_offset = {s: packing.offsets[b] + above for s, (b, above) in made.place_of.items()}
+    sizes = model.graph.tensor_by_id
+    offsets = {
+        t: storage_offset[s] + model.displacement[t]
+        for t, s in model.storage_of.items()
+        if s in storage_offset and sizes[t].size
+    }
+    taken = {o.op: (o.output, o.input) for o in made.in_place}
+    return Allocation(
+        offsets,
+        {op: packing.offsets[b] for op, b in made.workspace_of.items()},
+        packing.height_bytes,
+        packing.lower_bound_bytes,
+        tuple(taken[i] for i in order if i in taken),
+        tuple((o.output, o.input) for o in wanted if o.op not in taken),
+        packing.engine,
+        packing.counters,
+    )
+
+
+def allocate_best(buffers: Sequence[Buffer], limits: Limits, engines: Sequence[Engine] = ENGINES) -> Packing:
+    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet."""
+    best: Packing | None = None
+    for engine in engines:
+        if engine.supports(buffers) is not None:
+            continue
+        found = engine.pack(buffers, limits)
+        if best is not None:
+            bound = max(best.lower_bound_bytes, found.lower_bound_bytes)
+            kept = found if found.height_bytes < best.height_bytes else best
+            counters = best.counters | found.counters
+            found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters)
+        best = found
+        if best.optimal:
+            break
+    assert best is not None, "no engine packs these buffers"
+    return best
+
+
+def allocate_buffers(
+    buffers: Sequence[Buffer],
+    capacity: int | None = None,
+    limits: Limits | None = None,
+    engines: Sequence[Engine] = ENGINES,
+) -> BufferAllocation:
+    """Place plain buffers, with names of their own, as low as can be.
+
+    Raises
+    ------
+    InputError
+        Two buffers have one name, or fixed offsets at which they overlap or are not aligned.
+    """
+    names: set[str] = set()
+    for b in buffers:
+        if b.name in names:
+            raise InputError(f"two buffers are named {b.name}; give every buffer a name of its own")
+        names.add(b.name)
+        if b.offset is not None and b.offset % b.alignment:
+            raise InputError(
+                f"buffer {b.name} has offset {b.offset}, no multiple of its alignment {b.alignment}"
+            )
+    packing = allocate_best(buffers, limits or Limits(), engines)
+    fits = None
+    if capacity is not None and packing.height_bytes <= capacity:
+        fits = True
+    elif capacity is not None and packing.lower_bound_bytes > capacity:
+        fits = False
+    return BufferAllocation(
+        {b.name: offset for b, offset in zip(buffers, packing.offsets, strict=True)},
+        packing.height_bytes,
+        packing.lower_bound_bytes,
+        fits,
+        packing.engine,
+        packing.counters,
+    )
+
+
+def _needed(
+    model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int
+) -> tuple[Overwrite, ...]:
+    """Overwrites without which the peak would rise, in exact bytes or in aligned ones.
+
+    An overwrite lowers the footprint of its own step only, so each is judged alone.
+    """
+    step_of = {i: step for step, i in enumerate(order)}
+    needed: set[Overwrite] = set()
+    for unit in {1, alignment}:
+        buffers = arena_buffers(model, order, made.in_place, unit).buffers
+        loads = _load_per_step(buffers, len(order))
+        peak = max(loads)
+        for o in made.in_place:
+            saving = -(-o.saving // unit) * unit
+            if loads[step_of[o.op]] + saving > peak:
+                needed.add(o)
+    return tuple(o for o in made.in_place if o in needed)
+
+
+def _load_per_step(buffers: Sequence[Buffer], steps: int) -> list[int]:
+    at, loads = load_sections(buffers)
+    result: list[int] = []
+    for k, load in enumerate(loads):
+        until = at[k + 1] if k + 1 < len(at) else steps
+        result += [load] * (until - at[k]) if k else [0] * at[0] + [load] * (until - at[0])
+    return result

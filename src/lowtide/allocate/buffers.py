@@ -1,0 +1,202 @@
+"""What is to be placed: buffers, and the load bound that no placement beats.
+
+A buffer is a rigid group of rectangles in the plane of steps and bytes. Most are a single rectangle. Where an
+op writes in place, its output lies inside the storage that it overwrites, so the two are placed as one:
+
+    bytes ^                                  storage A dies at step t, where the op writes its output B
+          |  +-----------+                   over the tensor of A that begins `displacement` bytes in;
+          |  |     A     |                   while the op runs all of A is still there, and holds B
+          |  |           +---------+
+          |  |           |    B    |  ^
+          |  |           +---------+  | displacement
+          |  +-----------+            v
+          +--s-----------t+1-------e--> steps
+
+Steps are half-open: a piece ``[start, end)`` is there at steps start, start + 1, ..., end - 1. Sizes are
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import MemoryModel, Overwrite
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A rectangle: there from step `start` up to, not including, `end`, at `low` bytes above its buffer's offset."""
+
+    start: int
+    end: int
+    low: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What gets one offset.
+
+    Attributes
+    ----------
+    name
+        For messages and files.
+    size
+        Bytes from its offset to its end; every piece lies inside.
+    pieces
+        Ascending, none at the same step as another; none for a buffer that takes no room.
+    alignment
+        Its offset is a multiple of this, in bytes.
+    offset
+        Where it has to lie, or None if that is free.
+    """
+
+    name: str
+    size: int
+    pieces: tuple[Piece, ...]
+    alignment: int = 1
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.alignment > 0, self
+        assert all(p.start < p.end and p.size > 0 and p.low >= 0 for p in self.pieces), self
+        assert all(p.low + p.size <= self.size for p in self.pieces), self
+        assert all(p.end <= q.start for p, q in zip(self.pieces, self.pieces[1:], strict=False)), self
+
+    @property
+    def start(self) -> int:
+        """First step at which it is there; 0 if it takes no room."""
+        return self.pieces[0].start if self.pieces else 0
+
+    @property
+    def end(self) -> int:
+        """Step after the last one at which it is there; 0 if it takes no room."""
+        return self.pieces[-1].end if self.pieces else 0
+
+    @property
+    def area(self) -> int:
+        """Bytes times steps."""
+        return sum((p.end - p.start) * p.size for p in self.pieces)
+
+
+def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buffer:
+    """Buffer of a single rectangle; of none if `size` is 0."""
+    return Buffer(name, size, (Piece(start, end, 0, size),) if size else (), alignment)
+
+
+def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
+    """Sweep over time: steps at which something begins or ends, ascending, and the bytes live from each on."""
+    change: dict[int, int] = {}
+    for buffer in buffers:
+        for p in buffer.pieces:
+            change[p.start] = change.get(p.start, 0) + p.size
+            change[p.end] = change.get(p.end, 0) - p.size
+    steps = sorted(change)
+    loads = []
+    live = 0
+    for step in steps:
+        live += change[step]
+        loads.append(live)
+    return steps, loads
+
+
+def load_bound(buffers: Iterable[Buffer]) -> int:
+    """Bytes that no placement beats: the most that is live at once, or the end of a fixed or of the largest buffer."""
+    known = list(buffers)
+    most = max((b.size + (b.offset or 0) for b in known), default=0)
+    return max(most, max(load_sections(known)[1], default=0))
+
+
+@dataclass(frozen=True)
+class ArenaBuffers:
+    """The buffers of an order, and what each holds.
+
+    Attributes
+    ----------
+    buffers
+        One for each group of storages, by the index of the group's first storage; then the ops' workspaces.
+        Sizes and displacements are multiples of the alignment.
+    place_of
+        Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
+    workspace_of
+        Op id to the index of the buffer that is its workspace.
+    in_place, dropped
+        The overwrites that the buffers respect, and those that the alignment rules out.
+    """
+
+    buffers: tuple[Buffer, ...]
+    place_of: dict[int, tuple[int, int]]
+    workspace_of: dict[int, int]
+    in_place: tuple[Overwrite, ...]
+    dropped: tuple[Overwrite, ...]
+
+
+def arena_buffers(
+    model: MemoryModel, order: Sequence[int], overwrites: Iterable[Overwrite], alignment: int
+) -> ArenaBuffers:
+    """Make the buffers of an order given as positions in own order.
+
+    Parameters
+    ----------
+    model
+        Graph under a target.
+    order
+        Each position once, topological.
+    overwrites
+        At most one per op, each of a storage that dies at that op, as `profile(model, order).in_place` gives
+        them.
+    alignment
+        Bytes. An overwrite whose displacement is no multiple of it is dropped, for the output could not lie
+        there.
+    """
+    lifetimes = profile(model, order)
+    steps = max(len(order), 1)
+    end_of = [min(last + 1, steps) for last in lifetimes.last]
+    into: dict[int, tuple[int, int]] = {}
+    taken, dropped = [], []
+    overwritten: set[int] = set()
+    for o in overwrites:
+        displacement = model.displacement[o.input]
+        if displacement % alignment:
+            dropped.append(o)
+            continue
+        assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
+        assert o.storage not in into, f"storage {o.storage} is overwritten twice"
+        into[o.storage] = (model.storage_of[o.output], displacement)
+        overwritten.add(model.storage_of[o.output])
+        taken.append(o)
+
+    buffers: list[Buffer] = []
+    place_of: dict[int, tuple[int, int]] = {}
+    for root, storage in enumerate(model.storages):
+        if root in overwritten or storage.size == 0:
+            continue
+        size = _round_up(storage.size, alignment)
+        pieces = [Piece(max(lifetimes.first[root], 0), end_of[root], 0, size)]
+        place_of[root] = (len(buffers), 0)
+        at, low = root, 0
+        while at in into:
+            at, displacement = into[at]
+            low += displacement
+            place_of[at] = (len(buffers), low)
+            last, part = pieces[-1], _round_up(model.storages[at].size, alignment)
+            if (last.low, last.size) == (low, part):
+                pieces[-1] = Piece(last.start, end_of[at], low, part)
+            elif last.end < end_of[at]:
+                pieces.append(Piece(last.end, end_of[at], low, part))
+        name = model.graph.tensor_by_id[storage.tensors[0]].label
+        buffers.append(Buffer(name, size, tuple(pieces), alignment))
+    workspace_of: dict[int, int] = {}
+    step_of = {i: step for step, i in enumerate(order)}
+    for i, op in enumerate(model.graph.ops):
+        if model.workspace[i]:
+            workspace_of[op.id] = len(buffers)
+            size = _round_up(model.workspace[i], alignment)
+            buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
+    return ArenaBuffers(tuple(buffers), place_of, workspace_of, tuple(taken), tuple(dropped))
+
+
+def _round_up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment

@@ -1,0 +1,191 @@
+"""Buffers as minimalloc's CSV: `id,lower,upper,size[,alignment,offset,gaps]`, lifetimes half-open.
+
+A buffer is there from step `lower` up to, not including, `upper`. `gaps` is a list, separated by blanks, of
+`lo-hi` (not there in these steps) and `lo-hi@wlo:whi` (only its bytes from wlo up to, not including, whi).
+Other names of columns: `buffer` or `buffer_id` for `id`, `start` or `begin` for `lower`, and `end` for the
+last step of the lifetime, inclusive (gaps then end inclusively too). `hint` is ignored. `offset` fixes a
+buffer on input (-1 or nothing: free) and is where it lies on output. No quoting; reading stops at the first
+empty line.
+
+Source: minimalloc (github.com/google/minimalloc), src/converter.h and converter.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lowtide.allocate.buffers import Buffer, Piece
+from lowtide.errors import InputError
+from lowtide.graph import MAX_BYTES
+
+_OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "start": "lower", "begin": "lower"}
+_COLUMNS = ("id", "lower", "upper", "size", "alignment", "offset", "gaps", "hint", "end")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?", re.ASCII)
+
+
+def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
+    """Read a file of buffers.
+
+    Raises
+    ------
+    InputError
+        Unreadable, or as `parse_buffers`.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read the buffers: {error.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("not a text file in UTF-8; give a CSV of buffers", str(path)) from None
+    return parse_buffers(text, str(path))
+
+
+def parse_buffers(text: str, place: str = "buffers") -> tuple[Buffer, ...]:
+    """Buffers from the text of a CSV file.
+
+    Raises
+    ------
+    InputError
+        A missing or unknown column, a wrong number of fields, a value that is no number or out of range, a
+        lifetime or a gap that is empty or outside, an id used twice. The message names the file and the line.
+
+    >>> [b.size for b in parse_buffers("id,lower,upper,size\\na,0,3,16\\nb,2,5,8\\n")]
+    [16, 8]
+    """
+    lines = text.splitlines()
+    columns = _header(lines[0] if lines else "", place)
+    buffers: list[Buffer] = []
+    seen: set[str] = set()
+    total = 0
+    for number, line in enumerate(lines[1:], 2):
+        if not line.strip():
+            break
+        where = f"{place}, line {number}"
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != len(columns):
+            raise InputError(f"{len(fields)} fields where the header has {len(columns)}", where)
+        buffer = _row(dict(zip(columns, fields, strict=True)), where)
+        if buffer.name in seen:
+            raise InputError(f"id {buffer.name} is used twice; give every buffer an id of its own", where)
+        seen.add(buffer.name)
+        total += buffer.size + buffer.alignment
+        if total > MAX_BYTES:
+            raise InputError("the sizes add up to more than 2^62 bytes", where)
+        buffers.append(buffer)
+    return tuple(buffers)
+
+
+def format_buffers(buffers: Sequence[Buffer], offsets: Mapping[str, int] | None = None) -> str:
+    """Text of a CSV file that `parse_buffers` reads back to equal buffers, with `offsets` by name if given.
+
+    Raises
+    ------
+    InputError
+        A name that CSV without quoting cannot hold.
+    """
+    names = ["id", "lower", "upper", "size"]
+    aligned = any(b.alignment != 1 for b in buffers)
+    placed = offsets is not None or any(b.offset is not None for b in buffers)
+    gaps = [_gaps(b) for b in buffers]
+    names += ["alignment"] * aligned + ["offset"] * placed + ["gaps"] * any(gaps)
+    rows = [",".join(names)]
+    for b, gap in zip(buffers, gaps, strict=True):
+        if (
+            not b.name
+            or b.name != b.name.strip()
+            or re.search(r"[,\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", b.name)
+        ):
+            raise InputError(f"a CSV cannot hold the name {b.name!r}; use one without commas and line breaks")
+        offset = b.offset if offsets is None else offsets[b.name]
+        row = [b.name, str(b.start), str(max(b.end, b.start + 1)), str(b.size)]
+        row += [str(b.alignment)] * aligned + ["-1" if offset is None else str(offset)] * placed
+        rows.append(",".join(row + [gap] * any(gaps)))
+    return "\n".join(rows) + "\n"
+
+
+def _header(line: str, place: str) -> list[str]:
+    where = f"{place}, line 1"
+    columns = [_OTHER_NAMES.get(name.strip().lower(), name.strip().lower()) for name in line.split(",")]
+    for name in columns:
+        if name not in _COLUMNS:
+            raise InputError(
+                f"unknown column {name[:40]!r}; a file of buffers begins with "
+                "id,lower,upper,size and may have alignment, offset, gaps",
+                where,
+            )
+        if columns.count(name) > 1:
+            raise InputError(f"column {name} is given twice", where)
+    missing = [name for name in ("id", "lower", "size") if name not in columns]
+    if ("upper" in columns) == ("end" in columns):
+        missing.append("upper (or end, but not both)")
+    if missing:
+        raise InputError(f"column missing: {', '.join(missing)}", where)
+    return columns
+
+
+def _row(row: dict[str, str], where: str) -> Buffer:
+    name = row["id"]
+    if not name:
+        raise InputError("the id is empty", where)
+    inclusive = "end" in row
+    lower, size = _number(row, "lower", where), _number(row, "size", where, least=0)
+    upper = _number(row, "end", where) + 1 if inclusive else _number(row, "upper", where)
+    if lower >= upper:
+        raise InputError(f"lower {lower} is not below upper {upper}; lifetimes are half-open", where)
+    alignment = _number(row, "alignment", where, least=1) if row.get("alignment") else 1
+    offset = _number(row, "offset", where, least=-1) if row.get("offset") else -1
+    pieces = _pieces(row.get("gaps", ""), lower, upper, size, inclusive, where) if size else ()
+    if size and not pieces:
+        raise InputError("the gaps leave nothing of the lifetime", where)
+    if offset >= 0 and offset % alignment:
+        raise InputError(f"offset {offset} is no multiple of the alignment {alignment}", where)
+    return Buffer(name, size, pieces, alignment, None if offset < 0 else offset)
+
+
+def _number(row: dict[str, str], column: str, where: str, least: int = -MAX_BYTES) -> int:
+    text = row[column]
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= MAX_BYTES:
+        kind = "a whole number" if least < -1 else f"a whole number of at least {least}"
+        raise InputError(f"{column} is {text[:40]!r}; it must be {kind} and at most 2^62", where)
+    return int(text)
+
+
+def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where: str) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    at = lower
+    for gap in text.split():
+        match = _GAP.fullmatch(gap)
+        if match is None:
+            raise InputError(f"gap {gap[:40]!r} is not lo-hi or lo-hi@wlo:whi", where)
+        begin, end = int(match[1]), int(match[2]) + inclusive
+        if not at <= begin < end <= upper:
+            raise InputError(
+                f"gap {gap} is empty, outside the lifetime, or not after the gap before it", where
+            )
+        if at < begin:
+            pieces.append(Piece(at, begin, 0, size))
+        if match[3] is not None:
+            low, high = int(match[3]), int(match[4])
+            if not low <= high <= size:
+                raise InputError(f"the window of gap {gap} is not within the buffer's {size} bytes", where)
+            if low < high:
+                pieces.append(Piece(begin, end, low, high - low))
+        at = end
+    if at < upper:
+        pieces.append(Piece(at, upper, 0, size))
+    return tuple(pieces)
+
+
+def _gaps(buffer: Buffer) -> str:
+    gaps = []
+    at = buffer.start
+    for p in buffer.pieces:
+        if at < p.start:
+            gaps.append(f"{at}-{p.start}")
+        if p.size < buffer.size:
+            gaps.append(f"{p.start}-{p.end}@{p.low}:{p.low + p.size}")
+        at = p.end
+    return " ".join(gaps)
