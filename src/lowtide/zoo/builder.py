@@ -34,8 +34,8 @@ MAX_ONNX_BYTES = 2**31 - 2**24
 
 _ITEM_BYTES = {"float32": 4, "int64": 8}
 
-AVERAGE_POOL_GAIN = 0.5
-MAX_POOL_GAIN = 0.6
+AVERAGE_POOL_GAIN = 0.85
+MAX_POOL_GAIN = 0.7
 MAX_POOL_SHIFT = 0.9
 GLOBAL_POOL_GAIN = 0.3
 """What pooling does to the variance of a typical activation, and how many deviations a maximum lies above the
