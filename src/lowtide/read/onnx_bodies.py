@@ -14,6 +14,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.read.onnx_proto import protobuf_classes
 from lowtide.read.onnx_structure import captured, default_domain, subgraphs
 from lowtide.read.onnx_types import BOOL, INT64, TensorType, constant_type, static_type
 from lowtide.read.onnx_wire import KEEP_BYTES
@@ -142,9 +143,9 @@ def _body_graph(
 
 def captured_by(body: GraphProto) -> list[str]:
     """Names that one body reads from outside, each once."""
-    from onnx import AttributeProto, NodeProto
-
-    return captured(NodeProto(attribute=[AttributeProto(type=AttributeProto.GRAPH, g=body)]))
+    classes = protobuf_classes()
+    holder = classes.AttributeProto(type=classes.AttributeProto.GRAPH, g=body)
+    return captured(classes.NodeProto(attribute=[holder]))
 
 
 def _input_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:

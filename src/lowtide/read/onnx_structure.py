@@ -49,6 +49,11 @@ def default_domain(domain: str) -> bool:
     return domain in ("", "ai.onnx")
 
 
+def has_subgraph(node: NodeProto) -> bool:
+    """Whether a node has a body."""
+    return any(a.type in (_GRAPH, _GRAPHS) or a.HasField("g") for a in node.attribute)
+
+
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The bodies of a node."""
     for attribute in node.attribute:
@@ -99,7 +104,8 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     ops: list[Op] = []
     for index, node in enumerate(graph.node):
         reads = [name for name in node.input if name]
-        if any(a.type in (_GRAPH, _GRAPHS) or a.HasField("g") for a in node.attribute):
+        holds_graph = has_subgraph(node)
+        if holds_graph:
             reads += [name for name in captured(node) if name not in reads]
         makes = [name for name in node.output if name]
         unknown = [name for name in reads if name not in kinds and name not in made_by]
@@ -109,7 +115,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             tuple([ids.setdefault(name, len(ids)) for name in makes]),
             node.name,
             node.op_type if default_domain(node.domain) else f"{node.domain}::{node.op_type}",
-            attributes=attributes.of(node),
+            attributes=attributes.of(node, holds_graph),
         )
         too_early += [(op, name) for name in unknown]
         for name in makes:
@@ -187,8 +193,8 @@ class _Attributes:
         self._functions = functions
         self._none = Op(0, (), ()).attributes
 
-    def of(self, node: NodeProto) -> Mapping[str, Any]:
-        random = self._draws(node, 0)
+    def of(self, node: NodeProto, holds_graph: bool) -> Mapping[str, Any]:
+        random = self._draws(node, 0, holds_graph)
         match node.op_type:
             case "Dropout":
                 training = self._dropout_trains(node)
@@ -201,18 +207,22 @@ class _Attributes:
             return self._none
         return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {})}
 
-    def _draws(self, node: NodeProto, depth: int) -> bool:
+    def _draws(self, node: NodeProto, depth: int, holds_graph: bool) -> bool:
         """Whether a node's outputs differ from run to run, so that it must not be computed beforehand."""
         if node.op_type in _RANDOM or depth > 50:
             return True
         if node.op_type == "Dropout" and depth == 0:
             return self._dropout_trains(node)
         function = self._functions.get((node.domain, node.op_type))
-        if function is not None and any(self._draws(inner, depth + 1) for inner in function.node):
+        if function is not None and any(
+            self._draws(inner, depth + 1, has_subgraph(inner)) for inner in function.node
+        ):
             return True
-        if not any(a.type in (_GRAPH, _GRAPHS) or a.HasField("g") for a in node.attribute):
-            return False
-        return any(self._draws(inner, depth + 1) for body in subgraphs(node) for inner in body.node)
+        return holds_graph and any(
+            self._draws(inner, depth + 1, has_subgraph(inner))
+            for body in subgraphs(node)
+            for inner in body.node
+        )
 
     def _dropout_trains(self, node: NodeProto) -> bool:
         if self._opset_version < 7:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
+from lowtide.read.onnx_proto import protobuf_classes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
@@ -23,7 +24,7 @@ _BITS = {
 size."""
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
-INT32, INT64, STRING, BOOL = 6, 7, 8, 9
+FLOAT, INT32, INT64, STRING, BOOL = 1, 6, 7, 8, 9
 """TensorProto.DataType values that the reader asks for by number."""
 
 
@@ -37,19 +38,15 @@ class TensorType(NamedTuple):
 @cache
 def element_name(element: int) -> str:
     """Name of an element type, numpy's where numpy has one: ``float32``, ``int4``, ``float8e4m3fn``."""
-    from onnx import TensorProto
-
-    name = (
-        TensorProto.DataType.Name(element) if element in TensorProto.DataType.values() else f"type {element}"
-    )
+    types = protobuf_classes().TensorProto.DataType
+    name = types.Name(element) if element in types.values() else f"type {element}"
     return _NAMES.get(name, name.lower())
 
 
 @cache
 def _element_bits(element: int) -> int | None:
-    from onnx import TensorProto
-
-    return _BITS.get(TensorProto.DataType.Name(element)) if element in TensorProto.DataType.values() else None
+    types = protobuf_classes().TensorProto.DataType
+    return _BITS.get(types.Name(element)) if element in types.values() else None
 
 
 def size_bytes(kind: TensorType, name: str, place: str) -> int:
@@ -86,9 +83,10 @@ def static_type(value: ValueInfoProto) -> TensorType | None:
         return None
     shape = []
     for dim in kind.shape.dim:
-        if not dim.HasField("dim_value"):
+        size = dim.dim_value
+        if not size and not dim.HasField("dim_value"):
             return None
-        shape.append(dim.dim_value)
+        shape.append(size)
     return TensorType(kind.elem_type, tuple(shape))
 
 
@@ -132,11 +130,9 @@ def sparse_size(tensor: SparseTensorProto, place: str) -> int:
 
 def constant_of_node(node: NodeProto) -> TensorProto | None:
     """The tensor that a Constant node holds, named as its output; None if it is sparse or another op."""
-    from onnx import TensorProto
-
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
         return None
-    made = TensorProto(name=node.output[0])
+    made = protobuf_classes().TensorProto(name=node.output[0])
     for attribute in node.attribute:
         match attribute.name:
             case "value":
@@ -150,10 +146,10 @@ def constant_of_node(node: NodeProto) -> TensorProto | None:
                 made.dims.append(len(attribute.ints))
                 made.int64_data.extend(attribute.ints)
             case "value_float":
-                made.data_type = TensorProto.FLOAT
+                made.data_type = FLOAT
                 made.float_data.append(attribute.f)
             case "value_floats":
-                made.data_type = TensorProto.FLOAT
+                made.data_type = FLOAT
                 made.dims.append(len(attribute.floats))
                 made.float_data.extend(attribute.floats)
             case "value_string":

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
+from lowtide.read.onnx_proto import protobuf_classes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -229,13 +230,12 @@ def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> Model
         The bytes hold no ModelProto with opsets and a graph that has nodes and outputs.
     """
     from google.protobuf.message import DecodeError
-    from onnx import ModelProto
 
     try:
         message = data if isinstance(data, bytes) else skeleton(data, keep_bytes)
         if len(message) > _PARSE_LIMIT_BYTES:
             raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
-        model = ModelProto.FromString(message)
+        model = protobuf_classes().ModelProto.FromString(message)
     except (WireError, DecodeError) as error:
         reason = f" ({error})" if isinstance(error, WireError) else ""
         raise InputError(f"not an ONNX model, or cut short{reason}; export it again", place) from None
