@@ -1,0 +1,336 @@
+"""Runs the original and the planned ONNX file under onnxruntime, on the same random inputs.
+
+The session options keep the file's order: priority-based execution order, and no graph optimisation (with
+any, onnxruntime runs an order of its own). The memory pattern is off, so that its profile tells per node
+what is in use. onnxruntime counts initializers, and not the inputs, which the caller holds; what it had in
+use before the first node is taken off. `Shape` nodes it runs early whatever the file says.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowtide.errors import InputError, MissingExtraError, VerificationError
+from lowtide.plan import Plan
+
+_DTYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(uint16)": np.uint16,
+    "tensor(int16)": np.int16,
+    "tensor(uint32)": np.uint32,
+    "tensor(int32)": np.int32,
+    "tensor(uint64)": np.uint64,
+    "tensor(int64)": np.int64,
+}
+_INDEX_LIMITS = (64, 8, 2, 1)
+"""Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What onnxruntime measured when one node had run.
+
+    Attributes
+    ----------
+    op
+        Op id in the plan.
+    in_use_bytes
+        In use beyond what was before the first node; the graph's inputs are not in it.
+    in_use_peak_bytes
+        The same for the highest mark so far, the kernel's own workspace included.
+    planned_bytes
+        The plan's footprint at that step, inputs included; None for the original file and for unknown steps.
+    """
+
+    op: int
+    name: str
+    type: str
+    in_use_bytes: int
+    in_use_peak_bytes: int
+    planned_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Memory of one file's first run, node by node in the order in which they ran."""
+
+    path: str
+    peak_bytes: int
+    nodes: tuple[NodeMemory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous if no input changes it."""
+
+    name: str
+    equal: bool
+    max_abs_difference: float | None
+    vacuous: bool
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What running both files showed.
+
+    Attributes
+    ----------
+    outputs
+        Every graph output, in the file's order.
+    original, planned
+        Memory as onnxruntime measured it; empty if its profile does not tell (before 1.24).
+    input_bytes
+        Bytes of the graph's inputs, which onnxruntime does not count.
+    runs
+        Number of different random inputs.
+    deterministic
+        Whether the original gives the same bits twice; where it does not, differences mean nothing.
+    order_kept
+        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    original: FileRun
+    planned: FileRun
+    input_bytes: int
+    runs: int
+    deterministic: bool
+    order_kept: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether every output is equal bit by bit."""
+        return all(o.equal for o in self.outputs)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether no output depends on the inputs: then equal outputs show nothing."""
+        return all(o.vacuous for o in self.outputs)
+
+
+def run_onnx(
+    original: Path,
+    planned: Path,
+    plan: Plan,
+    *,
+    seed: int = 0,
+    inputs: int = 2,
+    dims: Mapping[str, int] | None = None,
+    footprint_bytes: Sequence[int] = (),
+) -> RunReport:
+    """Run two files on the same random inputs and compare what comes out.
+
+    Parameters
+    ----------
+    original, planned
+        The model and what `lowtide plan` wrote.
+    plan
+        The plan of `planned`.
+    inputs
+        How many different random inputs; two or more, or nothing can be said about `vacuous`.
+    dims
+        Size of each symbolic dimension by name, or by ``"input:axis"``.
+    footprint_bytes
+        The plan's footprint per step (`Report.footprint_bytes`), to stand beside what is measured.
+
+    Raises
+    ------
+    InputError
+        onnxruntime cannot load or run the original (external data missing, a type it does not know), a free
+        dimension has no size, or an input has a type that cannot be drawn.
+    MissingExtraError
+        onnxruntime is not installed.
+    VerificationError
+        ``run``: the original runs and the planned file does not.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("onnxruntime", "run", "lowtide verify --run") from None
+    with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
+        try:
+            before = _session(onnxruntime, original, folder, "original")
+        except Exception as error:
+            raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
+        feeds, base = _draw(before, original, seed, inputs, dims or {})
+        try:
+            after = _session(onnxruntime, planned, folder, "planned")
+            came = [after.run(None, feeds[0])]
+            planned_profile = after.end_profiling()
+            came += [after.run(None, feed) for feed in feeds[1:]]
+        except Exception as error:
+            raise VerificationError("run", f"{planned}: onnxruntime fails: {_first_line(error)}") from None
+        was = [base, *(before.run(None, feed) for feed in feeds[1:])]
+        again = before.run(None, feeds[0])
+        original_events = _events(before.end_profiling())
+        planned_events = _events(planned_profile)
+        names = [o.name for o in before.get_outputs()]
+        del before, after
+    ids = sorted(op.id for op in plan.ops if op.id not in set(plan.folded))
+    place = dict(zip(ids, plan.order, strict=False))
+    step = {v: i for i, v in enumerate(plan.order)}
+    first = _measure(original, {i: i for i in ids}, original_events, {})
+    footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
+    second = _measure(planned, place, planned_events, footprints)
+    ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
+    return RunReport(
+        tuple(
+            _compare(name, [w[i] for w in was], [c[i] for c in came], bool(feeds[0]))
+            for i, name in enumerate(names)
+        ),
+        first,
+        second,
+        sum(a.nbytes for a in feeds[0].values()),
+        inputs,
+        all(_same(a, b) for a, b in zip(base, again, strict=True)),
+        ran == sorted(ran),
+    )
+
+
+def _session(ort: Any, path: Path, folder: str, name: str) -> Any:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False
+    options.log_severity_level = 4
+    options.enable_profiling = True
+    options.profile_file_prefix = str(Path(folder) / name)
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _draw(
+    session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
+) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
+    """Random inputs with which the model runs, and what it gives for the first."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    free: list[str] = []
+    for wanted in session.get_inputs():
+        if wanted.type not in _DTYPES:
+            raise InputError(f"input {wanted.name!r} is a {wanted.type}, which --run cannot draw", str(path))
+        shape = []
+        for axis, d in enumerate(wanted.shape):
+            key = f"{wanted.name}:{axis}"
+            size = (
+                d
+                if isinstance(d, int) and d >= 0
+                else dims.get(key, dims.get(d) if isinstance(d, str) else None)
+            )
+            if size is None:
+                free.append(d if isinstance(d, str) else key)
+            shape.append(size or 0)
+        shapes[wanted.name] = tuple(shape)
+    if free:
+        names = ", ".join(dict.fromkeys(free))
+        raise InputError(
+            f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", str(path)
+        )
+    types = {i.name: i.type for i in session.get_inputs()}
+    trouble: Exception | None = None
+    for limit in _INDEX_LIMITS:
+        rng = np.random.default_rng(seed)
+        feeds = [{n: _random(rng, types[n], s, limit) for n, s in shapes.items()} for _ in range(count)]
+        try:
+            for feed in feeds[1:]:
+                session.run(None, feed)
+            return feeds, session.run(None, feeds[0])
+        except Exception as error:
+            trouble = trouble or error
+    raise InputError(f"onnxruntime cannot run it: {_first_line(trouble)}", str(path))
+
+
+def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], limit: int) -> np.ndarray:
+    dtype = np.dtype(_DTYPES[kind])
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize == 1:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+    return rng.integers(0, limit, shape).astype(dtype)
+
+
+def _events(profile: str) -> list[dict[str, Any]]:
+    events = json.loads(Path(profile).read_bytes())
+    suffix = "_kernel_time"
+    return [e for e in events if e.get("cat") == "Node" and str(e.get("name", "")).endswith(suffix)]
+
+
+def _measure(
+    path: Path, op_at: Mapping[int, int], events: list[dict[str, Any]], planned: Mapping[int, int]
+) -> FileRun:
+    """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
+    import onnx
+
+    nodes = onnx.load(str(path), load_external_data=False).graph.node
+    kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
+    known = {
+        (f"{n.name or f'{n.op_type}_{index}'}_kernel_time", str(index)): (op_at.get(i), n)
+        for index, (i, n) in enumerate(kept)
+    }
+    result: list[NodeMemory] = []
+    seen: set[tuple[str, str]] = set()
+    base: int | None = None
+    highest = 0
+    for event in events:
+        args = event["args"]
+        key = (event["name"], str(args.get("node_index")))
+        if "mem_bytes_in_use" not in args or key not in known or key in seen:
+            continue
+        seen.add(key)
+        in_use, mark = int(args["mem_bytes_in_use"]), int(args.get("mem_in_use_peak", 0))
+        if base is None:
+            base = in_use - int(args.get("mem_in_use_delta", 0))
+        highest = max(highest, in_use - base, mark - base)
+        op, node = known[key]
+        if op is not None:
+            result.append(
+                NodeMemory(op, node.name, node.op_type, in_use - base, mark - base, planned.get(op))
+            )
+    return FileRun(str(path), highest, tuple(result))
+
+
+def _compare(name: str, was: list[Any], came: list[Any], has_inputs: bool) -> OutputComparison:
+    pairs = list(zip(was, came, strict=True))
+    equal = all(_same(a, b) for a, b in pairs)
+    apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
+    changes = has_inputs and any(not _same(was[0], other) for other in was[1:])
+    return OutputComparison(name, equal, apart, not changes)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, list):
+        return (
+            isinstance(b, list) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+        )
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != object:
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(np.array_equal(a, b))
+
+
+def _distance(a: Any, b: Any) -> float:
+    if (
+        not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray))
+        or a.shape != b.shape
+        or a.dtype.kind not in "fiub"
+    ):
+        return float("nan")
+    return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))
+
+
+def _first_line(error: BaseException | None) -> str:
+    return (str(error).splitlines() or [""])[0][:300]
