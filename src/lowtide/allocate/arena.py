@@ -82,7 +82,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class BufferAllocation:
-    """Offsets of plain buffers; `fits` is whether they fit the capacity: None if unknown or if none was given."""
+    """Offsets of plain buffers. `fits`: whether they fit the capacity; None if unknown, or none was given."""
 
     offsets: dict[str, int]
     height_bytes: int

@@ -27,7 +27,7 @@ from lowtide.analyse.storage import MemoryModel, Overwrite
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A rectangle: there from step `start` up to, not including, `end`, at `low` bytes above its buffer's offset."""
+    """A rectangle: there at steps `start` to `end - 1`, from `low` bytes above its buffer's offset on."""
 
     start: int
     end: int
@@ -87,7 +87,7 @@ def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buf
 
 
 def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
-    """Sweep over time: steps at which something begins or ends, ascending, and the bytes live from each on."""
+    """Sweep over time: the steps at which something begins or ends, and the bytes live from each one on."""
     change: dict[int, int] = {}
     for buffer in buffers:
         for p in buffer.pieces:
@@ -103,7 +103,7 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
 
 
 def load_bound(buffers: Iterable[Buffer]) -> int:
-    """Bytes that no placement beats: the most that is live at once, or the end of a fixed or of the largest buffer."""
+    """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer."""
     known = list(buffers)
     most = max((b.size + (b.offset or 0) for b in known), default=0)
     return max(most, max(load_sections(known)[1], default=0))

@@ -16,8 +16,9 @@ from lowtide.allocate.place import height_of, placer
 from lowtide.stop import Limits
 
 WORK = 30_000_000
-"""What a portfolio may spend on one instance, in the units of `Placer.cost`: about three seconds. Counted, not
-measured, so that the same instance always gets the same passes."""
+"""What a portfolio may spend on one instance, in the units of `Placer.cost`: about three seconds.
+
+Counted, not measured, so that the same instance always gets the same passes."""
 
 
 class Facts:
@@ -65,7 +66,7 @@ def tflm(facts: Facts, i: int) -> Key:
 
 
 def tflite(facts: Facts, i: int) -> Key:
-    """TFLite's order: what is there from the first step to the end, by index; then decreasing size, then start.
+    """TFLite's order: what is there from the first step to the end, by index; the rest by size, then start.
 
     `ArenaPlanner::CreateTensorAllocationVector` (tensorflow/lite/arena_planner.cc); the fit is best fit, that
     of `SimpleMemoryArena::Allocate` (simple_memory_arena.cc). Also Pisarchyk and Lee (arXiv 2001.03288),
@@ -185,7 +186,7 @@ class Portfolio:
     """Engine that tries every rule and keeps the lowest, on each stretch of time that no buffer crosses.
 
     A stretch is done once its height is at the load bound of the whole, or below the height of another
-    stretch. Large instances get the first rules only (`work`), at least one.
+    stretch. Large instances get the first rules only, at least one: as many as `work` allows.
     """
 
     name: ClassVar[str] = "greedy"
@@ -197,10 +198,10 @@ class Portfolio:
         return None
 
     def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
-        """Pack; takes no notice of the time limit, for it is short and its result must not depend on a clock."""
+        """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         bound = load_bound(buffers)
         offsets = [b.offset or 0 for b in buffers]
-        counters = {"buffers": len(buffers), "stretches": 0, "pairs": 0, "passes": 0}
+        counters = {"buffers": len(buffers), "stretches": 0, "pairs": 0, "passes": 0, "work": 0}
         floor, deciding = bound, ""
         stretches = [(load_bound(buffers[i] for i in members), members) for members in split(buffers)]
         for _, members in sorted(stretches, key=lambda s: -s[0]):
@@ -220,8 +221,11 @@ class Portfolio:
         kernel, facts = placer(buffers), Facts(buffers)
         best: list[int] = []
         best_height, winner = None, ""
-        for rule in self.rules[: max(1, self.work // max(kernel.cost, 1))]:
+        for rule in self.rules:
+            if best_height is not None and counters["work"] + kernel.cost > self.work:
+                break
             counters["passes"] += 1
+            counters["work"] += kernel.cost
             found = kernel.place(rule.order(facts), best_fit=rule.best_fit, ceiling=best_height)
             if found is not None:
                 best, best_height, winner = found, height_of(buffers, found), rule.name
@@ -233,7 +237,7 @@ class Portfolio:
 
 
 def split(buffers: Sequence[Buffer]) -> list[list[int]]:
-    """Indices of the buffers in each stretch of time that no buffer crosses; what takes no room is in none."""
+    """Indices of the buffers in each stretch of time that no buffer crosses; empty buffers are in none."""
     stretches: list[list[int]] = []
     until = None
     for i in sorted((i for i, b in enumerate(buffers) if b.pieces), key=lambda i: buffers[i].start):

@@ -1,0 +1,294 @@
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.allocate import greedy
+from lowtide.allocate.buffers import Buffer, Piece, block, load_bound
+from lowtide.allocate.greedy import RULES, Facts, Portfolio, Rule, split
+from lowtide.allocate.place import ArrayPlacer, ListPlacer, _count_pairs, height_of, placer
+from lowtide.errors import InputError
+from lowtide.stop import Limits
+
+#  step   0 1 2 3 4 5   size  area  most live around it
+#    A    # # # #        2     8     6
+#    B    # #            3     6     6
+#    C        # # # #    3    12     8
+#    D            # #    4     8     8
+#    E      # # # #      1     4     8
+#  live   5 6 6 6 8 7
+FIVE = (
+    block("A", 0, 4, 2),
+    block("B", 0, 2, 3),
+    block("C", 2, 6, 3),
+    block("D", 4, 6, 4),
+    block("E", 1, 5, 1),
+)
+
+
+def check(buffers: tuple[Buffer, ...], offsets: tuple[int, ...]) -> None:
+    """Byte by byte and step by step: no overlap, nothing below 0, alignments and fixed offsets hold."""
+    used: dict[tuple[int, int], str] = {}
+    for b, offset in zip(buffers, offsets, strict=True):
+        assert offset >= 0
+        assert offset % b.alignment == 0
+        assert b.offset in (None, offset)
+        for p in b.pieces:
+            for step in range(p.start, p.end):
+                for byte in range(offset + p.low, offset + p.low + p.size):
+                    assert (step, byte) not in used, f"{b.name} over {used[step, byte]}"
+                    used[step, byte] = b.name
+
+
+def least_height(buffers: tuple[Buffer, ...]) -> int:
+    """Least height of all placements, by trying every offset of every buffer."""
+    best = sum(b.size + b.alignment for b in buffers)
+
+    def go(rest: tuple[Buffer, ...], used: set[tuple[int, int]], height: int) -> None:
+        nonlocal best
+        if height >= best:
+            return
+        if not rest:
+            best = height
+            return
+        b = rest[0]
+        for offset in range(0, best - b.size, b.alignment):
+            cells = {
+                (step, offset + byte)
+                for p in b.pieces
+                for step in range(p.start, p.end)
+                for byte in range(p.low, p.low + p.size)
+            }
+            if not cells & used:
+                go(rest[1:], used | cells, max(height, offset + b.size))
+
+    go(buffers, set(), 0)
+    return best
+
+
+def random_buffer(rng: Random, name: str, steps: int, most: int, alignments: tuple[int, ...]) -> Buffer:
+    """One rectangle, or at times a rigid group of up to three, nested or with a gap in time."""
+    start = rng.randrange(steps)
+    end = rng.randint(start + 1, steps)
+    size = rng.randint(1, most)
+    pieces = [Piece(start, end, 0, size)]
+    if end - start >= 2 and rng.random() < 0.4:
+        cuts = sorted({start, *(rng.randint(start, end) for _ in range(2)), end})
+        pieces = []
+        for begin, until in pairwise(cuts):
+            low = rng.randrange(size)
+            if pieces and until < end and rng.random() < 0.3:
+                continue
+            piece = Piece(begin, until, low, rng.randint(1, size - low))
+            if pieces and (pieces[-1].end, pieces[-1].low, pieces[-1].size) == (begin, low, piece.size):
+                continue  # equal neighbours would be one piece
+            pieces.append(piece)
+    return Buffer(name, size, tuple(pieces), rng.choice(alignments))
+
+
+def problem(
+    seed: int, n: int, steps: int, most: int, alignments: tuple[int, ...] = (1,)
+) -> tuple[Buffer, ...]:
+    """Random buffers; the same arguments give the same ones."""
+    rng = Random(seed)
+    return tuple(random_buffer(rng, f"b{i}", steps, most, alignments) for i in range(n))
+
+
+@pytest.mark.parametrize("best_fit", [False, True])
+@pytest.mark.parametrize(
+    ("key", "order", "offsets", "height"),
+    [
+        # D at 0, C on D, B at 0 (meets neither), A over C, E over A
+        (greedy.tflm, "DCBAE", (7, 0, 4, 0, 9), 10),
+        # as above, but B, which starts earlier, before C
+        (greedy.tflite, "DBCAE", (7, 0, 4, 0, 9), 10),
+        (greedy.by_size, "DCBAE", (7, 0, 4, 0, 9), 10),
+        # C at 0, A and D on C, B under A, E over D
+        (greedy.by_area, "CADBE", (3, 0, 0, 3, 7), 8),
+        # C at 0, A on C, E on A, D over E, B under A
+        (greedy.by_duration, "CAEDB", (3, 0, 0, 6, 5), 10),
+        # B at 0, A on B, E on A, C under A, D over E
+        (greedy.by_start, "BAECD", (3, 0, 0, 6, 5), 10),
+        # C at 0, E on C, D and A on E, B under E
+        (greedy.by_contention, "CEDAB", (4, 0, 0, 4, 3), 8),
+        # C at 0, D on C, E over D, A on C, B under A
+        (greedy.by_contention_and_area, "CDEAB", (3, 0, 0, 3, 7), 8),
+    ],
+)
+def test_rules_on_five_buffers(
+    key: greedy.Callable[[Facts, int], greedy.Key],
+    order: str,
+    offsets: tuple[int, ...],
+    height: int,
+    best_fit: bool,
+) -> None:
+    """Every rule gives the order and the offsets worked out by hand; there is never a choice of gaps."""
+    rule = Rule("by hand", key, best_fit)
+    assert "".join(FIVE[i].name for i in rule.order(Facts(FIVE))) == order
+    assert rule.place(FIVE) == offsets
+    assert height_of(FIVE, offsets) == height
+    assert load_bound(FIVE) == 8
+
+
+def test_best_fit_takes_the_tightest_gap_and_first_fit_the_lowest() -> None:
+    """Z (2 bytes) finds the gaps [0, 10) and [14, 16) at step 5.
+
+    S at 0, P at 0, W over S at 16, V over P and under W at 10, by decreasing size.
+    """
+    buffers = (
+        block("S", 8, 9, 16),
+        block("P", 0, 2, 10),
+        block("W", 5, 9, 6),
+        block("V", 1, 6, 4),
+        block("Z", 5, 6, 2),
+    )
+    assert Rule("first", greedy.by_size, best_fit=False).place(buffers) == (0, 0, 16, 10, 0)
+    assert Rule("best", greedy.by_size, best_fit=True).place(buffers) == (0, 0, 16, 10, 14)
+
+
+def test_tflite_places_what_is_there_all_the_time_first() -> None:
+    """L lives from the first step to the end, so TFLite puts it at 0 although M is larger; TFLM does not."""
+    buffers = (block("M", 0, 3, 5), block("L", 0, 6, 1), block("N", 3, 6, 4))
+    assert Rule("tflite", greedy.tflite, best_fit=True).place(buffers) == (1, 0, 1)
+    assert Rule("tflm", greedy.tflm, best_fit=False).place(buffers) == (0, 5, 0)
+
+
+def test_tflm_breaks_ties_by_the_last_one_added() -> None:
+    """TFLM fills its list from the tail, so of equal sizes the last is at 0; by size alone the first is."""
+    buffers = (block("a", 0, 2, 4), block("b", 0, 2, 4))
+    assert Rule("tflm", greedy.tflm, best_fit=False).place(buffers) == (4, 0)
+    assert Rule("size", greedy.by_size, best_fit=False).place(buffers) == (0, 4)
+
+
+def test_names_of_rules_are_their_own() -> None:
+    """No two rules share a name, and the runtimes' come first."""
+    assert [rule.name for rule in RULES][:2] == ["tflm", "tflite"]
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_alignment_rounds_offsets_up() -> None:
+    """b must start at a multiple of 4 above a's 3 bytes; c fits in the byte between them."""
+    buffers = (block("a", 0, 1, 3), block("b", 0, 1, 2, alignment=4), block("c", 0, 1, 1))
+    assert Rule("size", greedy.by_size, best_fit=False).place(buffers) == (0, 4, 3)
+
+
+def test_fixed_offsets_hold() -> None:
+    """The fixed one stays at 5, and the others go under and over it."""
+    fixed = Buffer("f", 2, (Piece(0, 9, 0, 2),), offset=5)
+    buffers = (block("a", 0, 9, 4), fixed, block("b", 0, 9, 3))
+    assert Rule("size", greedy.by_size, best_fit=False).place(buffers) == (0, 5, 7)
+    assert Portfolio().pack((fixed,), Limits()).lower_bound_bytes == 7
+
+
+@pytest.mark.parametrize("kind", [ListPlacer, ArrayPlacer])
+def test_fixed_offsets_that_overlap_are_refused(kind: type[ListPlacer] | type[ArrayPlacer]) -> None:
+    """Two fixed buffers at the same time and bytes cannot be."""
+    buffers = tuple(Buffer(n, 4, (Piece(0, 2, 0, 4),), offset=o) for n, o in (("a", 0), ("b", 3)))
+    with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 3"):
+        kind(buffers, 1).place([0, 1], best_fit=False)
+
+
+def test_a_rigid_group_leaves_its_hollow_free() -> None:
+    """The group is 8 bytes high at step 0 and bytes 4 to 6 only at step 1; the others fit around it."""
+    group = Buffer("g", 8, (Piece(0, 1, 0, 8), Piece(1, 2, 4, 2)))
+    buffers = (group, block("low", 1, 2, 4), block("high", 1, 2, 2))
+    packing = Portfolio().pack(buffers, Limits())
+    check(buffers, packing.offsets)
+    assert packing.height_bytes == packing.lower_bound_bytes == 8
+
+
+def test_split_at_steps_that_nothing_crosses() -> None:
+    """c begins where a ends; nothing crosses step 2; what takes no room belongs nowhere."""
+    buffers = (
+        block("a", 0, 2, 1),
+        block("c", 2, 4, 1),
+        block("b", 1, 2, 1),
+        block("d", 3, 5, 1),
+        block("0", 0, 9, 0),
+    )
+    assert split(buffers) == [[0, 2], [1, 3]]
+
+
+def test_the_portfolio_is_as_good_as_its_best_rule() -> None:
+    """On the five buffers it finds 8, the load bound, with the first rule that does."""
+    packing = Portfolio().pack(FIVE, Limits())
+    assert (packing.height_bytes, packing.lower_bound_bytes, packing.optimal) == (8, 8, True)
+    assert packing.engine == "contention/first"
+    assert packing.counters["passes"] == 3
+
+
+def test_the_portfolio_spends_no_more_than_its_work() -> None:
+    """With no work allowed only the first rule runs."""
+    packing = Portfolio(work=0).pack(FIVE, Limits())
+    assert (packing.height_bytes, packing.engine, packing.counters["passes"]) == (10, "tflm", 1)
+
+
+def test_nothing_to_place() -> None:
+    """No buffers, and buffers without bytes, take no room."""
+    assert Portfolio().pack((), Limits()).height_bytes == 0
+    packing = Portfolio().pack((block("a", 0, 3, 0),), Limits())
+    assert (packing.offsets, packing.height_bytes, packing.optimal) == ((0,), 0, True)
+
+
+def test_a_pass_gives_up_at_its_ceiling() -> None:
+    """A ceiling that the rule cannot stay below ends the pass; one byte more lets it through."""
+    kernel = placer(FIVE)
+    order = Rule("size", greedy.by_size, best_fit=False).order(Facts(FIVE))
+    assert kernel.place(order, best_fit=False, ceiling=10) is None
+    assert kernel.place(order, best_fit=False, ceiling=11) is not None
+
+
+@settings(max_examples=2500, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 14), st.integers(1, 9), st.integers(1, 9), st.booleans())
+def test_no_rule_overlaps_and_none_beats_the_load_bound(
+    seed: int, n: int, steps: int, most: int, aligned: bool
+) -> None:
+    """Random problems, rigid groups and alignments among them, through a rule and the whole portfolio."""
+    buffers = problem(seed, n, steps, most, (1, 2, 4) if aligned else (1,))
+    bound = load_bound(buffers)
+    live = [0] * steps
+    for b in buffers:
+        for p in b.pieces:
+            for step in range(p.start, p.end):
+                live[step] += p.size
+    assert bound == max(max(live), max(b.size for b in buffers))
+    packing = Portfolio().pack(buffers, Limits())
+    check(buffers, packing.offsets)
+    assert packing.height_bytes == max(bound, height_of(buffers, packing.offsets))
+    rule = RULES[seed % len(RULES)]
+    offsets = rule.place(buffers)
+    check(buffers, offsets)
+    assert bound <= packing.height_bytes <= height_of(buffers, offsets)
+
+
+@settings(max_examples=700, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
+def test_nothing_beats_brute_force(seed: int, n: int, aligned: bool) -> None:
+    """On up to five small buffers no rule is below the least height, nor is the load bound above it."""
+    buffers = problem(seed, n, 5, 4, (1, 2) if aligned else (1,))
+    least = least_height(buffers)
+    packing = Portfolio().pack(buffers, Limits())
+    assert packing.lower_bound_bytes <= least <= packing.height_bytes
+    assert not packing.optimal or packing.height_bytes == least
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.booleans())
+def test_both_placers_agree(seed: int, n: int, best_fit: bool) -> None:
+    """Lists of neighbours and arrays give the same offsets, also under a ceiling."""
+    buffers = problem(seed, n, 30, 9, (1, 2, 4))
+    rng = Random(seed)
+    order = rng.sample(range(n), n)
+    ceiling = rng.choice((None, sum(b.size for b in buffers) // 2))
+    pairs = _count_pairs(buffers)
+    lists, arrays = ListPlacer(buffers, pairs), ArrayPlacer(buffers, pairs)
+    expected = lists.place(order, best_fit=best_fit, ceiling=ceiling)
+    assert arrays.place(order, best_fit=best_fit, ceiling=ceiling) == expected
+
+
+def test_pairs_are_counted() -> None:
+    """A meets B, C, E; B meets E; C meets D, E; D meets E; B and C only touch."""
+    assert _count_pairs(FIVE) == 7
+    assert _count_pairs((block("a", 0, 2, 1), block("b", 2, 4, 1))) == 0
