@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.read.onnx_bodies import Scope, loop_types, workspace_bytes
 from lowtide.read.onnx_dims import bind_dimensions
@@ -62,13 +61,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     path = Path(path)
     place = str(path)
     model, digest = load_model(path)
-    try:
-        bind_dimensions(model.graph, dims, place)
-        graph = typed_graph(model, place, Scope(), path.parent)
-    except UnicodeDecodeError:
-        raise InputError(
-            "a name in it is not UTF-8: not an ONNX model, or damaged; export it again", place
-        ) from None
+    bind_dimensions(model.graph, dims, place)
+    graph = typed_graph(model, place, Scope(), path.parent)
     return replace(graph, sha256=digest)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
+from lowtide.read.onnx_types import check_utf8
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
@@ -50,7 +51,9 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
     """
     constant = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     inputs = [v for v in graph.input if v.name not in constant]
+    check_utf8((v.name for v in inputs), place)
     free = [d for v in inputs for d in _free(v, place)]
+    check_utf8((d.name for d in free), place)
     by_name: dict[str, int] = {}
     by_place: dict[str, int] = {}
     for key, size in dims.items():

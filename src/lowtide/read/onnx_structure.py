@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
-from lowtide.read.onnx_types import BOOL, constant_of_node
+from lowtide.read.onnx_types import BOOL, check_utf8, constant_of_node
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -124,6 +124,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
                 raise InputError(f"tensor {name!r} is made by {op.label} and by {other}; rename one", place)
             made_by[name] = op
         ops.append(op)
+    check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
 
     for op, name in too_early:
         if name not in made_by:

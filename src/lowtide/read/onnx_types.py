@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,19 @@ size."""
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
 FLOAT, INT32, INT64, STRING, BOOL = 1, 6, 7, 8, 9
 """TensorProto.DataType values that the reader asks for by number."""
+
+
+def check_utf8(names: Iterable[str | bytes], place: str) -> None:
+    """Refuse names that are not UTF-8; protobuf gives those as bytes.
+
+    Raises
+    ------
+    InputError
+        There is one.
+    """
+    for name in names:
+        if isinstance(name, bytes):
+            raise InputError(f"the name {name!r} is not UTF-8: the file is damaged; export it again", place)
 
 
 class TensorType(NamedTuple):

@@ -236,7 +236,7 @@ def parse_model(data: Buffer, place: str, keep_bytes: int = KEEP_BYTES) -> Model
         if len(message) > _PARSE_LIMIT_BYTES:
             raise InputError("without its weights the model is still over 2 GB; store it in parts", place)
         model = protobuf_classes().ModelProto.FromString(message)
-    except (WireError, DecodeError) as error:
+    except (WireError, DecodeError, UnicodeDecodeError) as error:
         reason = f" ({error})" if isinstance(error, WireError) else ""
         raise InputError(f"not an ONNX model, or cut short{reason}; export it again", place) from None
     if not model.HasField("graph"):

@@ -78,12 +78,9 @@ def write_onnx(
     place = str(source)
     outputs.protect(source)
     with open_bytes(source) as data:
-        try:
-            model = parse_model(data, place)
-            structure = read_structure(model, place)
-            external = external_files(model)
-        except UnicodeDecodeError:
-            raise InputError("a name in it is not UTF-8: damaged; export the model again", place) from None
+        model = parse_model(data, place)
+        structure = read_structure(model, place)
+        external = external_files(model)
         ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
         sequence = fill_slots(ops, {op.id for op in structure.folded}, order, place)
         for location in external:
