@@ -73,7 +73,7 @@ class FileRun:
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
-    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous if no input changes it."""
+    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
 
     name: str
     equal: bool
