@@ -5,14 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "settle.h"
 #include "solve.h"
 
 namespace nb = nanobind;
 using tide::Bytes;
 
 namespace {
-
-using StorageRow = std::tuple<Bytes, std::vector<int>, bool, bool>;
 
 tide::Model make_model(const std::vector<std::vector<int>>& preds, const std::vector<Bytes>& sizes,
                        const std::vector<std::vector<int>>& touchers, const std::vector<bool>& at_start,
@@ -130,5 +129,12 @@ NB_MODULE(_core, m) {
   m.def("solve", &solve, nb::arg("model"), nb::arg("start"), nb::arg("switches"), nb::arg("seconds"),
         nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("budget_only"), nb::arg("first_slice"),
         nb::arg("report").none());
+  m.def("settle", &tide::settle, nb::arg("model"), nb::arg("order"), nb::arg("budget"));
+  m.def(
+      "draw",
+      [](const tide::Model& model, Bytes budget, int width, uint64_t seed, bool reversed) {
+        return tide::draw(model, budget, width, seed, reversed, [] { return false; });
+      },
+      nb::arg("model"), nb::arg("budget"), nb::arg("width"), nb::arg("seed"), nb::arg("reversed"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
 }

@@ -185,7 +185,8 @@ def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[T
     from dataclasses import replace
 
     marked = [
-        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t for t in tensors
+        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t
+        for t in tensors
     ]
     return marked, remaining, folded
 
@@ -259,7 +260,9 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
             trail.append(at.id)
             on_trail.add(at.id)
             if at.alias_of not in tensors:
-                raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
+                raise InputError(
+                    f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place
+                )
             at = tensors[at.alias_of]
         settled.update(trail)
 
@@ -275,13 +278,15 @@ def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place
                     names = " -> ".join(ops[o].label for o in cycle)
                     raise InputError(f"the graph has a cycle: {names}; break it", place)
                 raise InputError(
-                    f"{op.label} comes before {ops[p].label}, which it needs; sort the ops topologically", place
+                    f"{op.label} comes before {ops[p].label}, which it needs; sort the ops topologically",
+                    place,
                 )
 
 
 def _cycle(graph: Graph, made_by: dict[int, Op]) -> list[int]:
     before = {
-        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after] for op in (*graph.folded, *graph.ops)
+        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after]
+        for op in (*graph.folded, *graph.ops)
     }
     done: set[int] = set()
     for start in before:

@@ -29,7 +29,9 @@ class FlowCase(msgspec.Struct, frozen=True, kw_only=True):
     flow: list[FlowArc]
 
 
-class CutCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True):
+class CutCertificate(
+    msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True
+):
     """No order has a footprint below `value_bytes` at `op`.
 
     `downset` is what runs before `op` in the cheapest case. `flow` proves the value by max-flow min-cut duality:
@@ -140,6 +142,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Offset in the arena of a tensor, or None if it has none."""
         return None if self.offsets is None else self.offsets.get(str(tensor_id))
 
+    def apply(self, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+        """Write `model` in this plan's order to `out`. Raises `InputError` as `lowtide.apply`."""
+        from lowtide import api
+
+        api.apply(self, model, out, copy_external=copy_external)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
+        from lowtide.write.atomic import Outputs
+
+        with Outputs() as outputs:
+            outputs.write(path, self.to_json())
+
     def to_json(self, *, indent: int = 1) -> bytes:
         """The plan file's bytes; the same plan gives the same bytes."""
         return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=indent) + b"\n"
@@ -156,7 +171,9 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     try:
         plan = msgspec.json.decode(data, type=Plan)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
+        raise InputError(
+            f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place
+        ) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if plan.version != 1:

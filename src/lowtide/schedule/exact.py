@@ -117,8 +117,11 @@ class Exact:
         self, core: _core.Model, start: Sequence[int], limits: Limits, *, budget: int, budget_only: bool
     ) -> dict[str, Any]:
         def report(best: int, bound: int, seconds: float) -> bool:
-            if limits.report is not None:
-                limits.report(Progress(best, bound, seconds))
+            try:
+                if limits.report is not None:
+                    limits.report(Progress(best, bound, seconds))
+            except KeyboardInterrupt:
+                return True
             return False
 
         return _core.solve(

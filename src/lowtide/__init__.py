@@ -1,0 +1,48 @@
+"""lowtide lowers the memory high-water mark of neural networks, and proves how low it can go.
+
+>>> import lowtide
+>>> made = lowtide.plan("zoo:nasnet_a_cifar", target="strict")
+>>> made.own_order_peak_bytes, made.peak_bytes, made.optimal
+(2605824, 1786624, True)
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("lowtide")
+except PackageNotFoundError:  # run from a source tree that was never installed
+    __version__ = "0+source"
+
+# The functions below share their names with modules; those are imported first, so that the functions stay.
+import lowtide.plan
+import lowtide.target
+import lowtide.verify  # noqa: F401
+from lowtide.api import Check, apply, check, load, plan, prove, run, verify
+from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.plan import Plan
+from lowtide.target import Target
+
+__all__ = [
+    "Check",
+    "Graph",
+    "InputError",
+    "Kind",
+    "LowtideError",
+    "MissingExtraError",
+    "Op",
+    "Plan",
+    "Target",
+    "Tensor",
+    "VerificationError",
+    "__version__",
+    "apply",
+    "check",
+    "load",
+    "plan",
+    "prove",
+    "run",
+    "verify",
+]
