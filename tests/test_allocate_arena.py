@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from lowtide.allocate.arena import Allocation, allocate, allocate_best, allocate_buffers
+from lowtide.allocate.arena import Allocation, _needed, allocate, allocate_best, allocate_buffers
 from lowtide.allocate.buffers import Buffer, Piece, arena_buffers, block, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.analyse.liveness import profile
@@ -121,6 +121,46 @@ def test_a_part_overwritten_frees_the_rest_after_the_step() -> None:
     check(model, range(3), result, 1)
     assert result.offsets[2] == result.offsets[1] == result.offsets[0] + 8
     assert result.arena_bytes == 16
+
+
+def test_displacements_add_up_along_a_chain() -> None:
+    """Tensor 2 lies 8 bytes into storage 0, and tensor 4 another 4 bytes into that."""
+    tensors = [
+        Tensor(9, 4, Kind.INPUT), Tensor(0, 16), Tensor(1, 8, alias_of=0, alias_offset=8), Tensor(2, 8),
+        Tensor(3, 4, alias_of=2, alias_offset=4), Tensor(4, 4, Kind.OUTPUT),
+    ]  # fmt: skip
+    ops = [
+        Op(0, (9,), (0, 1), type="Conv"), Op(1, (1,), (2,), type="Relu"), Op(2, (2,), (3,), type="Slice"),
+        Op(3, (3,), (4,), type="Relu"),
+    ]  # fmt: skip
+    model = model_of(tensors, ops)
+    result = own(model)
+    check(model, range(4), result, 1)
+    assert result.in_place == ((2, 1), (4, 3))
+    assert result.offsets[4] == result.offsets[0] + 12
+    assert arena_buffers(model, range(4), profile(model, range(4)).in_place, 1).buffers[1].pieces == (
+        Piece(0, 2, 0, 16),
+        Piece(2, 4, 8, 8),
+    )
+
+
+def test_the_peak_is_kept_in_exact_and_in_aligned_bytes() -> None:
+    """Five tensors of 1 byte are 5 bytes, but 40 aligned ones.
+
+    A Relu of 4 bytes that is not in place needs 8, above the exact peak; aligned 16, below the aligned peak.
+    """
+    tensors = [Tensor(9, 0, Kind.INPUT), Tensor(0, 4), Tensor(1, 4), *(Tensor(k, 1) for k in range(2, 7))]
+    ops = [
+        Op(0, (9,), (0,), type="Conv"),
+        Op(1, (0,), (1,), type="Relu"),
+        Op(2, (9,), (2, 3, 4, 5, 6), type="Split"),
+    ]
+    model = model_of(tensors, ops)
+    overwrites = profile(model, range(3)).in_place
+    assert len(overwrites) == 1
+    made = arena_buffers(model, range(3), overwrites, 8)
+    assert load_bound(made.buffers) == 40
+    assert _needed(model, range(3), made, 8) == overwrites
 
 
 def test_an_overwrite_that_the_alignment_forbids_is_dropped() -> None:

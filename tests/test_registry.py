@@ -12,8 +12,6 @@ from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits
 
-pytest.importorskip("lowtide.schedule.exact", reason="the exact method is not there yet")
-
 NAMES = ["own", "rpo", "kahn", "dfs", "bfs", "lpmf", "greedy", "exact"]
 
 
