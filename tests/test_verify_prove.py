@@ -92,7 +92,7 @@ def products(width: int) -> Graph:
 
     left = [add((0,), rng.randint(20, 60)) for _ in range(width)]
     right = [add((0,), rng.randint(20, 60)) for _ in range(width)]
-    add(tuple(add((a, b), rng.randint(1, 30)) for a in left for b in right), 1, Kind.OUTPUT)
+    add(tuple(add((a, b), rng.randint(1, 9)) for a in left for b in right), 1, Kind.OUTPUT)
     return Graph("products", tuple(tensors), tuple(ops), (), "", "w")
 
 
@@ -100,7 +100,7 @@ def test_says_when_it_gives_up() -> None:
     """Out of states or of time, the answer is that nothing was proved."""
     graph = products(6)
     memory = work_out(graph, GENERIC)
-    budget = peak_of(graph, GENERIC, graph.own_order, memory) * 4 // 5
+    budget = 380
     found = refute(graph, memory, budget, max_states=1000)
     assert not found.complete
     assert found.order is None

@@ -101,8 +101,6 @@ def check_budget(plan: Plan) -> str:
     if allowed == ("ok",) and not plan.optimal:
         allowed = ("ok", "unproved")
     if plan.status not in allowed:
-        raise VerificationError(
-            "status", f"the status is {plan.status!r}; the plan's figures say {allowed[0]!r}"
-        )
+        raise VerificationError("status", f"the status is {plan.status!r}; the plan's figures say {allowed[0]!r}")
     within = "no budget" if plan.budget_bytes is None else f"a budget of {format_size(plan.budget_bytes)}"
     return f"{format_size(plan.required_bytes)} required, {within}: {plan.status}"

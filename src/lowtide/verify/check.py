@@ -88,9 +88,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     steps = simulate(graph, memory, plan.order, claimed)
     checks.append(Check("in_place", f"{len(claimed)} ops write over an input that dies there"))
     if plan.peak_bytes != steps.peak:
-        raise VerificationError(
-            "peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}"
-        )
+        raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(Check("peak", format_size(steps.peak)))
 
     seen, note = check_bound(graph, plan, memory)
@@ -127,9 +125,7 @@ def _check_arena(
 ) -> list[Check]:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     if plan.alignment != target.alignment:
-        raise VerificationError(
-            "alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}"
-        )
+        raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
     if arena < steps.peak:
         raise VerificationError("arena", f"an arena of {arena} bytes cannot hold a peak of {steps.peak}")
     if bound is not None and bound > arena:

@@ -67,9 +67,7 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             needed_by[u].add(o)
     ancestors, descendants = _reach(needs, v), _reach(needed_by, v)
 
-    to_cover = {
-        t for t in memory.overwritable[v] if not descendants & memory.blocks[memory.block_of[t]].touchers
-    }
+    to_cover = {t for t in memory.overwritable[v] if not descendants & memory.blocks[memory.block_of[t]].touchers}
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
     for tensor, _ in cases:
@@ -98,9 +96,7 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             raise VerificationError(FAILURE, f"the downset holds op {o} without all that it needs")
     reached = memory.footprint(graph, v, downset)
     arcs = sum(len(flow) for _, flow in cases)
-    tight = (
-        "which its downset reaches" if reached == certificate.value_bytes else f"its downset needs {reached}"
-    )
+    tight = "which its downset reaches" if reached == certificate.value_bytes else f"its downset needs {reached}"
     return f"{arcs} flow arcs prove {certificate.value_bytes} bytes at {label}, {tight}"
 
 

@@ -34,9 +34,7 @@ def block_offsets(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
             tensor = graph.tensor_by_id[t]
             if t not in offsets:
                 if tensor.size:
-                    raise VerificationError(
-                        "offsets", f"{tensor.label} has {tensor.size} bytes and no offset"
-                    )
+                    raise VerificationError("offsets", f"{tensor.label} has {tensor.size} bytes and no offset")
                 continue
             start = offsets[t] - memory.place[t][1]
             if not tensor.size:
@@ -80,9 +78,7 @@ def check_layout(
     for i, start in at.items():
         end = max(end, start + memory.blocks[i].size)
         if start % plan.alignment and i not in on_input:
-            raise VerificationError(
-                "alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}"
-            )
+            raise VerificationError("alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}")
         if start + memory.blocks[i].size > arena:
             raise VerificationError(
                 "arena",
@@ -90,9 +86,7 @@ def check_layout(
             )
     for v in workspace:
         if v not in memory.workspace:
-            raise VerificationError(
-                "workspace", f"op {v} has a workspace offset, but the graph has no such op"
-            )
+            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
     for v, size in memory.workspace.items():
         if not size:
             continue
@@ -135,9 +129,7 @@ def check_layout(
     return f"{len(at)} storages end at {end} of {arena} bytes, no two live ones overlap", at
 
 
-def aligned_load(
-    graph: Graph, memory: Memory, simulation: Simulation, order: Sequence[int], alignment: int
-) -> int:
+def aligned_load(graph: Graph, memory: Memory, simulation: Simulation, order: Sequence[int], alignment: int) -> int:
     """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment.
 
     Every arena whose end is rounded up too is at least this large.

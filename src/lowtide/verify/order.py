@@ -109,16 +109,12 @@ def check_ids(graph: Graph, plan: Plan, memory: Memory) -> str:
                 "ids", f"the plan calls op {op.id} {op.name!r} ({op.type}); the graph calls it {own.label}"
             )
         if op.recompute_of is not None:
-            raise VerificationError(
-                "ids", f"the plan recomputes op {op.recompute_of}, which this graph does not"
-            )
+            raise VerificationError("ids", f"the plan recomputes op {op.recompute_of}, which this graph does not")
     for v in known:
         if v not in seen:
             raise VerificationError("ids", f"the plan does not list {known[v].label}")
     if sorted(plan.folded) != sorted(folded):
-        raise VerificationError(
-            "ids", f"the plan folds ops {sorted(plan.folded)}; the graph {sorted(folded)}"
-        )
+        raise VerificationError("ids", f"the plan folds ops {sorted(plan.folded)}; the graph {sorted(folded)}")
 
     tensors = Counter(t.id for t in plan.tensors)
     for t in plan.tensors:
@@ -130,9 +126,7 @@ def check_ids(graph: Graph, plan: Plan, memory: Memory) -> str:
         real = (own.name, own.size, own.kind.value, memory.alias_of.get(t.id))
         for what, a, b in zip(("name", "size", "kind", "alias_of"), told, real, strict=True):
             if a != b:
-                raise VerificationError(
-                    "ids", f"{own.label} has {what} {a!r} in the plan and {b!r} in the graph"
-                )
+                raise VerificationError("ids", f"{own.label} has {what} {a!r} in the plan and {b!r} in the graph")
     for t in graph.tensors:
         if t.id not in tensors and t.kind is not Kind.CONSTANT:
             raise VerificationError("ids", f"the plan does not list {t.label}")
@@ -158,9 +152,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
                 )
         for u in known[v].after:
             if u in known and u not in done:
-                raise VerificationError(
-                    "order", f"{known[v].label} at step {step} must run after {known[u].label}"
-                )
+                raise VerificationError("order", f"{known[v].label} at step {step} must run after {known[u].label}")
         done.add(v)
     for v in known:
         if v not in done:
@@ -175,9 +167,7 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
     for out, read in plan.in_place:
         v = makers.get(out)
         if v is None:
-            raise VerificationError(
-                "in_place", f"no op makes tensor {out}, which is to lie over tensor {read}"
-            )
+            raise VerificationError("in_place", f"no op makes tensor {out}, which is to lie over tensor {read}")
         op = graph.op_by_id[v]
         if read not in memory.overwritable[v]:
             raise VerificationError(

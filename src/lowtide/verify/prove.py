@@ -78,9 +78,7 @@ class Refutation:
     why: str = ""
 
 
-def prove(
-    graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 2_000_000
-) -> Proof:
+def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 2_000_000) -> Proof:
     """Check the plan's bound again, by a second search where the certificate is one of a search.
 
     Parameters
@@ -106,9 +104,7 @@ def prove(
     if largest_single_op(graph, memory) > budget:
         return Proof("re-proved", "a single op needs more", 0, time.perf_counter() - began)
     first = certificate.direction.startswith("f")
-    found = refute(
-        graph, memory, budget, directions=(first, not first), seconds=seconds, max_states=max_states
-    )
+    found = refute(graph, memory, budget, directions=(first, not first), seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
     if found.order is not None:
         raise VerificationError(
@@ -209,9 +205,7 @@ class _Walk:
         self.n = len(graph.ops)
         before: list[set[int]] = []
         for op in graph.ops:
-            before.append(
-                {makers[t] for t in op.inputs if t in makers} | {index[o] for o in op.after if o in index}
-            )
+            before.append({makers[t] for t in op.inputs if t in makers} | {index[o] for o in op.after if o in index})
         behind: list[set[int]] = [set() for _ in graph.ops]
         for i, earlier in enumerate(before):
             for j in earlier:
@@ -229,8 +223,7 @@ class _Walk:
         self.workspace = [memory.workspace[op.id] for op in graph.ops]
         self.over = [tuple(memory.block_of[t] for t in memory.overwritable[op.id]) for op in graph.ops]
         self.saving = [
-            graph.tensor_by_id[op.outputs[0]].size if over else 0
-            for op, over in zip(graph.ops, self.over, strict=True)
+            graph.tensor_by_id[op.outputs[0]].size if over else 0 for op, over in zip(graph.ops, self.over, strict=True)
         ]
         self.ready = {i for i in range(self.n) if not self.waits[i]}
         self.live = sum(b.size for b, is_open in zip(memory.blocks, self.open, strict=True) if is_open)

@@ -153,7 +153,8 @@ def run_onnx(
     MissingExtraError
         onnxruntime is not installed.
     VerificationError
-        ``run``: the original runs and the planned file does not.
+        ``run``: the planned file's nodes are not the original's in the plan's order, or onnxruntime does not
+        run them.
     """
     try:
         import onnxruntime
@@ -164,6 +165,8 @@ def run_onnx(
             before = _session(onnxruntime, original, folder, "original")
         except Exception as error:
             raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
+        was_nodes, came_nodes = _nodes(original), _nodes(planned)
+        place = _check_nodes(was_nodes, came_nodes, plan, planned)
         feeds, base = _draw(before, original, seed, inputs, dims or {})
         try:
             after = _session(onnxruntime, planned, folder, "planned")
@@ -178,17 +181,14 @@ def run_onnx(
         planned_events = _events(planned_profile)
         names = [o.name for o in before.get_outputs()]
         del before, after
-    ids = sorted(op.id for op in plan.ops if op.id not in set(plan.folded))
-    place = dict(zip(ids, plan.order, strict=False))
     step = {v: i for i, v in enumerate(plan.order)}
-    first = _measure(original, {i: i for i in ids}, original_events, {})
+    first = _measure(original, was_nodes, {i: i for i in plan.order}, original_events, {})
     footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
-    second = _measure(planned, place, planned_events, footprints)
+    second = _measure(planned, came_nodes, place, planned_events, footprints)
     ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
     return RunReport(
         tuple(
-            _compare(name, [w[i] for w in was], [c[i] for c in came], bool(feeds[0]))
-            for i, name in enumerate(names)
+            _compare(name, [w[i] for w in was], [c[i] for c in came], bool(feeds[0])) for i, name in enumerate(names)
         ),
         first,
         second,
@@ -224,20 +224,14 @@ def _draw(
         shape = []
         for axis, d in enumerate(wanted.shape):
             key = f"{wanted.name}:{axis}"
-            size = (
-                d
-                if isinstance(d, int) and d >= 0
-                else dims.get(key, dims.get(d) if isinstance(d, str) else None)
-            )
+            size = d if isinstance(d, int) and d >= 0 else dims.get(key, dims.get(d) if isinstance(d, str) else None)
             if size is None:
                 free.append(d if isinstance(d, str) else key)
             shape.append(size or 0)
         shapes[wanted.name] = tuple(shape)
     if free:
         names = ", ".join(dict.fromkeys(free))
-        raise InputError(
-            f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", str(path)
-        )
+        raise InputError(f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", str(path))
     types = {i.name: i.type for i in session.get_inputs()}
     trouble: Exception | None = None
     for limit in _INDEX_LIMITS:
@@ -270,13 +264,41 @@ def _events(profile: str) -> list[dict[str, Any]]:
     return [e for e in events if e.get("cat") == "Node" and str(e.get("name", "")).endswith(suffix)]
 
 
+def _nodes(path: Path) -> list[Any]:
+    """Top-level nodes of a file, in the file's order; none if it is no ONNX file (onnxruntime will say so)."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        return list(onnx.load(str(path), load_external_data=False).graph.node)
+    except OSError as error:
+        raise InputError(f"cannot read it: {error.strerror}", str(path)) from None
+    except DecodeError:
+        return []
+
+
+def _check_nodes(was: list[Any], came: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
+    """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
+    if not was or not came:
+        return {}
+    place = dict(zip(sorted(plan.order), plan.order, strict=True))
+    for i, node in enumerate(came):
+        op = place.get(i, i)
+        if op >= len(was) or node != was[op]:
+            raise VerificationError("run", f"{planned}: node {i} is not node {op} of the original")
+    if len(came) != len(was):
+        raise VerificationError("run", f"{planned}: {len(came)} nodes, and {len(was)} in the original")
+    return place
+
+
 def _measure(
-    path: Path, op_at: Mapping[int, int], events: list[dict[str, Any]], planned: Mapping[int, int]
+    path: Path,
+    nodes: list[Any],
+    op_at: Mapping[int, int],
+    events: list[dict[str, Any]],
+    planned: Mapping[int, int],
 ) -> FileRun:
     """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
-    import onnx
-
-    nodes = onnx.load(str(path), load_external_data=False).graph.node
     kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
     known = {
         (f"{n.name or f'{n.op_type}_{index}'}_kernel_time", str(index)): (op_at.get(i), n)
@@ -298,9 +320,7 @@ def _measure(
         highest = max(highest, in_use - base, mark - base)
         op, node = known[key]
         if op is not None:
-            result.append(
-                NodeMemory(op, node.name, node.op_type, in_use - base, mark - base, planned.get(op))
-            )
+            result.append(NodeMemory(op, node.name, node.op_type, in_use - base, mark - base, planned.get(op)))
     return FileRun(str(path), highest, tuple(result))
 
 
@@ -314,9 +334,7 @@ def _compare(name: str, was: list[Any], came: list[Any], has_inputs: bool) -> Ou
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, list):
-        return (
-            isinstance(b, list) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
-        )
+        return isinstance(b, list) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != object:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     return bool(np.array_equal(a, b))
