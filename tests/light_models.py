@@ -1,4 +1,4 @@
-"""Real models to run: the nine `light_*.onnx` of the `onnx` package, with seeded weights in place of constants."""
+"""Real models to run: the nine `light_*.onnx` of the `onnx` package, with seeded weights for constants."""
 
 from __future__ import annotations
 

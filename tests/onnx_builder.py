@@ -25,9 +25,7 @@ def node(op: str, reads: str, makes: str, **attributes: object) -> NodeProto:
     return helper.make_node(op, *names, name=f"{op}.{names[1][0]}", domain=domain, **attributes)  # type: ignore
 
 
-def constant(
-    name: str, values: Sequence[float], shape: Sequence[int] | None = None, dtype: int = 1
-) -> TensorProto:
+def constant(name: str, values: Sequence[float], shape: Sequence[int] | None = None, dtype: int = 1) -> TensorProto:
     """An initializer."""
     return helper.make_tensor(name, dtype, [len(values)] if shape is None else shape, values)
 
@@ -40,9 +38,7 @@ def graph(
     declared: Iterable[ValueInfoProto] = (),
 ) -> GraphProto:
     """A graph named ``g``."""
-    return helper.make_graph(
-        list(nodes), "g", list(inputs), list(outputs), list(constants), value_info=list(declared)
-    )
+    return helper.make_graph(list(nodes), "g", list(inputs), list(outputs), list(constants), value_info=list(declared))
 
 
 def model(

@@ -7,12 +7,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array
-from onnx_builder import constant, model, node, saved, value
 
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.read import read_model
 from lowtide.read.onnx import read_onnx
+from onnx_builder import constant, model, node, saved, value
 
 
 def _read(made, tmp_path, dims=None):
@@ -42,9 +42,7 @@ def test_ids_are_first_appearance_and_node_index(tmp_path):
 
 def test_initializers_are_constants_even_when_they_are_graph_inputs(tmp_path):
     """IR version 3 lists initializers among the graph inputs too."""
-    made = model(
-        [node("Add", "x w", "z")], [value("x"), value("w")], [value("z")], [constant("w", [1, 2, 3, 4])]
-    )
+    made = model([node("Add", "x w", "z")], [value("x"), value("w")], [value("z")], [constant("w", [1, 2, 3, 4])])
     made.ir_version = 3
     graph = _read(made, tmp_path)
     assert [t.kind for t in graph.tensors] == [Kind.INPUT, Kind.CONSTANT, Kind.OUTPUT]
@@ -111,9 +109,9 @@ def test_a_shape_behind_a_reshape_of_constants_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [
-        ("FLOAT", 20), ("DOUBLE", 40), ("FLOAT16", 10), ("BFLOAT16", 10), ("INT64", 40), ("BOOL", 5), ("COMPLEX64", 40),
-        ("COMPLEX128", 80), ("FLOAT8E4M3FN", 5), ("FLOAT8E5M2", 5), ("UINT4", 3), ("INT4", 3), ("FLOAT4E2M1", 3),
-        ("UINT2", 2), ("INT2", 2), ("FLOAT6E2M3", 4),
+        ("FLOAT", 20), ("DOUBLE", 40), ("FLOAT16", 10), ("BFLOAT16", 10), ("INT64", 40), ("BOOL", 5),
+        ("COMPLEX64", 40), ("COMPLEX128", 80), ("FLOAT8E4M3FN", 5), ("FLOAT8E5M2", 5), ("UINT4", 3), ("INT4", 3),
+        ("FLOAT4E2M1", 3), ("UINT2", 2), ("INT2", 2), ("FLOAT6E2M3", 4),
     ],
 )  # fmt: skip
 def test_sizes_of_element_types(dtype, size, tmp_path):
@@ -171,13 +169,9 @@ def test_shapes_that_hang_on_data_are_refused_by_name_of_the_op(tmp_path):
 
 def test_the_first_tensor_without_a_shape_is_named(tmp_path):
     """An unknown op whose output is not declared stops the reading."""
-    made = model(
-        [node("Magic", "x", "y", domain="com.example"), node("Relu", "y", "z")], [value("x")], [value("z")]
-    )
+    made = model([node("Magic", "x", "y", domain="com.example"), node("Relu", "y", "z")], [value("x")], [value("z")])
     made.opset_import.append(helper.make_opsetid("com.example", 1))
-    with pytest.raises(
-        InputError, match=r"no shape is known for 'y', which op 0 'Magic.y' \(com.example::Magic\)"
-    ):
+    with pytest.raises(InputError, match=r"no shape is known for 'y', which op 0 'Magic.y' \(com.example::Magic\)"):
         _read(made, tmp_path)
     made.graph.value_info.append(value("y"))
     assert [op.type for op in _read(made, tmp_path).ops] == ["com.example::Magic", "Relu"]
@@ -287,9 +281,7 @@ def test_a_call_of_a_local_function_is_one_op(tmp_path):
     made = model([node("Twice", "x", "z", domain="local")], [value("x")], [value("z", None)])
     made.opset_import.append(helper.make_opsetid("local", 1))
     made.functions.append(
-        helper.make_function(
-            "local", "Twice", ["a"], ["b"], [node("Add", "a a", "b")], [helper.make_opsetid("", 20)]
-        )
+        helper.make_function("local", "Twice", ["a"], ["b"], [node("Add", "a a", "b")], [helper.make_opsetid("", 20)])
     )
     graph = _read(made, tmp_path)
     assert graph.ops[0].type == "local::Twice"

@@ -6,12 +6,12 @@ import time
 
 import onnx
 import pytest
-from light_models import light_paths
 from onnx import TensorProto
-from onnx_builder import constant, model, node, saved, value
 
+from light_models import light_paths
 from lowtide.errors import InputError
 from lowtide.read.onnx import read_onnx
+from onnx_builder import constant, model, node, saved, value
 
 
 def _refused(path, match=None):
@@ -39,7 +39,7 @@ def test_truncated_at_every_kilobyte(shipped, tmp_path):
 
 
 def test_every_prefix_of_a_small_model(tmp_path):
-    """A cut at any byte, between two fields of the model too, is refused: as written, and with the graph first."""
+    """A cut at any byte, between two fields too, is refused: as written, and with the graph first."""
     made = model([node("Relu", "x", "z")], [value("x")], [value("z")])
     head, tail = onnx.ModelProto(graph=made.graph), onnx.ModelProto()
     tail.CopyFrom(made)
@@ -122,7 +122,7 @@ HUGE = [value("x", (2**40, 2**40))]
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (_model([node("Add", "x b", "a"), node("Add", "a x", "b"), node("Relu", "b", "z")]), "has a cycle: .*Add.a"),
+        (_model([node("Add", "x b", "a"), node("Add", "a x", "b"), node("Relu", "b", "z")]), "cycle: .*Add.a"),
         (_model([node("Relu", "z", "z")]), "has a cycle"),
         (_model([node("Relu", "a", "z"), node("Relu", "x", "a")]), "before .*; sort the ops topologically"),
         (_model([node("Add", "x k", "z"), node("Constant", "", "k", value_float=1.0)]), "'k' before op 1"),
@@ -139,7 +139,7 @@ HUGE = [value("x", (2**40, 2**40))]
         (_model([RELU], inputs=HUGE, outputs=HUGE), r"2\^62"),
         (_model([RELU], inputs=[value("x", (2**61,))], outputs=[value("z", (2**61,))]), r"2\^62"),
         (_model([RELU], inputs=[value("x", None)]), "'x' has no shape, not even a rank"),
-        (_model([RELU], inputs=[value("x", (4,), 77)], outputs=[value("z", (4,), 77)]), "element type type 77"),
+        (_model([RELU], inputs=[value("x", (4,), 77)], outputs=[value("z", (4,), 77)]), "element type"),
         (_model([]), "the graph has no nodes"),
         (model([RELU], [value("x")], []), "the graph has no outputs"),
         (onnx.ModelProto(ir_version=9), "no graph in it"),

@@ -2,10 +2,10 @@
 
 import pytest
 from onnx import TensorProto
-from onnx_builder import constant, graph, model, node, saved, value
 
 from lowtide.errors import InputError
 from lowtide.read.onnx import read_onnx
+from onnx_builder import constant, graph, model, node, saved, value
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
@@ -29,9 +29,7 @@ def _if(then, other, outputs=None, inputs=(), constants=(), before=()):
 
 def test_if_captures_tensors_and_costs_its_worst_branch(tmp_path):
     """Captured tensors become inputs and are not counted again; the larger branch counts."""
-    then = graph(
-        [node("Neg", "x", "a"), node("Exp", "a", "b"), node("Add", "a b", "t")], [], [value("t", (8,))]
-    )
+    then = graph([node("Neg", "x", "a"), node("Exp", "a", "b"), node("Add", "a b", "t")], [], [value("t", (8,))])
     other = graph([node("Add", "x y", "e")], [], [value("e", (8,))])
     read = _read(_if(then, other, inputs=[value("y", (8,))]), tmp_path)
     assert _names(read, read.ops[0].inputs) == ["c", "x", "y"]
@@ -52,9 +50,7 @@ def test_nested_bodies_capture_through_the_body_between(tmp_path):
     """A tensor that only the innermost body reads is an input of the outermost op, and counts once."""
     inner_then = graph([node("Exp", "x", "p"), node("Neg", "p", "q")], [], [value("q", (8,))])
     inner_else = graph([node("Neg", "y", "r")], [], [value("r", (8,))])
-    then = graph(
-        [node("If", "c", "t", then_branch=inner_then, else_branch=inner_else)], [], [value("t", (8,))]
-    )
+    then = graph([node("If", "c", "t", then_branch=inner_then, else_branch=inner_else)], [], [value("t", (8,))])
     other = graph([node("Neg", "x", "e")], [], [value("e", (8,))])
     read = _read(_if(then, other, inputs=[value("y", (8,))]), tmp_path)
     assert _names(read, read.ops[0].inputs) == ["c", "x", "y"]
@@ -99,7 +95,7 @@ def test_loop_counts_its_body_inputs(tmp_path):
 
 
 def test_loop_types_flow_into_an_undeclared_body(tmp_path):
-    """A carried tensor without a declared shape has the shape that the loop is given, if the body keeps it."""
+    """A carried tensor without a shape has the one that the loop is given, if the body keeps it."""
     read = _read(_loop(value("v", None), "v2"), tmp_path)
     assert read.ops[0].workspace == 65
     assert [t.size for t in read.tensors[-2:]] == [32, 32]
@@ -140,8 +136,13 @@ def test_scan_gives_its_body_one_slice(tmp_path):
 
 def test_a_body_without_shapes_is_refused_by_name_of_the_op(tmp_path):
     """The message says in which op's body the shape is missing."""
-    then = graph([node("NonZero", "x", "k"), node("ReduceSum", "k", "s", keepdims=0), node("Cast", "s", "f", to=1),
-                  node("Add", "x f", "t")], [], [value("t", (8,))])  # fmt: skip
+    nodes = [
+        node("NonZero", "x", "k"),
+        node("ReduceSum", "k", "s", keepdims=0),
+        node("Cast", "s", "f", to=1),
+        node("Add", "x f", "t"),
+    ]
+    then = graph(nodes, [], [value("t", (8,))])
     other = graph([node("Neg", "x", "e")], [], [value("e", (8,))])
     with pytest.raises(InputError, match=r"body of op 0 'If.z' \(If\): op 0 'NonZero.k' .* depends on data"):
         _read(_if(then, other), tmp_path)

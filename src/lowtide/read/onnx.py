@@ -100,11 +100,7 @@ def _sized(
         elif kind is None or t.name in scope.captured:
             size = 0
         else:
-            size = (
-                _folded_size(kind, t.name, place)
-                if t.kind is Kind.CONSTANT
-                else size_bytes(kind, t.name, place)
-            )
+            size = _folded_size(kind, t.name, place) if t.kind is Kind.CONSTANT else size_bytes(kind, t.name, place)
         shape, dtype = (None, None) if kind is None else (kind.shape, element_name(kind.element))
         tensors.append(Tensor(t.id, size, t.kind, t.name, shape, dtype))
     return tensors
@@ -115,9 +111,7 @@ def _folded_size(kind: TensorType, name: str, place: str) -> int:
     return 0 if element_name(kind.element) == "string" else size_bytes(kind, name, place)
 
 
-def _costed(
-    op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], place: str
-) -> Op:
+def _costed(op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], place: str) -> Op:
     """The op with its FLOPs, and with the workspace of its bodies."""
     if op.type in ("Conv", "MatMul", "Gemm"):
         return replace(op, flops=_flops(op, model.graph.node[op.id], tensors))

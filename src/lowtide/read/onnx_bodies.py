@@ -120,9 +120,7 @@ def _body_graph(
 ) -> Graph:
     from onnx.helper import make_tensor_type_proto
 
-    alone = type(model)(
-        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions
-    )
+    alone = type(model)(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     alone.graph.CopyFrom(body)
     for value, kind in zip(alone.graph.input, given, strict=False):
         if kind is not None and static_type(value) is None:

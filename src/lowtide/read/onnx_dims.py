@@ -68,9 +68,7 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
             raise InputError(f"the model has no free dimension {key!r}; {known}", place)
         for table, name in pairs:
             if table.setdefault(name, size) != size:
-                raise InputError(
-                    f"dimension {name!r} is bound to {table[name]} and to {size}; give one size", place
-                )
+                raise InputError(f"dimension {name!r} is bound to {table[name]} and to {size}; give one size", place)
     left = list(dict.fromkeys(d.key for d in free if d.name not in by_name and d.place not in by_place))
     if left:
         flags = " ".join(f"--dim {key}=1" for key in left)
@@ -91,9 +89,7 @@ def _free(value: ValueInfoProto, place: str) -> list[_FreeDim]:
         return []
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
-        raise InputError(
-            f"graph input {value.name!r} has no shape, not even a rank; declare one in the model", place
-        )
+        raise InputError(f"graph input {value.name!r} has no shape, not even a rank; declare one in the model", place)
     return [
         _FreeDim(value.name, axis, dim.dim_param)
         for axis, dim in enumerate(kind.shape.dim)

@@ -143,10 +143,7 @@ def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
     outside = [
         i
         for i, t in enumerate(model.graph.initializer)
-        if t.data_location
-        and t.data_type in (INT32, INT64)
-        and len(t.dims) <= 1
-        and sum(t.dims) <= _SMALL_ELEMENTS
+        if t.data_location and t.data_type in (INT32, INT64) and len(t.dims) <= 1 and sum(t.dims) <= _SMALL_ELEMENTS
     ]
     if not outside or folder is None:
         return model
@@ -175,9 +172,7 @@ def _declare(graph: GraphProto, found: Mapping[str, TensorType]) -> None:
             graph.value_info.add(name=name, type=make_tensor_type_proto(*kind))
 
 
-def _own_types(
-    model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes
-) -> dict[str, TensorType]:
+def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
     """Types that follow from `known` by broadcasting, or from what `node_types` says."""
     found: dict[str, TensorType] = {}
     types = dict(known)
@@ -232,9 +227,7 @@ def _broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
     return tuple(result)
 
 
-def _no_type(
-    model: ModelProto, structure: Structure, missing: set[str], reason: str, place: str
-) -> InputError:
+def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason: str, place: str) -> InputError:
     """The error for the first tensor, in file order, that has no static type."""
     graph = model.graph
     declared = {v.name: v for v in (*graph.value_info, *graph.output, *graph.input)}
@@ -246,14 +239,11 @@ def _no_type(
         if other is not None:
             by = f", made by {label[t.name]}," if t.name in label else ""
             return InputError(
-                f"tensor {t.name!r}{by} is of type {other}, which has no fixed size; "
-                "cut that part of the model off",
+                f"tensor {t.name!r}{by} is of type {other}, which has no fixed size; cut that part of the model off",
                 place,
             )
     if name not in label:
-        return InputError(
-            f"graph input {name!r} has no element type or shape; declare them in the model", place
-        )
+        return InputError(f"graph input {name!r} has no element type or shape; declare them in the model", place)
     if types[name].type in _DATA_DEPENDENT:
         return InputError(
             f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "

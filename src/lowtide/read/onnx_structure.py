@@ -129,16 +129,13 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     for op, name in too_early:
         if name not in made_by:
             raise InputError(
-                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; "
-                "add it",
+                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
                 place,
             )
     outputs = set()
     for value in graph.output:
         if value.name not in kinds and value.name not in made_by:
-            raise InputError(
-                f"graph output {value.name!r} is made by no node; add its producer or drop it", place
-            )
+            raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
         outputs.add(value.name)
     tensors = []
     for name, number in ids.items():
@@ -215,14 +212,10 @@ class _Attributes:
         if node.op_type == "Dropout" and depth == 0:
             return self._dropout_trains(node)
         function = self._functions.get((node.domain, node.op_type))
-        if function is not None and any(
-            self._draws(inner, depth + 1, has_subgraph(inner)) for inner in function.node
-        ):
+        if function is not None and any(self._draws(inner, depth + 1, has_subgraph(inner)) for inner in function.node):
             return True
         return holds_graph and any(
-            self._draws(inner, depth + 1, has_subgraph(inner))
-            for body in subgraphs(node)
-            for inner in body.node
+            self._draws(inner, depth + 1, has_subgraph(inner)) for body in subgraphs(node) for inner in body.node
         )
 
     def _dropout_trains(self, node: NodeProto) -> bool:

@@ -72,15 +72,11 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
         A negative dimension, an element type without a fixed size, or more than 2^62 bytes.
     """
     if kind.shape and min(kind.shape) < 0:
-        raise InputError(
-            f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; mend it", place
-        )
+        raise InputError(f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; mend it", place)
     bits = _element_bits(kind.element)
     if bits is None:
         what = "is of strings" if kind.element == STRING else f"has element type {element_name(kind.element)}"
-        raise InputError(
-            f"tensor {name!r} {what}, which has no fixed size; cut that part of the model off", place
-        )
+        raise InputError(f"tensor {name!r} {what}, which has no fixed size; cut that part of the model off", place)
     size = (math.prod(kind.shape) * bits + 7) // 8
     if size > MAX_BYTES:
         raise InputError(

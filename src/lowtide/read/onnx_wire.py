@@ -194,9 +194,7 @@ def open_bytes(path: Path) -> Iterator[Buffer]:
     except ValueError as error:
         if "null byte" not in str(error):
             raise
-        raise InputError(
-            "the file name holds a null byte; give the name of a file", repr(str(path))
-        ) from None
+        raise InputError("the file name holds a null byte; give the name of a file", repr(str(path))) from None
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -32,9 +32,7 @@ def write_model(
     ending = next((e for e in (".onnx", ".json") if name.endswith(e)), None)
     if ending is None:
         raise InputError("unknown kind of model; the name must end in .onnx or .graph.json", str(source))
-    other = next(
-        (e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending
-    )
+    other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)
     if other != ending:
         raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
     if ending == ".onnx":

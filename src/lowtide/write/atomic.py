@@ -66,9 +66,7 @@ class Outputs:
         try:
             temporary, file = _create_beside(final)
         except OSError as error:
-            raise InputError(
-                f"cannot write here: {error.strerror or error}; name another output", place
-            ) from None
+            raise InputError(f"cannot write here: {error.strerror or error}; name another output", place) from None
         self._pending[final] = temporary
         try:
             with file:

@@ -120,9 +120,7 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
     try:
         graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
         if len(graphs) != 1:
-            raise InputError(
-                f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place
-            )
+            raise InputError(f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place)
         _, _, _, body, stop = graphs[0]
         nodes = [
             (begin, end)
