@@ -1,0 +1,1 @@
+"""Orders: the plain ones, the exact one, and orders of equal peak."""

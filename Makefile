@@ -1,0 +1,45 @@
+# make test: everything that must hold. make demo: the main job on a built-in network.
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: test demo check format mutations stress stub clean
+
+$(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+test: $(READY) check
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+demo: $(READY)
+	mkdir -p demo
+	$(BIN)/lowtide zoo nasnet_a_cifar -o demo/nasnet.onnx
+	$(BIN)/lowtide plan demo/nasnet.onnx -o demo/nasnet.planned.onnx --plan demo/nasnet.plan.json
+	$(BIN)/lowtide verify demo/nasnet.onnx demo/nasnet.plan.json --run
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
+mutations: $(READY)
+	$(BIN)/python tests/mutations.py
+
+# A hundred thousand small random graphs against brute force (some minutes).
+stress: $(READY)
+	$(BIN)/python tests/stress_exact.py 100000
+
+stub: $(READY)
+	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi
+
+clean:
+	rm -rf $(VENV) build demo

@@ -1,0 +1,19 @@
+"""
+lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.
+"""
+
+from collections.abc import Sequence
+
+
+class Model:
+    def __init__(self, preds: Sequence[Sequence[int]], sizes: Sequence[int], touchers: Sequence[Sequence[int]], at_start: Sequence[bool], at_end: Sequence[bool], workspace: Sequence[int], overwrites: Sequence[Sequence[tuple[int, int]]]) -> None: ...
+
+    def peak(self, order: Sequence[int]) -> int: ...
+
+def solve(model: Model, start: Sequence[int], switches: dict, seconds: float, memory_bytes: int, seed: int, budget: int, budget_only: bool, first_slice: int, report: object | None) -> dict: ...
+
+def settle(model: Model, order: Sequence[int], budget: int) -> list[int]: ...
+
+def draw(model: Model, budget: int, width: int, seed: int, reversed: bool) -> list[int]: ...
+
+def cut_at(model: Model, op: int) -> dict: ...

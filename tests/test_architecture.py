@@ -1,0 +1,73 @@
+"""The house keeps its order: arrows point one way, files stay small, the checker stands alone."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import lowtide
+
+ROOT = Path(lowtide.__file__).parent
+BASE = {"graph", "opset", "target", "plan", "errors", "sizes", "stop", "_core"}
+FLOW = ["read", "analyse", "transform", "schedule", "allocate", "verify", "write", "report"]
+FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare"}
+
+
+def imports(path: Path) -> set[str]:
+    """Rooms of lowtide that a file imports, anywhere in it."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" if node.module == "lowtide" else str(node.module) for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("lowtide.")}
+    return rooms
+
+
+def room_of(path: Path) -> str:
+    """First part of a file's path inside the package, without its ending."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def test_no_room_imports_a_later_one():
+    """Data flows one way, and only the front door looks downstream."""
+    for path in ROOT.rglob("*.py"):
+        room = room_of(path)
+        if room not in FLOW:
+            continue
+        allowed = BASE | {"__init__", "__version__"} | set(FLOW[: FLOW.index(room) + 1])
+        assert imports(path) <= allowed, f"{path.relative_to(ROOT)} imports {imports(path) - allowed}"
+
+
+def test_the_base_imports_no_room():
+    """Graph, target, plan and their like know of no room, but for the plan's shortcuts to the front door."""
+    for name in BASE - {"_core"}:
+        found = imports(ROOT / f"{name}.py") - BASE
+        shortcuts = {"api", "write"} if name == "plan" else set()
+        assert found <= shortcuts, f"{name}.py imports {found}"
+
+
+def test_verify_imports_nothing_that_plans():
+    """The checker shares no algorithm with what it checks."""
+    for path in (ROOT / "verify").rglob("*.py"):
+        found = imports(path)
+        assert found <= {"graph", "plan", "target", "opset", "errors", "sizes", "stop", "verify"}, path
+
+
+def test_every_room_is_known():
+    """A new room gets its place in the flow."""
+    known = BASE | set(FLOW) | FRONT | {"zoo"}
+    for path in ROOT.rglob("*.py"):
+        assert room_of(path) in known, f"{path.relative_to(ROOT)} is in no room of docs/architecture.md"
+
+
+def test_files_stay_small():
+    """No file of code grows over 500 lines, and the binding stays under 300."""
+    core = ROOT.parent.parent / "core"
+    files = [*ROOT.rglob("*.py"), *(core.glob("*.cc") if core.is_dir() else ()), *(core.glob("*.h") if core.is_dir() else ())]
+    for path in files:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        assert lines <= (300 if path.name == "bind.cc" else 500), f"{path.name} has {lines} lines"
