@@ -13,15 +13,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.verify.memory import Memory
 from lowtide.verify.order import Simulation
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_ARENA_BYTES = 64 * 2**20
 MAX_MOVED_BYTES = 2**30
@@ -55,6 +56,8 @@ class _Bytes:
     """One uint8 array. A block's pattern is a stretch of fixed noise that begins at a place of its own."""
 
     def __init__(self, size: int, longest: int) -> None:
+        import numpy as np  # not needed for a plan without a replay, and slow to load
+
         noise = np.random.default_rng(0).integers(0, 256, _PERIOD, dtype=np.uint8)
         self.noise = np.resize(noise, longest + _PERIOD)
         self.arena = np.zeros(size, dtype=np.uint8)
@@ -67,7 +70,7 @@ class _Bytes:
         self.arena[start : start + size] = self.pattern(size, block, shift)
 
     def holds(self, start: int, size: int, block: int, shift: int) -> bool:
-        return np.array_equal(self.arena[start : start + size], self.pattern(size, block, shift))
+        return bool((self.arena[start : start + size] == self.pattern(size, block, shift)).all())
 
 
 class _Intervals:
