@@ -65,7 +65,12 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
       return true;
     }
     if (report.is_none()) return false;
-    return nb::cast<bool>(report(best, bound, now));
+    try {
+      return nb::cast<bool>(report(best, bound, now));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      return true;
+    }
   };
   tide::Result r;
   {

@@ -213,7 +213,7 @@ class Solver {
 
   void refute(const Engine& engine) {
     const Bytes next = std::min(engine.search->next(), result_.peak);
-    const Bytes above = std::max(next, engine.budget + unit_);
+    const Bytes above = std::max(next, (engine.budget / unit_ + 1) * unit_);  // a budget need not be a multiple
     if (above <= result_.lower_bound) return;
     result_.lower_bound = above;
     result_.proof = Result::kSearch;

@@ -1,0 +1,172 @@
+"""The exact scheduler against brute force, on as many random graphs as asked for.
+
+    python tests/stress_exact.py 100000 --seed 7
+
+Every graph is solved with all rules, with one combination of switches after another, by search alone, and asked
+about budgets around its optimum; the cut at one op is compared with the least footprint over all downsets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import lowtide
+
+if __name__ == "__main__" and "--core" in sys.argv:  # another build of the core, before anything imports ours
+    _spec = importlib.util.spec_from_file_location("lowtide._core", sys.argv[sys.argv.index("--core") + 1])
+    assert _spec is not None
+    assert _spec.loader is not None
+    lowtide._core = sys.modules["lowtide._core"] = importlib.util.module_from_spec(_spec)  # type: ignore
+    _spec.loader.exec_module(lowtide._core)
+
+from brute import every_downset, must_run_before, optimum
+from lowtide import _core
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.graph import Graph
+from lowtide.schedule.exact import Exact, core_model
+from lowtide.target import BUILT_IN, Target
+from lowtide.verify.memory import work_out
+from random_graphs import random_graph
+
+SWITCHES = tuple(f.name for f in fields(Exact) if f.type == "bool")
+ALL_ON = dict.fromkeys(SWITCHES, True)
+TARGETS = (
+    *(BUILT_IN[name] for name in ("strict", "hmcos", "generic")),
+    replace(BUILT_IN["generic"], overwrite_inputs=True),
+    replace(BUILT_IN["generic"], pin_inputs=True),
+    replace(BUILT_IN["hmcos"], constants="always"),
+)
+
+
+def solve(core: _core.Model, n: int, switches: dict[str, bool] | None = None, **more: Any) -> dict[str, Any]:
+    """Call the core, from the own order, with everything that is not given left at its default."""
+    call: dict[str, Any] = {
+        "start": list(range(n)),
+        "switches": switches or ALL_ON,
+        "seconds": 10.0,
+        "memory_bytes": 1 << 30,
+        "seed": 0,
+        "budget": -1,
+        "budget_only": False,
+        "first_slice": 2000,
+        "report": None,
+    }
+    return _core.solve(core, **{**call, **more})
+
+
+def combination(number: int) -> dict[str, bool]:
+    """Switches by the bits of a number."""
+    return {name: bool(number >> i & 1) for i, name in enumerate(SWITCHES)}
+
+
+def can_prove(switches: dict[str, bool]) -> bool:
+    """Whether at least one engine may search in at least one direction."""
+    return (switches["forward"] or switches["reversed"]) and (switches["best_first"] or switches["nested"])
+
+
+def scaled(graph: Graph, factor: int, *, workspaces: bool = True) -> Graph:
+    """The same graph with all sizes multiplied; workspaces too, or not."""
+    tensors = tuple(replace(t, size=t.size * factor, alias_offset=t.alias_offset * factor) for t in graph.tensors)
+    ops = tuple(replace(op, workspace=op.workspace * factor) if workspaces else op for op in graph.ops)
+    return Graph(graph.name, tensors, ops, graph.folded, "", graph.sha256)
+
+
+def least_footprint(graph: Graph, target: Target, op: int) -> int:
+    """Least footprint of an op over every set of ops that may have run before it, by the definition."""
+    memory, needs = work_out(graph, target), must_run_before(graph)[op]
+    return min(memory.footprint(graph, op, done) for done in every_downset(graph) if op not in done and needs <= done)
+
+
+def sample(seed: int, index: int) -> tuple[Random, Graph, Target]:
+    """The graph and the target of one trial, and the generator they came from."""
+    rng = Random(seed * 1_000_003 + index)
+    graph = random_graph(rng, rng.randint(3, 11))
+    if rng.random() < 0.2:
+        graph = scaled(graph, 4, workspaces=False)
+    return rng, graph, TARGETS[rng.randrange(len(TARGETS))]
+
+
+def flaws(seed: int, index: int) -> list[str]:
+    """What is wrong with the answers on one graph."""
+    rng, graph, target = sample(seed, index)
+    model, n = memory_model(graph, target), len(graph.ops)
+    best, core = optimum(graph, target), core_model(model)
+    found: list[str] = []
+
+    def check(what: str, result: dict[str, Any], proof: bool = True) -> None:
+        peak, bound = result["peak"], result["lower_bound"]
+        order = result["order"]
+        good = bound <= best <= peak and is_topological(model.graph.predecessors, order)
+        good = good and profile(model, order).peak == peak
+        good = good and (not proof or (peak == bound and result["stopped"] == "proof"))
+        if not good:
+            found.append(f"{what}: optimum {best}, peak {peak}, bound {bound}, {result['stopped']}")
+
+    check("all rules", solve(core, n))
+    switches = combination(index * 1_597 & (1 << len(SWITCHES)) - 1)
+    check(f"without {_off(switches)}", solve(core, n, switches, first_slice=20), can_prove(switches))
+    switches = {**combination(rng.getrandbits(len(SWITCHES))), "beams": False, "cut": False}
+    switches[rng.choice(("forward", "reversed"))] = switches[rng.choice(("best_first", "nested"))] = True
+    check(f"search without {_off(switches)}", solve(core, n, switches, first_slice=rng.choice((1, 2000))))
+    for budget in (best - 1, best):
+        answer = solve(core, n, budget=budget, budget_only=True, first_slice=1)
+        check(f"budget {budget}", answer, proof=False)
+        if (answer["peak"] <= budget) != (budget >= best) or (answer["lower_bound"] > budget) != (budget < best):
+            found.append(f"budget {budget}: optimum {best}, answer {answer['peak']}, {answer['lower_bound']}")
+    if index % 4 == 0:
+        wide = core_model(memory_model(scaled(graph, 3), target))
+        budget = 3 * best - rng.randint(1, 2)
+        answer = solve(wide, n, {**ALL_ON, "beams": False, "cut": False}, budget=budget, budget_only=True)
+        if not budget < answer["lower_bound"] <= 3 * best <= answer["peak"]:
+            found.append(f"three times, budget {budget}: {3 * best}, {answer['peak']}, {answer['lower_bound']}")
+        if n <= 8 and n:
+            v = rng.randrange(n)
+            value, least = _core.cut_at(core, v)["value"], least_footprint(graph, target, graph.ops[v].id)
+            if value != least:
+                found.append(f"cut at {v}: {value}, least footprint {least}")
+    return [f"seed {seed} graph {index} target {target.name} ops {n}: {line}" for line in found]
+
+
+def is_topological(predecessors: Sequence[Sequence[int]], order: Sequence[int]) -> bool:
+    """Whether the order holds every position once, after all its predecessors."""
+    step = {i: k for k, i in enumerate(order)}
+    if len(step) != len(order) or sorted(step) != list(range(len(predecessors))):
+        return False
+    return all(step[j] < step[i] for i, before in enumerate(predecessors) for j in before)
+
+
+def _off(switches: dict[str, bool]) -> str:
+    return " ".join(name for name, on in switches.items() if not on)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; the exit status is 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first graph")
+    parser.add_argument("--stop", action="store_true", help="stop at the first flaw")
+    parser.add_argument("--core", type=Path, help="test this build of the core")
+    given = parser.parse_args(arguments)
+    began, bad = time.perf_counter(), 0
+    for index in range(given.first, given.first + given.graphs):
+        for line in flaws(given.seed, index):
+            print(line, flush=True)
+            bad += 1
+        if bad and given.stop:
+            break
+    print(f"{given.graphs} graphs, {bad} flaws, {time.perf_counter() - began:.1f} s")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
