@@ -1,6 +1,7 @@
 """The ONNX writer: nodes move, every other byte stays."""
 
 import os
+import time
 
 import onnx
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from lowtide.errors import InputError
+from lowtide.graph import Op
 from lowtide.read import onnx_wire
 from lowtide.read.onnx import read_onnx
 from lowtide.read.onnx_wire import records, varint
 from lowtide.write import write_model
 from lowtide.write.atomic import Outputs
 from lowtide.write.onnx import permuted, write_onnx
+from lowtide.write.slots import fill_slots
 from onnx_builder import constant, graph, model, node, random_order, saved, value
 
 
@@ -283,3 +286,11 @@ def test_random_orders_of_a_wide_model(tmp_path):
         write_onnx(source, order, tmp_path / "out.onnx")
         again = read_onnx(tmp_path / "out.onnx")
         assert [op.name for op in again.ops] == [read.op_by_id[i].name for i in order]
+
+
+def test_time_is_linear_in_the_nodes():
+    """Twenty thousand ops find their slots in a second of processor time."""
+    ops = [Op(i, (max(0, i - 1), max(0, i - 9)), (i + 1,)) for i in range(20_000)]
+    started = time.process_time()
+    assert fill_slots(ops, set(), range(20_000), "m") == list(range(20_000))
+    assert time.process_time() - started < 1

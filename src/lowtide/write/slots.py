@@ -60,7 +60,9 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
         waiting = [op_id]
         while waiting:
             reader = waiting.pop()
-            for p in needs[reader] - placed.keys() - early:
+            for p in needs[reader]:
+                if p in placed or p in early:
+                    continue
                 if p not in movable:
                     raise InputError(
                         f"the order puts {by_id[reader].label} before {by_id[p].label}, which it needs; "
