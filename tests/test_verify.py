@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable
 from dataclasses import replace as remake
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -140,9 +143,7 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "refuted what it reaches": (
         "certificate",
         lambda p: {
-            "certificate": SearchCertificate(
-                refuted_bytes=p.peak_bytes, direction="forward", states=1, switches={}
-            )
+            "certificate": SearchCertificate(refuted_bytes=p.peak_bytes, direction="forward", states=1, switches={})
         },
     ),
     "offset missing": (
@@ -152,6 +153,8 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "no offsets": ("offsets", lambda p: {"offsets": None}),
     "offset of nothing": ("offsets", lambda p: {"offsets": moved(p, {"99": 0})}),
     "offset key": ("offsets", lambda p: {"offsets": moved(p, {"x": 0})}),
+    "offset key with a leading zero": ("offsets", lambda p: {"offsets": moved(p, {"01": 0})}),
+    "offset key of 5000 digits": ("offsets", lambda p: {"offsets": moved(p, {"1" * 5000: 0})}),
     "offset negative": ("offsets", lambda p: {"offsets": moved(p, {"0": -4})}),
     "view elsewhere": ("offsets", lambda p: {"offsets": moved(p, {"2": at(p, 1) + 4})}),
     "alignment": ("alignment", lambda p: {"offsets": moved(p, {"6": 2})}),
@@ -203,9 +206,7 @@ def test_every_named_failure_is_provoked() -> None:
 def test_statuses_that_hold_are_accepted() -> None:
     """Over budget, impossible and unproved plans hold when their figures say so."""
     graph, target, plan = example()
-    over = change(
-        plan, status="over_budget", budget_bytes=plan.required_bytes - 1, arena_bytes=plan.arena_bytes
-    )
+    over = change(plan, status="over_budget", budget_bytes=plan.required_bytes - 1, arena_bytes=plan.arena_bytes)
     if plan.lower_bound_bytes + 10 < plan.required_bytes:
         assert failure_of(graph, over, target) == ""
     impossible = change(plan, status="impossible", budget_bytes=plan.lower_bound_bytes + 9)
@@ -237,9 +238,7 @@ def test_an_input_that_is_still_needed_may_not_be_overwritten() -> None:
 
 def test_a_graph_input_is_overwritten_only_if_the_target_says_so() -> None:
     """The same claim holds under a target that overwrites inputs and fails under one that does not."""
-    graph = Graph(
-        "g", (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, Kind.OUTPUT)), (Op(0, (0,), (1,), "", "Relu"),)
-    )
+    graph = Graph("g", (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, Kind.OUTPUT)), (Op(0, (0,), (1,), "", "Relu"),))
     loose = remake(GENERIC, overwrite_inputs=True)
     plan = make_plan(graph, loose)
     assert plan.in_place == [(1, 0)]
@@ -322,6 +321,54 @@ def test_random_mutations_of_offsets_are_all_noticed() -> None:
             assert failure in ("", "overlap")
     assert clashes > 20
     assert seen > clashes
+
+
+def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
+    """With offsets drawn at random, no plan that passes the sweep loses a byte in the replay."""
+    passed = failed = 0
+    for seed in range(250):
+        rng = Random(seed)
+        graph = random_graph(rng, rng.randint(2, 6))
+        target = remake(rng.choice(TARGETS), alignment=1)
+        plan = make_plan(graph, target)
+        memory = work_out(graph, target)
+        steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
+        for _ in range(5):
+            offsets, scratch = dict(plan.offsets or {}), dict(plan.workspace_offsets or {})
+            for block in memory.blocks:
+                if rng.random() < 0.3:
+                    start = rng.randint(0, 40)
+                    moves = {str(t): start + memory.place[t][1] for t in block.tensors}
+                    offsets.update({t: o for t, o in moves.items() if t in offsets})
+            for v in scratch:
+                if rng.random() < 0.3:
+                    scratch[v] = rng.randint(0, 40)
+            tried = change(
+                plan, offsets=offsets, workspace_offsets=scratch, arena_bytes=1000, required_bytes=1000,
+                arena_optimal=False,
+            )  # fmt: skip
+            failure = failure_of(graph, tried, target, replay_bytes=False)
+            assert failure in ("", "overlap", "in_place_offset")
+            if failure:
+                failed += 1
+                continue
+            passed += 1
+            for mode in ("bytes", "intervals"):
+                replay(graph, tried, memory, steps, block_offsets(graph, tried, memory), mode=mode)
+    assert passed > 200
+    assert failed > 200
+
+
+def test_the_room_imports_nothing_that_plans() -> None:
+    """The checker knows the graph, the plan, the target, the table of ops, errors, sizes, and itself."""
+    allowed = ("graph", "plan", "target", "opset", "errors", "sizes", "stop", "verify")
+    for path in Path(inspect.getfile(verify_plan)).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                if name.split(".")[0] == "lowtide":
+                    assert name.split(".")[1] in allowed, (path.name, name)
 
 
 def test_a_cut_certificate_reaches_the_exact_minimum() -> None:

@@ -193,7 +193,7 @@ def _laid_over(graph: Graph, memory: Memory, simulation: Simulation, at: Mapping
 def _numbers(table: Mapping[str, int], failure: str) -> dict[int, int]:
     result = {}
     for key, value in table.items():
-        if not (key.isdecimal() and key.isascii()) or str(int(key)) != key:
+        if len(key) > 20 or not (key.isdecimal() and key.isascii()) or str(int(key)) != key:
             raise VerificationError(failure, f"{key!r} is no id: ids are decimal numbers")
         result[int(key)] = value
     return result
