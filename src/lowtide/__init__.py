@@ -8,18 +8,30 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    __version__ = version("lowtide")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0+source"
+__version__ = "0.1.0"
 
 # The functions below share their names with modules; those are imported first, so that the functions stay.
+import lowtide.allocate
 import lowtide.plan
 import lowtide.target
 import lowtide.verify  # noqa: F401
-from lowtide.api import Check, apply, check, load, plan, prove, run, verify
+from lowtide.api import (
+    Check,
+    MethodResult,
+    Placement,
+    allocate,
+    apply,
+    check,
+    compare,
+    inspect,
+    load,
+    plan,
+    prove,
+    run,
+    target,
+    targets,
+    verify,
+)
 from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
@@ -31,18 +43,25 @@ __all__ = [
     "InputError",
     "Kind",
     "LowtideError",
+    "MethodResult",
     "MissingExtraError",
     "Op",
+    "Placement",
     "Plan",
     "Target",
     "Tensor",
     "VerificationError",
     "__version__",
+    "allocate",
     "apply",
     "check",
+    "compare",
+    "inspect",
     "load",
     "plan",
     "prove",
     "run",
+    "target",
+    "targets",
     "verify",
 ]

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.verify.prove import Proof
+    from lowtide.verify.run_onnx import RunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +32,15 @@ class Report:
         What the checker measured itself: names end in ``_bytes`` or are counts.
     footprint_bytes
         Per step of the plan's order.
+    proof
+        What came of proving the bound again; None if it was not asked for.
+    run
+        What running the model in both orders showed; None if it was not asked for.
     """
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
+    proof: Proof | None = None
+    run: RunReport | None = None

@@ -1,0 +1,244 @@
+"""Why is this my peak: who is live at the highest steps of an order, who keeps them alive, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.analyse.liveness import Profile, profile
+from lowtide.analyse.storage import MemoryModel, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class OpName:
+    """An op, for people: id, name, type."""
+
+    op: int
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A storage that is live at a step.
+
+    Attributes
+    ----------
+    tensor, name
+        Its root tensor.
+    shares
+        Names of the other tensors that lie in it.
+    size_bytes
+        Its size.
+    counted_bytes
+        What it adds to the footprint: 0 if it is written over another one that dies at this step.
+    percent
+        `counted_bytes` in percent of the footprint.
+    made_by
+        The op that begins it; None for a graph input (and for constants, where the target counts those).
+    kept_by
+        The ops still to come that use it, in the order in which they run.
+    in_use
+        Whether this step's op reads or makes it.
+    graph_output
+        Whether it stays to the end.
+    over
+        Name of the tensor that this step's op writes it over.
+    peak_if_halved_bytes, peak_if_gone_bytes
+        The order's peak if this storage had half the bytes, or none, and everything else were as it is.
+    """
+
+    tensor: int
+    name: str
+    shares: tuple[str, ...]
+    size_bytes: int
+    counted_bytes: int
+    percent: float
+    made_by: OpName | None
+    kept_by: tuple[OpName, ...]
+    in_use: bool
+    graph_output: bool
+    over: str | None
+    peak_if_halved_bytes: int
+    peak_if_gone_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepDetail:
+    """A step: its op, its footprint in bytes, and what is live there, the largest first."""
+
+    step: int
+    op: OpName
+    footprint_bytes: int
+    workspace_bytes: int
+    live: tuple[Live, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """A step: its op and its footprint in bytes."""
+
+    step: int
+    op: OpName
+    footprint_bytes: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model as it stands. Sizes are bytes.
+
+    Attributes
+    ----------
+    graph, target, ops
+        Name of the model, name of the target, number of ops.
+    own_order_peak_bytes
+        Peak of the file's own order.
+    peak_bytes, lower_bound_bytes, optimal
+        Best peak known, what no order beats, and whether they are equal.
+    stopped
+        Why the search for them ended.
+    steps_at_peak
+        How many steps of the own order reach its peak.
+    peak
+        The first of them; None for a graph without ops.
+    runners_up
+        The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
+    footprint_bytes
+        Per step of the own order.
+    seconds
+        Wall time of it all.
+    """
+
+    graph: str
+    target: str
+    ops: int
+    own_order_peak_bytes: int
+    peak_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    stopped: str
+    steps_at_peak: int
+    peak: StepDetail | None
+    runners_up: tuple[StepSummary, ...]
+    footprint_bytes: tuple[int, ...]
+    seconds: float
+
+
+def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) -> StepDetail:
+    """Who is live at a step of an order (positions in own order), and what each is worth.
+
+    A tensor that shrinks is counted less wherever it is live; what an op saves by writing over it, or by writing it
+    over another, is then no more than what is left of it.
+    """
+    op_at = order[step]
+    written = next((o for o in steps.in_place if o.op == op_at), None)
+    output_storage = None if written is None else model.storage_of[written.output]
+    footprint = steps.footprint[step]
+    highest = _Hills(steps.footprint)
+    step_of = {i: k for k, i in enumerate(order)}
+    live: list[Live] = []
+    for s, storage in enumerate(model.storages):
+        if not (steps.first[s] <= step <= steps.last[s]) or storage.size == 0:
+            continue
+        over = written if s == output_storage else None
+        counted = storage.size - (over.saving if over else 0)
+        root = model.graph.tensor_by_id[storage.tensors[0]]
+        live.append(
+            Live(
+                tensor=root.id,
+                name=root.label,
+                shares=tuple(model.graph.tensor_by_id[t].label for t in storage.tensors[1:]),
+                size_bytes=storage.size,
+                counted_bytes=counted,
+                percent=round(100 * counted / footprint, 1) if footprint else 0.0,
+                made_by=_maker(model, storage, step_of),
+                kept_by=tuple(
+                    _name(model, i) for i in sorted(storage.touchers, key=step_of.__getitem__) if step_of[i] > step
+                ),
+                in_use=op_at in storage.touchers,
+                graph_output=storage.at_end,
+                over=model.graph.tensor_by_id[over.input].label if over else None,
+                peak_if_halved_bytes=_peak_if(model, steps, highest, step_of, s, storage.size // 2),
+                peak_if_gone_bytes=_peak_if(model, steps, highest, step_of, s, 0),
+            )
+        )
+    live.sort(key=lambda entry: (-entry.counted_bytes, -entry.size_bytes, entry.tensor))
+    return StepDetail(step, _name(model, op_at), footprint, model.workspace[op_at], tuple(live))
+
+
+def runners_up(model: MemoryModel, order: Sequence[int], steps: Profile, most: int = 3) -> tuple[StepSummary, ...]:
+    """The highest steps after the first at the peak: one per hill, so that neighbours do not crowd the list."""
+    heights = steps.footprint
+    peak_step = steps.peak_step if heights else 0
+    hills = []
+    k = 0
+    while k < len(heights):
+        end = k
+        while end + 1 < len(heights) and heights[end + 1] == heights[k]:
+            end += 1
+        rises = k == 0 or heights[k - 1] < heights[k]
+        falls = end + 1 == len(heights) or heights[end + 1] < heights[k]
+        if rises and falls and not k <= peak_step <= end:
+            hills.append(k)
+        k = end + 1
+    hills.sort(key=lambda i: (-heights[i], i))
+    return tuple(StepSummary(i, _name(model, order[i]), heights[i]) for i in hills[:most])
+
+
+def own_profile(model: MemoryModel) -> Profile:
+    """Profile of the model's own order."""
+    return profile(model, range(len(model.graph.ops)))
+
+
+class _Hills:
+    """The largest of some heights before, after and within a stretch of steps."""
+
+    def __init__(self, heights: Sequence[int]) -> None:
+        self._heights = heights
+        self._before = [0]
+        for height in heights:
+            self._before.append(max(self._before[-1], height))
+        self._after = [0]
+        for height in reversed(heights):
+            self._after.append(max(self._after[-1], height))
+        self._after.reverse()
+
+    def outside(self, first: int, last: int) -> int:
+        """Over all steps but `first` to `last`."""
+        return max(self._before[first], self._after[last + 1])
+
+    def within(self, first: int, last: int, without: set[int]) -> int:
+        """Over the steps `first` to `last` but those in `without`; less than 0 if none is left."""
+        most = -1
+        for stop in (*sorted(without), last + 1):
+            if first <= stop:
+                most = max(most, max(self._heights[first:stop], default=-1))
+                first = stop + 1
+        return most
+
+
+def _peak_if(
+    model: MemoryModel, steps: Profile, hills: _Hills, step_of: dict[int, int], storage: int, size: int
+) -> int:
+    """Peak if a storage had only `size` bytes, with the same lifetimes and in-place choices."""
+    count = len(steps.footprint)
+    first, last = max(steps.first[storage], 0), min(steps.last[storage], count - 1)
+    less = model.storages[storage].size - size
+    peak = hills.outside(first, last)
+    shared: set[int] = set()
+    for o in steps.in_place:
+        if storage in (o.storage, model.storage_of[o.output]):
+            k = step_of[o.op]
+            shared.add(k)
+            peak = max(peak, steps.footprint[k] - less + o.saving - min(o.saving, size))
+    rest = hills.within(first, last, shared)
+    return max(peak, rest - less) if rest >= 0 else peak
+
+
+def _name(model: MemoryModel, position: int) -> OpName:
+    op = model.graph.ops[position]
+    return OpName(op.id, op.name, op.type)
+
+
+def _maker(model: MemoryModel, storage: Storage, step_of: dict[int, int]) -> OpName | None:
+    return None if storage.at_start else _name(model, min(storage.touchers, key=step_of.__getitem__))

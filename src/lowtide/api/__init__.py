@@ -1,0 +1,31 @@
+"""The front door: one function for each command, each a recipe of the steps in which data flows.
+
+Heavy imports are inside the functions, so that `import lowtide` and `lowtide check` start at once.
+"""
+
+from __future__ import annotations
+
+from lowtide.api.checking import prove, run, verify
+from lowtide.api.models import load
+from lowtide.api.planning import Check, check, plan
+from lowtide.api.surveys import MethodResult, Placement, allocate, compare, inspect, target, targets
+from lowtide.api.writing import apply, write_all
+
+__all__ = [
+    "Check",
+    "MethodResult",
+    "Placement",
+    "allocate",
+    "apply",
+    "check",
+    "compare",
+    "inspect",
+    "load",
+    "plan",
+    "prove",
+    "run",
+    "target",
+    "targets",
+    "verify",
+    "write_all",
+]

@@ -1,0 +1,90 @@
+"""Where models come from: files, the zoo, and the user's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+
+NO_DIMS: Mapping[str, int] = {}
+LATER = (".tflite", ".pt2")
+"""Endings of models that later versions read."""
+
+
+def user_function(model: str | Path) -> tuple[Path, str] | None:
+    """File and function of a model given as ``FILE.py:FUNCTION``; None if it is given otherwise."""
+    file, separator, function = str(model).rpartition(":")
+    return (Path(file), function) if separator and file.endswith(".py") else None
+
+
+def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
+    """Read a model.
+
+    Parameters
+    ----------
+    model
+        A `.onnx` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's own code: the
+        function takes no arguments and returns a `Graph` or the path of a model.
+    dims
+        Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
+
+    Raises
+    ------
+    InputError
+        The file, the place in it and the mend.
+    """
+    name = str(model)
+    if name.startswith("zoo:"):
+        from lowtide import zoo
+
+        _no_dims(dims, name)
+        return zoo.build(name[4:]).graph()
+    own = user_function(model)
+    if own is not None:
+        made = _call(*own)
+        if isinstance(made, Graph):
+            _no_dims(dims, name)
+            return made if made.sha256 else replace(made, sha256=_digest(made))
+        return load(made, dims)
+    if name.lower().endswith(LATER):
+        raise InputError("not supported by this version; export the model as ONNX", name)
+    from lowtide.read import read_model
+
+    return read_model(model, dims)
+
+
+def _no_dims(dims: Mapping[str, int], place: str) -> None:
+    if dims:
+        raise InputError(f"it has no free dimensions; drop {', '.join(dims)}", place)
+
+
+def _digest(graph: Graph) -> str:
+    """What ties a plan to a graph that came from no file."""
+    import hashlib
+
+    from lowtide.write.graph_json import graph_json_bytes
+
+    return hashlib.sha256(graph_json_bytes(graph)).hexdigest()
+
+
+def _call(file: Path, function: str) -> Graph | str | Path:
+    """Run a function of the user's own file; what goes wrong in it is the user's to mend."""
+    import runpy
+
+    if not file.is_file():
+        raise InputError("there is no such file", str(file))
+    try:
+        found = runpy.run_path(str(file)).get(function)
+        made = found() if callable(found) else None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"running {function}() raised {type(error).__name__}: {error}", str(file)) from error
+    if not callable(found):
+        raise InputError(f"it defines no function {function!r}", str(file))
+    if not isinstance(made, Graph | str | Path):
+        raise InputError(f"{function}() returned {type(made).__name__}; return a Graph or a path", str(file))
+    if user_function(made) is not None:
+        raise InputError(f"{function}() returned {str(made)!r}; return a Graph or the path of a model file", str(file))
+    return made

@@ -1,0 +1,296 @@
+"""Planning: from a model to a checked plan, and the question whether a model fits."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowtide.api.models import NO_DIMS, load
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Certificate, CutCertificate, NoCertificate, Plan, PlanOp, PlanTensor, Seconds, Status, Stopped
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits, Progress
+from lowtide.target import Target, resolve
+
+if TYPE_CHECKING:
+    from lowtide.allocate.together import Layout
+    from lowtide.analyse.storage import MemoryModel
+    from lowtide.schedule.method import Method, Schedule
+
+Size = str | int
+Options = Mapping[str, str]
+NO_OPTIONS: Options = {}
+
+
+def plan(
+    model: Graph | str | Path,
+    *,
+    target: str | Target = "auto",
+    budget: Size | None = None,
+    reserve: Size | None = None,
+    method: str = "exact",
+    options: Options = NO_OPTIONS,
+    time: float = 60.0,
+    search_memory: Size = "2GiB",
+    seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
+    require_optimal: bool = False,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    replay: bool | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> Plan:
+    """Find the order of least peak, its arena, and the proof of how good they are; check them.
+
+    Parameters
+    ----------
+    model
+        A graph, or what `load` takes.
+    target
+        Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
+    budget
+        Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``. Decides `status`.
+    reserve
+        Bytes kept free of the budget.
+    method, options
+        Name of a scheduling method, and values for its fields.
+    time
+        Seconds of search.
+    search_memory
+        Bytes for states that the search stores.
+    require_optimal
+        Whether a plan that is not proved optimal has status ``"unproved"``.
+    overwrite_inputs, pin_inputs
+        Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
+    replay
+        Whether to replay the arena byte by byte after the checks of its offsets, which let nothing pass that it finds;
+        by default up to 2,000 ops.
+    report
+        Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
+        and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong. Everything else is in `Plan.status`.
+    VerificationError
+        The plan does not hold: a bug of lowtide's.
+    """
+    from lowtide.allocate.together import best_layout, place
+    from lowtide.analyse.storage import memory_model
+    from lowtide.schedule.registry import make
+    from lowtide.verify.check import verify_plan
+
+    began = clock.perf_counter()
+    scheduler = make(method, options)
+    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    budget_bytes = None if budget is None else parse_size(budget, "budget")
+    reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
+    memory_bytes = parse_size(search_memory, "search memory")
+    check_time(time)
+    graph = model if isinstance(model, Graph) else load(model, dims)
+    memory = memory_model(graph, rules)
+    reason = scheduler.supports(memory)
+    if reason is not None:
+        raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
+    read = clock.perf_counter()
+
+    peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes
+    limits = Limits(time, memory_bytes, seed, peak_budget, report)
+    schedule = _schedule(scheduler, memory, limits)
+    scheduled = clock.perf_counter()
+    draws = method == "exact" and schedule.stopped != "interrupt"
+    layout = best_layout(memory, schedule.order, limits) if draws else place(memory, schedule.order, limits)
+    placed = clock.perf_counter()
+
+    made = _assemble(graph, memory, rules, schedule, layout, method, seed)
+    made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
+    verify_plan(graph, made, rules, replay_bytes=len(graph.ops) <= 2000 if replay is None else replay)
+    done = clock.perf_counter()
+    seconds = Seconds(
+        read=read - began,
+        schedule=scheduled - read,
+        allocate=placed - scheduled,
+        verify=done - placed,
+        total=done - began,
+    )
+    return _replaced(made, seconds=seconds)
+
+
+def exit_status(status: Status, stopped: Stopped) -> int:
+    """What the command exits with: an interrupt first, then what the budget says."""
+    return 130 if stopped == "interrupt" else {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[status]
+
+
+def check_time(seconds: float) -> None:
+    """Raise `InputError` unless this is a limit for a search."""
+    if not 0 < seconds < 1e9:
+        raise InputError(f"time is {seconds!r}; give a positive number of seconds")
+
+
+def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedule:
+    """Run a method; one that is interrupted without a result leaves the own order."""
+    from lowtide.schedule.method import Schedule
+
+    try:
+        return scheduler.schedule(memory, limits)
+    except KeyboardInterrupt:
+        return Schedule(tuple(range(len(memory.graph.ops))), stopped="interrupt")
+
+
+def _assemble(
+    graph: Graph,
+    memory: MemoryModel,
+    target: Target,
+    schedule: Schedule,
+    layout: Layout,
+    method: str,
+    seed: int,
+) -> Plan:
+    """Put what was found into a plan; its peak is that of the in-place choices that the arena really makes."""
+    from lowtide import __version__
+    from lowtide.analyse.liveness import largest_single_op, profile
+    from lowtide.analyse.storage import effective_aliases
+    from lowtide.schedule.settle import ops_moved
+
+    allocation = layout.allocation
+    taken = set(allocation.in_place)
+    steps = layout.profile
+    if allocation.dropped:
+        kept = tuple(tuple(o for o in row if (o.output, o.input) in taken) for row in memory.overwrites)
+        steps = profile(replace(memory, overwrites=kept), layout.order)
+    bound, certificate = _bound(schedule, largest_single_op(memory), steps.peak)
+    aliases = effective_aliases(graph, target)
+    interrupted = layout.interrupted and schedule.stopped != "proof"
+    return Plan(
+        version=1,
+        lowtide=__version__,
+        graph=graph.name,
+        model_sha256=graph.sha256,
+        target=target.name,
+        method=method,
+        seed=seed,
+        status="ok",
+        stopped="interrupt" if interrupted else schedule.stopped,
+        ops=[PlanOp(id=op.id, name=op.name, type=op.type) for op in sorted_by_id(graph)],
+        folded=sorted(op.id for op in graph.folded),
+        tensors=[
+            PlanTensor(
+                id=t.id,
+                name=t.name,
+                size=t.size,
+                kind=str(t.kind),
+                alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+            )
+            for t in graph.tensors
+        ],
+        order=[graph.ops[i].id for i in layout.order],
+        own_order_peak_bytes=profile(memory, range(len(graph.ops))).peak,
+        peak_bytes=steps.peak,
+        lower_bound_bytes=bound,
+        optimal=bound == steps.peak,
+        certificate=certificate,
+        in_place=list(allocation.in_place),
+        alignment=target.alignment,
+        required_bytes=allocation.arena_bytes,
+        seconds=Seconds(),
+        arena_bytes=allocation.arena_bytes,
+        arena_lower_bound_bytes=allocation.lower_bound_bytes,
+        arena_optimal=allocation.optimal,
+        offsets={str(t): offset for t, offset in sorted(allocation.offsets.items())},
+        workspace_offsets={str(o): at for o, at in sorted(allocation.workspace_offsets.items())} or None,
+        search={**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)},
+    )
+
+
+def sorted_by_id(graph: Graph) -> list[Any]:
+    """Every op of a graph, folded ones included, by id."""
+    return sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
+
+
+def _bound(schedule: Schedule, single_op: int, peak: int) -> tuple[int, Certificate]:
+    """The better of the method's own bound and the largest single op; a proof only of the one that is taken."""
+    if schedule.lower_bound > single_op:
+        return min(schedule.lower_bound, peak), schedule.certificate
+    if isinstance(schedule.certificate, CutCertificate) and schedule.lower_bound == single_op:
+        return single_op, schedule.certificate
+    return single_op, NoCertificate()
+
+
+def _judge(made: Plan, budget: int | None, reserve: int, require_optimal: bool) -> Plan:
+    """Compare with the budget. Where several things are wrong, the most final one is said."""
+    required = (made.arena_bytes or 0) + reserve
+    status: Status = "ok"
+    if require_optimal and not made.optimal:
+        status = "unproved"
+    if budget is not None and required > budget:
+        status = "over_budget"
+    if budget is not None and made.lower_bound_bytes + reserve > budget:
+        status = "impossible"
+    return _replaced(made, status=status, required_bytes=required, budget_bytes=budget, reserve_bytes=reserve or None)
+
+
+def _replaced(made: Plan, **changes: Any) -> Plan:
+    import msgspec
+
+    return msgspec.structs.replace(made, **changes)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
+
+    `required_bytes` includes the reserve. `stopped` says why the search ended.
+    """
+
+    required_bytes: int
+    available_bytes: int
+    excess_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    target: str
+    status: Status
+    stopped: Stopped
+
+    @property
+    def exit_status(self) -> int:
+        """0 if it fits, 3 if the best plan found needs more, 4 if no plan can fit, 6 unproved, 130 interrupted."""
+        return exit_status(self.status, self.stopped)
+
+
+def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **settings: Any) -> Check:
+    """Say whether a model fits a budget, without writing anything; weights are not needed.
+
+    Parameters
+    ----------
+    budget
+        Bytes there are, the reserve included.
+    as_is
+        Judge the file's own order instead of the best one.
+    settings
+        Those of `plan`.
+
+    Raises
+    ------
+    InputError
+        As `plan`.
+    """
+    if as_is:
+        settings |= {"method": "own", "options": NO_OPTIONS}
+    settings.setdefault("replay", False)
+    made = plan(model, budget=budget, **settings)
+    available = parse_size(budget, "budget")
+    return Check(
+        made.required_bytes,
+        available,
+        max(0, made.required_bytes - available),
+        made.lower_bound_bytes,
+        made.optimal,
+        made.target,
+        made.status,
+        made.stopped,
+    )

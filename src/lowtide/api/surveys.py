@@ -1,0 +1,298 @@
+"""Looking without writing: inspect a model, compare methods, place plain buffers, show targets."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lowtide.api.models import NO_DIMS, load
+from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits, Progress
+from lowtide.target import BUILT_IN, Target, resolve
+
+if TYPE_CHECKING:
+    from lowtide.allocate.buffers import Buffer
+    from lowtide.analyse.inspect import Inspection
+
+
+def inspect(
+    model: Graph | str | Path,
+    *,
+    target: str | Target = "auto",
+    method: str = "exact",
+    options: Options = NO_OPTIONS,
+    time: float = 10.0,
+    search_memory: Size = "2GiB",
+    seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    report: Callable[[Progress], None] | None = None,
+) -> Inspection:
+    """Say why the peak of a model's own order is what it is, and how low it could be.
+
+    Parameters are those of `plan`. Nothing is placed in an arena.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong.
+    """
+    from lowtide.analyse.inspect import Inspection, detail, own_profile, runners_up
+    from lowtide.analyse.liveness import largest_single_op, profile
+    from lowtide.analyse.storage import memory_model
+    from lowtide.schedule.registry import make
+
+    began = clock.perf_counter()
+    scheduler = make(method, options)
+    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    memory_bytes = parse_size(search_memory, "search memory")
+    check_time(time)
+    graph = model if isinstance(model, Graph) else load(model, dims)
+    memory = memory_model(graph, rules)
+    reason = scheduler.supports(memory)
+    if reason is not None:
+        raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
+    steps = own_profile(memory)
+    order = range(len(graph.ops))
+    best, bound, stopped = steps.peak, largest_single_op(memory), "complete"
+    try:
+        found = scheduler.schedule(memory, Limits(time, memory_bytes, seed, None, report))
+        best = min(best, profile(memory, found.order).peak)
+        bound, stopped = min(best, max(bound, found.lower_bound)), found.stopped
+    except KeyboardInterrupt:
+        stopped = "interrupt"
+    return Inspection(
+        graph=graph.name,
+        target=rules.name,
+        ops=len(graph.ops),
+        own_order_peak_bytes=steps.peak,
+        peak_bytes=best,
+        lower_bound_bytes=bound,
+        optimal=best == bound,
+        stopped=stopped,
+        steps_at_peak=steps.footprint.count(steps.peak),
+        peak=detail(memory, order, steps, steps.peak_step) if graph.ops else None,
+        runners_up=runners_up(memory, order, steps),
+        footprint_bytes=steps.footprint,
+        seconds=clock.perf_counter() - began,
+    )
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method reached; a row of `compare`. Sizes are bytes.
+
+    `lower_bound_bytes` is what this method proved; `optimal` whether its peak is the best bound that any of the
+    methods proved. `reason` is there unless `status` is ``"ok"``; after ``"unsupported"`` and ``"error"`` there are no
+    sizes. A method that ends by its time limit is ``"timeout"`` and has the best that it found.
+    """
+
+    method: str
+    status: Literal["ok", "timeout", "unsupported", "error"]
+    reason: str | None = None
+    peak_bytes: int | None = None
+    arena_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    optimal: bool = False
+    counters: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def compare(
+    model: Graph | str | Path,
+    methods: Sequence[str] = (),
+    *,
+    target: str | Target = "auto",
+    options: Mapping[str, Options] | None = None,
+    time: float = 60.0,
+    search_memory: Size = "2GiB",
+    seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    report: Callable[[str, Progress], None] | None = None,
+) -> list[MethodResult]:
+    """Run methods on one model under one target, each with its own time.
+
+    Parameters
+    ----------
+    methods
+        Names; all there are if empty.
+    options
+        Per method, values for its fields.
+    report
+        Called as by `plan`, with the method's name before.
+    time, search_memory, seed, dims, target, overwrite_inputs, pin_inputs
+        As for `plan`.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong, or there is no such method. What goes wrong in a method is in its row.
+    KeyboardInterrupt
+        Ctrl-C, once every method that was done is lost: ask for fewer.
+    """
+    from lowtide.schedule import registry
+
+    known = registry.methods()
+    names = list(dict.fromkeys(methods)) or list(known)
+    wanted = options or {}
+    for name in (*names, *wanted):
+        if name not in known:
+            raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}")
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
+        registry.make(name, wanted[name])
+    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    check_time(time)
+    parse_size(search_memory, "search memory")
+    graph = model if isinstance(model, Graph) else load(model, dims)
+
+    def run(name: str) -> MethodResult:
+        def tell(progress: Progress) -> None:
+            if report is not None:
+                report(name, progress)
+
+        return _run_method(
+            graph,
+            name,
+            lambda: plan(
+                graph,
+                target=rules,
+                method=name,
+                options=wanted.get(name, NO_OPTIONS),
+                time=time,
+                search_memory=search_memory,
+                seed=seed,
+                report=tell,
+            ),
+            rules,
+            wanted.get(name, NO_OPTIONS),
+        )
+
+    return _with_best_bound([run(name) for name in names])
+
+
+def _run_method(
+    graph: Graph, name: str, make_plan: Callable[[], Plan], rules: Target, options: Options
+) -> MethodResult:
+    """Run one method; whatever it raises is a row."""
+    from lowtide.analyse.storage import memory_model
+    from lowtide.schedule.registry import make
+
+    began = clock.perf_counter()
+    try:
+        reason = make(name, options).supports(memory_model(graph, rules))
+        if reason is not None:
+            return MethodResult(name, "unsupported", reason, seconds=clock.perf_counter() - began)
+        made = make_plan()
+    except VerificationError as error:
+        return MethodResult(name, "error", f"its plan does not hold: {error}", seconds=clock.perf_counter() - began)
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return MethodResult(name, "error", text, seconds=clock.perf_counter() - began)
+    if made.stopped == "interrupt":
+        raise KeyboardInterrupt
+    late = made.stopped in ("time", "memory")
+    return MethodResult(
+        method=name,
+        status="timeout" if late else "ok",
+        reason=f"stopped by {made.stopped}" if late else None,
+        peak_bytes=made.peak_bytes,
+        arena_bytes=made.arena_bytes,
+        lower_bound_bytes=made.lower_bound_bytes,
+        counters=made.search or {},
+        seconds=clock.perf_counter() - began,
+    )
+
+
+def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
+    from dataclasses import replace
+
+    found = list(rows)
+    best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
+    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Offsets of plain buffers, by name. `lower_bound_bytes` is what no placement beats."""
+
+    height_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    offsets: dict[str, int]
+    seconds: float
+
+    def exit_status(self, capacity: int | None) -> int:
+        """0 if it fits the capacity or there is none, 3 if no placement that fits was found, 4 if there is none."""
+        if capacity is None or self.height_bytes <= capacity:
+            return 0
+        return 4 if self.lower_bound_bytes > capacity else 3
+
+
+def allocate(
+    buffers: str | Path | Sequence[Buffer], capacity: Size | None = None, *, time: float = 60.0, seed: int = 0
+) -> Placement:
+    """Find offsets for buffers, as low as can be.
+
+    Parameters
+    ----------
+    buffers
+        A CSV file as minimalloc's, or buffers.
+    capacity
+        Bytes there are; a search may stop once they suffice.
+    time
+        Seconds of search.
+
+    Raises
+    ------
+    InputError
+        The file or an argument is wrong.
+    """
+    from lowtide.allocate.arena import allocate_buffers
+    from lowtide.allocate.csv_buffers import read_buffers
+
+    began = clock.perf_counter()
+    capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
+    check_time(time)
+    known = read_buffers(buffers) if isinstance(buffers, str | Path) else tuple(buffers)
+    found = allocate_buffers(known, capacity_bytes, Limits(time, seed=seed))
+    return Placement(
+        found.height_bytes, found.lower_bound_bytes, found.optimal, found.offsets, clock.perf_counter() - began
+    )
+
+
+_TARGETS = {
+    "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
+    "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
+    "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
+}
+
+
+def targets() -> dict[str, str]:
+    """Names of the built-in targets, each with one line on what it is."""
+    return {name: _TARGETS[name] for name in BUILT_IN}
+
+
+def target(name: str = "auto") -> Target:
+    """Find a target by name, or read it from a TOML file.
+
+    Raises
+    ------
+    InputError
+        No such target, or the file is wrong.
+
+    >>> target("generic").alignment
+    64
+    """
+    return resolve(name)

@@ -1,0 +1,136 @@
+"""Writing models and plans: together or not at all, and never over the input."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from lowtide.api.models import user_function
+from lowtide.errors import InputError
+from lowtide.plan import Plan
+
+
+def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+    """Write the model with its ops in the plan's order; every byte that need not change stays as it was.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model, or the output cannot be written (SPEC, Files).
+    """
+    write_all(made, model, out=out, copy_external=copy_external)
+
+
+def write_all(
+    made: Plan,
+    model: str | Path,
+    *,
+    out: str | Path | None = None,
+    plan_file: str | Path | None = None,
+    copy_external: bool = False,
+) -> None:
+    """Write the model, the plan, or both: together or not at all, and never over the input.
+
+    Raises
+    ------
+    InputError
+        As `apply`.
+    """
+    from lowtide.write.atomic import Outputs
+
+    source = _file_of(model)
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
+        if out is not None:
+            from lowtide.write import write_model
+
+            if source is None:
+                source = _made_file(model, made.seed, Path(folder), out)
+            else:
+                _same_model(made, source)
+            write_model(source, made.order, out, copy_external, outputs)
+        if plan_file is not None:
+            outputs.write(plan_file, made.to_json())
+
+
+def check_outputs(model: str | Path, out: str | Path | None, plan_file: str | Path | None) -> None:
+    """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
+
+    Raises
+    ------
+    InputError
+        An output is the input, a directory, cannot be written, has another format than the model; two outputs are one
+        file; or there is no model file to write back.
+    """
+    from lowtide.write.atomic import Outputs
+
+    if out is not None:
+        _ending(model, out)
+    source = _file_of(model)
+    outputs = Outputs([source] if source else [])
+    try:
+        for path in (out, plan_file):
+            if path is not None:
+                with outputs.create(path):
+                    pass
+    finally:
+        outputs.discard()
+
+
+def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
+    """Write a network of the zoo as `.onnx`, with random weights from `seed`, or as `.graph.json`.
+
+    Raises
+    ------
+    InputError
+        No such network or parameter, another ending, or the output cannot be written.
+    """
+    from lowtide import zoo
+    from lowtide.write.atomic import Outputs
+
+    _ending(f"zoo:{name}", out)
+    net = zoo.build(name)
+    with Outputs() as outputs:
+        if str(out).lower().endswith(".onnx"):
+            outputs.write(out, net.onnx(seed).SerializeToString(deterministic=True))
+        else:
+            from lowtide.write.graph_json import graph_json_bytes
+
+            outputs.write(out, graph_json_bytes(net.graph()))
+
+
+def _file_of(model: str | Path) -> Path | None:
+    """The model's own file; None if it comes from the zoo or a function."""
+    return None if str(model).startswith("zoo:") or user_function(model) is not None else Path(model)
+
+
+def _ending(model: str | Path, out: str | Path) -> None:
+    if user_function(model) is not None:
+        raise InputError("a model that a function makes has no file to write back; save it first", str(model))
+    name = str(model).lower()
+    if name.startswith("zoo:"):
+        if not str(out).lower().endswith((".onnx", ".graph.json")):
+            raise InputError("the name must end in .onnx or .graph.json", str(out))
+    elif name.endswith((".onnx", ".json")):
+        ending = ".onnx" if name.endswith(".onnx") else ".json"
+        if not str(out).lower().endswith(ending):
+            raise InputError(f"the output has the model's own format; its name must end in {ending}", str(out))
+
+
+def _made_file(model: str | Path, seed: int, folder: Path, out: str | Path) -> Path:
+    """A zoo network as a file, in the format of the output."""
+    _ending(model, out)
+    source = folder / ("model.onnx" if str(out).lower().endswith(".onnx") else "model.graph.json")
+    write_zoo(str(model)[4:], source, seed)
+    return source
+
+
+def _same_model(made: Plan, source: Path) -> None:
+    import hashlib
+
+    try:
+        with source.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", str(source)) from None
+    if digest != made.model_sha256:
+        raise InputError("the plan is for another model, or the file has changed; plan it again", str(source))
