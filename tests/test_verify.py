@@ -20,6 +20,7 @@ from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import NoCertificate, Plan, PlanOp, SearchCertificate
 from lowtide.target import BUILT_IN, Target
+from lowtide.verify.bound import next_footprint
 from lowtide.verify.check import FAILURES, verify_plan
 from lowtide.verify.layout import block_offsets
 from lowtide.verify.memory import work_out
@@ -55,9 +56,9 @@ def example() -> tuple[Graph, Target, Plan]:
     ops = (
         Op(10, (0, 7), (1, 9), "make_a", "Conv", workspace=24),
         Op(11, (1,), (2,), "view_b", "Reshape"),
-        Op(12, (2,), (3,), "over_b", "Relu"),
         Op(13, (0, 9), (4,), "make_d", "Conv"),
-        Op(14, (3, 4), (5,), "make_e", "MatMul", after=(13,)),
+        Op(12, (2,), (3,), "over_b", "Relu", after=(13,)),
+        Op(14, (3, 4), (5,), "make_e", "MatMul"),
         Op(15, (5, 8), (6,), "make_y", "Conv"),
     )
     folded = (Op(16, (7,), (8,), "fold", "Neg"),)
@@ -125,7 +126,7 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "tensor renamed": ("ids", lambda p: {"tensors": [change(p.tensors[0], name="z"), *p.tensors[1:]]}),
     "view not told": ("ids", lambda p: {"tensors": [change(t, alias_of=None) for t in p.tensors]}),
     "order against data": ("order", lambda p: {"order": swap(p.order, p.order.index(11), p.order.index(12))}),
-    "order against after": ("order", lambda p: {"order": [10, 11, 12, 14, 13, 15]}),
+    "order against after": ("order", lambda p: {"order": [10, 11, 12, 13, 14, 15]}),
     "order short": ("order", lambda p: {"order": p.order[:-1]}),
     "order with one op twice": ("order", lambda p: {"order": [*p.order, 15]}),
     "order with a folded op": ("order", lambda p: {"order": [16, *p.order]}),
@@ -265,8 +266,58 @@ def test_kind_none_proves_a_single_op_only() -> None:
             continue
         above += 1
         assert failure_of(graph, change(plan, certificate=NoCertificate()), GENERIC) == "bound"
-        low = change(plan.certificate, refuted_bytes=0)
+        unit = next_footprint(graph, work_out(graph, GENERIC), 0)
+        assert plan.peak_bytes % unit == 0
+        enough = change(plan.certificate, refuted_bytes=plan.peak_bytes - unit)
+        assert failure_of(graph, change(plan, certificate=enough), GENERIC) == ""
+        low = change(plan.certificate, refuted_bytes=plan.peak_bytes - unit - 1)
         assert failure_of(graph, change(plan, certificate=low), GENERIC) == "bound"
+
+
+def test_an_output_lies_over_an_input_only_if_its_op_begins_its_storage() -> None:
+    """Another writer of the output's storage, or a graph input in it, rules the overwriting out."""
+    tensors = [
+        Tensor(0, 8, Kind.INPUT),
+        Tensor(1, 8),
+        Tensor(2, 8),
+        Tensor(3, 4, alias_of=2),
+        Tensor(4, 1, Kind.OUTPUT),
+    ]
+    relu = Op(2, (1,), (2,), "", "Relu")
+    for reads, allowed in (((0,), ()), ((2,), (1,))):
+        writer = Op(3, reads, (3,), "", "Conv")
+        end = Op(4, (2, 3), (4,), "", "Conv")
+        graph = Graph("g", tuple(tensors), (Op(1, (0,), (1,), "", "Conv"), relu, writer, end))
+        assert work_out(graph, GENERIC).overwritable[2] == allowed
+    tensors[3] = Tensor(3, 4, Kind.INPUT, alias_of=2)
+    graph = Graph("g", tuple(tensors), (Op(1, (0,), (1,), "", "Conv"), relu, Op(4, (2, 3), (4,), "", "Conv")))
+    assert work_out(graph, GENERIC).overwritable[2] == ()
+
+
+def test_a_view_that_would_close_a_circle_of_aliases_is_none() -> None:
+    """A tensor that the graph puts into its own view's storage stays the alias that it is."""
+    tensors = (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, alias_of=2, alias_offset=4), Tensor(2, 8), Tensor(3, 1))
+    ops = (
+        Op(1, (0,), (1,), "", "Conv"),
+        Op(2, (1,), (2,), "", "Reshape"),
+        Op(3, (2,), (3,), "", "Conv"),
+    )
+    memory = work_out(Graph("g", tensors, ops), GENERIC)
+    assert memory.place[1] == (2, 4)
+    assert memory.views == frozenset()
+    assert memory.blocks[memory.block_of[2]].size == 12
+
+
+def test_the_replay_sees_a_workspace_over_an_input() -> None:
+    """What an op scribbles over is missed when it reads, as bytes and as intervals."""
+    graph, target, plan = example()
+    memory = work_out(graph, target)
+    steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
+    broken = change(plan, workspace_offsets={"10": at(plan, 0)})
+    for mode in ("bytes", "intervals"):
+        assert replay(graph, plan, memory, steps, block_offsets(graph, plan, memory), mode=mode).mode == mode
+        with pytest.raises(VerificationError, match="replay"):
+            replay(graph, broken, memory, steps, block_offsets(graph, plan, memory), mode=mode)
 
 
 def test_blocks_agree_with_the_planners_view() -> None:
