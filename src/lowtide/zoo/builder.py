@@ -4,7 +4,7 @@
 those that an ONNX reader gives to the file: op id = index of the node; tensor id = order of first appearance,
 graph inputs first, then initializers, then what the nodes make.
 
-Weights are drawn only when the ONNX form is asked for. Two things keep the outputs of deep random networks
+Multiplications and parameters can be counted. Weights are drawn only when the ONNX form is asked for. Two things keep the outputs of deep random networks
 finite and dependent on the inputs. Every value carries an estimate of its mean and variance, and each weight
 is scaled so that its op brings the variance back to one (He et al., 2015, with the estimate in place of the
 constant for ReLU). And the weights of an output add up to zero, so that the mean which ReLU leaves, the same
@@ -17,22 +17,21 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.zoo.values import TINY, UNIT, Ints, Node, Signal, Value, Weight, mean_taps
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx
+
+__all__ = ["Net", "Signal", "Value"]
 
 OPSET = 17
 IR_VERSION = 8
 MAX_ONNX_BYTES = 2**31 - 2**24
 """A protobuf message ends at 2 GiB; 16 MiB are left for everything but the weights."""
-
-_ITEM_BYTES = {"float32": 4, "int64": 8}
 
 AVERAGE_POOL_GAIN = 0.85
 MAX_POOL_GAIN = 0.7
@@ -40,86 +39,6 @@ MAX_POOL_SHIFT = 0.9
 GLOBAL_POOL_GAIN = 0.3
 """What pooling does to the variance of a typical activation, and how many deviations a maximum lies above the
 mean. Measured; only their rough size matters."""
-
-TINY = 1e-12
-"""Least variance that an estimate is taken for."""
-
-Ints = tuple[int, ...]
-
-
-class Signal(NamedTuple):
-    """Estimate of what a tensor holds, over all its elements."""
-
-    mean: float
-    variance: float
-
-    @property
-    def square(self) -> float:
-        """Mean square."""
-        return self.mean**2 + self.variance
-
-    def rectified(self) -> Signal:
-        """Signal after ReLU, if it is normal before."""
-        mean, deviation = self.mean, math.sqrt(max(self.variance, TINY))
-        above = 0.5 * (1 + math.erf(mean / deviation / math.sqrt(2)))
-        density = math.exp(-0.5 * (mean / deviation) ** 2) / math.sqrt(2 * math.pi)
-        after = mean * above + deviation * density
-        return Signal(after, max(self.square * above + mean * deviation * density - after**2, TINY))
-
-
-UNIT = Signal(0.0, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A tensor of a `Net`: handle `key` within the net, shape, dtype, estimated signal."""
-
-    key: int
-    name: str
-    shape: Ints
-    dtype: str = "float32"
-    signal: Signal = UNIT
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """An initializer: normal with `mean` and `deviation`, or the given `values`.
-
-    `centred`: along which axes it adds up to zero.
-    """
-
-    value: Value
-    mean: float = 0.0
-    deviation: float = 0.0
-    centred: Ints = ()
-    values: Ints | None = None
-
-    def draw(self, generator: np.random.Generator) -> np.ndarray:
-        """The numbers, little-endian; uses up the same stretch of random numbers on every call."""
-        import numpy as np
-
-        if self.values is not None:
-            return np.array(self.values, dtype="<i8")
-        data = generator.standard_normal(self.value.shape, dtype=np.float32) * np.float32(self.deviation)
-        if math.prod(self.value.shape[a] for a in self.centred) > 1:
-            data -= data.mean(axis=self.centred, keepdims=True)
-        return (data + np.float32(self.mean)).astype("<f4")
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An op with one output."""
-
-    type: str
-    name: str
-    inputs: tuple[Value, ...]
-    output: Value
-    attributes: tuple[tuple[str, Any], ...]
 
 
 class Net:
@@ -132,6 +51,8 @@ class Net:
     merge
         Whether an op that repeats an earlier one (same type, inputs and attributes) is that op. Exporters do
         so, and HMCOS's published figures need it.
+    runnable
+        Whether there are operators behind the ops. Synthetic graphs have sizes only, and no ONNX form.
 
     Examples
     --------
@@ -142,8 +63,9 @@ class Net:
     ['Conv', 'Relu']
     """
 
-    def __init__(self, name: str, *, merge: bool = True) -> None:
+    def __init__(self, name: str, *, merge: bool = True, runnable: bool = True) -> None:
         self.name = name
+        self.runnable = runnable
         self.nodes: list[Node] = []
         self.inputs: list[Value] = []
         self.weights: list[Weight] = []
@@ -163,9 +85,9 @@ class Net:
         finally:
             self._scope = outer
 
-    def input(self, name: str, shape: Ints) -> Value:
-        """Add a float32 graph input."""
-        value = self._value(name, shape, "float32", UNIT)
+    def input(self, name: str, shape: Ints, dtype: str = "float32") -> Value:
+        """Add a graph input."""
+        value = self._value(name, shape, dtype, UNIT)
         self.inputs.append(value)
         return value
 
@@ -175,23 +97,35 @@ class Net:
         self.outputs.append(value)
 
     def op(
-        self, kind: str, inputs: Sequence[Value], shape: Ints, signal: Signal = UNIT, **attributes: Any
+        self,
+        kind: str,
+        inputs: Sequence[Value],
+        shape: Ints,
+        signal: Signal = UNIT,
+        dtype: str = "float32",
+        **attributes: Any,
     ) -> Value:
-        """Add an op of ONNX type `kind` with one float32 output.
+        """Add an op of ONNX type `kind` with one output.
 
-        `shape` and `signal` are the output's; the shape is the caller's to get right.
+        `shape`, `signal` and `dtype` are the output's; the shape is the caller's to get right.
         """
         signature = (kind, *(v.key for v in inputs), *sorted(attributes.items()))
         if self._merge and signature in self._known:
             return self._known[signature]
         name = f"{self._scope}{kind}_{len(self.nodes)}"
-        value = self._value(name, shape, "float32", signal)
+        value = self._value(name, shape, dtype, signal)
         self.nodes.append(Node(kind, name, tuple(inputs), value, tuple(attributes.items())))
         self._known[signature] = value
         return value
 
     def weight(
-        self, role: str, shape: Ints, deviation: float, mean: float = 0.0, centred: Ints = ()
+        self,
+        role: str,
+        shape: Ints,
+        deviation: float,
+        mean: float = 0.0,
+        centred: Ints = (),
+        trained: bool = True,
     ) -> Value:
         """Add a float32 initializer drawn from a normal distribution; `role` names it after the next op.
 
@@ -199,16 +133,22 @@ class Net:
         """
         name = f"{self._scope}{role}_{len(self.nodes)}"
         value = self._value(name, shape, "float32", Signal(mean, deviation**2))
-        self.weights.append(Weight(value, mean, deviation, centred))
+        self.weights.append(Weight(value, mean, deviation, centred, trained=trained))
         return value
 
     def integers(self, *values: int) -> Value:
         """Vector of int64 constants; equal vectors are one initializer."""
-        signature = ("integers", *values)
+        return self._constant("const_" + "_".join(str(v).replace("-", "m") for v in values), values, "int64")
+
+    def floats(self, *values: float) -> Value:
+        """Vector of float32 constants, perhaps empty; equal vectors are one initializer."""
+        return self._constant("floats_" + "_".join(f"{v:.9g}" for v in values), values, "float32")
+
+    def _constant(self, name: str, values: tuple[float, ...], dtype: str) -> Value:
+        signature = (dtype, *values)
         if signature not in self._known:
-            name = "const_" + "_".join(str(v).replace("-", "m") for v in values)
-            value = self._value(name, (len(values),), "int64", UNIT)
-            self.weights.append(Weight(value, values=values))
+            value = self._value(name, (len(values),), dtype, UNIT)
+            self.weights.append(Weight(value, values=values, trained=False))
             self._known[signature] = value
         return self._known[signature]
 
@@ -217,38 +157,53 @@ class Net:
         signature = ("scalar", number)
         if signature not in self._known:
             value = self._value(f"scalar_{number:.9g}", (), "float32", Signal(number, 0.0))
-            self.weights.append(Weight(value, mean=number))
+            self.weights.append(Weight(value, mean=number, trained=False))
             self._known[signature] = value
         return self._known[signature]
 
-    def conv(
-        self, x: Value, filters: int, kernel: int | Ints, stride: int = 1, *, bias: bool = True
-    ) -> Value:
+    def conv(self, x: Value, filters: int, kernel: int | Ints, stride: int = 1, *, bias: bool = True) -> Value:
         """Convolve all channels, padded so that stride 1 keeps height and width; kernel sides are odd."""
         return self._conv(x, filters, kernel, stride, bias, groups=1)
 
-    def depthwise(self, x: Value, kernel: int | Ints, stride: int = 1, *, bias: bool = False) -> Value:
+    def depthwise(
+        self, x: Value, kernel: int | Ints, stride: int = 1, *, dilation: int = 1, bias: bool = False
+    ) -> Value:
         """Convolve each channel by itself."""
-        return self._conv(x, x.shape[1], kernel, stride, bias, groups=x.shape[1])
+        return self._conv(x, x.shape[1], kernel, stride, bias, groups=x.shape[1], dilation=dilation)
 
     def _conv(
-        self, x: Value, filters: int, kernel: int | Ints, stride: int, bias: bool, groups: int
+        self, x: Value, filters: int, kernel: int | Ints, stride: int, bias: bool, groups: int, dilation: int = 1
     ) -> Value:
         kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = (x.shape[0], filters, *(-(-d // stride) for d in x.shape[2:]))
         channels = x.shape[1] // groups
-        taps = math.prod(_mean_taps(d, k, stride) for d, k in zip(x.shape[2:], kernel, strict=True))
+        taps = math.prod(mean_taps(d, k, stride, dilation) for d, k in zip(x.shape[2:], kernel, strict=True))
         centred = (1, 2, 3) if groups == 1 else ()
         reach = x.signal.variance if centred else x.signal.square
         deviation = (channels * taps * max(reach, TINY)) ** -0.5
         inputs = [x, self.weight("weight", (filters, channels, *kernel), deviation, centred=centred)]
         if bias:
             inputs.append(self.weight("bias", (filters,), 0.05))
-        pads = tuple(k // 2 for k in kernel)
-        strides = (stride, stride)
-        return self.op(
-            "Conv", inputs, shape, kernel_shape=kernel, strides=strides, pads=pads + pads, group=groups
-        )
+        attributes: dict[str, Any] = {"dilations": (dilation, dilation)} if dilation > 1 else {}
+        pads = tuple(k // 2 * dilation for k in kernel)
+        attributes |= {"strides": (stride, stride), "pads": pads + pads, "group": groups}
+        return self.op("Conv", inputs, shape, kernel_shape=kernel, **attributes)
+
+    def conv_transpose(self, x: Value, filters: int, times: int = 2) -> Value:
+        """Make height and width `times` larger by a transposed convolution without overlap."""
+        shape = (x.shape[0], filters, *(d * times for d in x.shape[2:]))
+        kernel = (times, times)
+        deviation = (x.shape[1] * max(x.signal.variance, TINY)) ** -0.5
+        weight = self.weight("weight", (x.shape[1], filters, *kernel), deviation, centred=(0,))
+        inputs = [x, weight, self.weight("bias", (filters,), 0.05)]
+        return self.op("ConvTranspose", inputs, shape, kernel_shape=kernel, strides=kernel)
+
+    def upsample(self, x: Value, times: int) -> Value:
+        """Repeat every row and column `times` times."""
+        inputs = [x, self.floats(), self.floats(1, 1, times, times)]
+        shape = (*x.shape[:2], *(d * times for d in x.shape[2:]))
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return self.op("Resize", inputs, shape, x.signal, **how)
 
     def max_pool(self, x: Value, kernel: int, stride: int = 1) -> Value:
         """Maximum over windows, padded as `conv`."""
@@ -261,13 +216,11 @@ class Net:
         signal = Signal(x.signal.mean, x.signal.variance * (AVERAGE_POOL_GAIN if kernel > 1 else 1.0))
         return self._pool("AveragePool", x, kernel, stride, signal, count_include_pad=0)
 
-    def _pool(
-        self, kind: str, x: Value, kernel: int, stride: int, signal: Signal, **attributes: int
-    ) -> Value:
+    def _pool(self, kind: str, x: Value, kernel: int, stride: int, signal: Signal, **attributes: int) -> Value:
         shape = (*x.shape[:2], *(-(-d // stride) for d in x.shape[2:]))
         return self.op(
             kind, [x], shape, signal,
-            kernel_shape=(kernel, kernel), strides=(stride, stride), pads=(kernel // 2,) * 4, **attributes,
+            kernel_shape=(kernel, kernel), strides=(stride, stride), pads=((kernel - 1) // 2,) * 4, **attributes,
         )  # fmt: skip
 
     def global_average_pool(self, x: Value) -> Value:
@@ -319,8 +272,8 @@ class Net:
             x,
             self.weight("scale", (c,), 0.1, 1.0),
             self.weight("shift", (c,), 0.05),
-            self.weight("mean", (c,), 0.05 * math.sqrt(variance), mean),
-            self.weight("variance", (c,), 0.05 * variance, variance),
+            self.weight("mean", (c,), 0.05 * math.sqrt(variance), mean, trained=False),
+            self.weight("variance", (c,), 0.05 * variance, variance, trained=False),
         ]
         return self.op("BatchNormalization", inputs, x.shape, epsilon=1e-3)
 
@@ -335,6 +288,12 @@ class Net:
         deviation = (x.shape[-1] * max(x.signal.variance, TINY)) ** -0.5
         y = self.matmul(x, self.weight("weight", (x.shape[-1], width), deviation, centred=(0,)))
         return self.add(y, self.weight("bias", (width,), 0.05)) if bias else y
+
+    def gemm(self, x: Value, width: int) -> Value:
+        """Matrix product of a matrix with a transposed weight, and its bias, as one op."""
+        deviation = (x.shape[-1] * max(x.signal.variance, TINY)) ** -0.5
+        weight = self.weight("weight", (width, x.shape[-1]), deviation, centred=(1,))
+        return self.op("Gemm", [x, weight, self.weight("bias", (width,), 0.05)], (x.shape[0], width), transB=1)
 
     def matmul(self, a: Value, b: Value, signal: Signal = UNIT) -> Value:
         """Batched matrix product; `signal` is what to expect of it."""
@@ -372,6 +331,14 @@ class Net:
         """Permute the axes."""
         return self.op("Transpose", [x], tuple(x.shape[i] for i in permutation), x.signal, perm=permutation)
 
+    def macs(self) -> int:
+        """Multiplications with addition in all convolutions and matrix products."""
+        return sum(node.macs or 0 for node in self.nodes)
+
+    def parameters(self) -> int:
+        """Number of trained weights, biases among them."""
+        return sum(math.prod(w.value.shape) for w in self.weights if w.trained)
+
     def graph(self) -> Graph:
         """The network as a `Graph`. Takes time linear in the ops and needs neither onnx nor weights."""
         assert self.outputs, "the net has no output"
@@ -391,7 +358,8 @@ class Net:
         for i, node in enumerate(self.nodes):
             declare(node.output, Kind.OUTPUT if node.output.key in outputs else Kind.ACTIVATION)
             read = tuple(ids[v.key] for v in node.inputs)
-            ops.append(Op(i, read, (ids[node.output.key],), node.name, node.type))
+            flops = None if node.macs is None else 2 * node.macs
+            ops.append(Op(i, read, (ids[node.output.key],), node.name, node.type, flops=flops))
         return Graph(self.name, tuple(tensors), tuple(ops), source=f"zoo:{self.name}", sha256=self._digest())
 
     def onnx(self, seed: int = 0) -> onnx.ModelProto:
@@ -402,11 +370,16 @@ class Net:
         Raises
         ------
         InputError
-            The weights do not fit one protobuf message (2 GiB).
+            The net is synthetic, or its weights do not fit one protobuf message (2 GiB).
         """
         import numpy as np
         from onnx import TensorProto, helper
 
+        if not self.runnable:
+            raise InputError(
+                "a synthetic graph has sizes and no operators, so there is no ONNX form; write it as .graph.json",
+                f"zoo:{self.name}",
+            )
         total = sum(w.value.size for w in self.weights)
         if total > MAX_ONNX_BYTES:
             raise InputError(
@@ -419,13 +392,9 @@ class Net:
         for weight in self.weights:
             value = weight.value
             raw = weight.draw(generator).tobytes()
-            initializers.append(
-                helper.make_tensor(value.name, element[value.dtype], value.shape, raw, raw=True)
-            )
+            initializers.append(helper.make_tensor(value.name, element[value.dtype], value.shape, raw, raw=True))
         nodes = [
-            helper.make_node(
-                n.type, [v.name for v in n.inputs], [n.output.name], n.name, **dict(n.attributes)
-            )
+            helper.make_node(n.type, [v.name for v in n.inputs], [n.output.name], n.name, **dict(n.attributes))
             for n in self.nodes
         ]
         outputs = {v.key for v in self.outputs}
@@ -460,11 +429,3 @@ class Net:
 
 def _wider(a: Value, b: Value) -> Ints:
     return a.shape if len(a.shape) >= len(b.shape) else b.shape
-
-
-def _mean_taps(length: int, kernel: int, stride: int) -> float:
-    """Mean number of taps of a kernel that fall inside, over the output positions along one axis."""
-    pad = kernel // 2
-    positions = range(0, length, stride)
-    inside = sum(min(length, p - pad + kernel) - max(0, p - pad) for p in positions)
-    return inside / len(positions)

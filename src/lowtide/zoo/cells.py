@@ -121,10 +121,7 @@ def _cell(
     squeezed = net.conv(net.relu(newer), filters, 1)
     states = [squeezed if older is None else _fit(net, older, newer, filters), squeezed]
     for i in range(0, len(operations), 2):
-        parts = [
-            _apply(net, states[at], kind, filters, stride if at < 2 else 1)
-            for kind, at in operations[i : i + 2]
-        ]
+        parts = [_apply(net, states[at], kind, filters, stride if at < 2 else 1) for kind, at in operations[i : i + 2]]
         states.append(net.add(parts[0], parts[1]))
     return net.concat([states[i] for i in concat])
 

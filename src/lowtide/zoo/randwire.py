@@ -173,8 +173,7 @@ def _network(name: str, draw: Callable[[int, Random], Edges], what: str, nodes: 
     return Network(
         name,
         _PAPER,
-        f"ImageNet, float32, batch 1, {what}, {stages} stage(s) of {nodes} nodes, 78 channels, "
-        f"{mix}; our own seeds",
+        f"ImageNet, float32, batch 1, {what}, {stages} stage(s) of {nodes} nodes, 78 channels, {mix}; our own seeds",
         make,
         {
             "nodes": Parameter(nodes, 8, 1024, "nodes per stage"),

@@ -43,9 +43,7 @@ def _attention(net: Net, x: Value, heads: int) -> Value:
         net.transpose(net.reshape(net.dense(x, width), split), permutation)
         for permutation in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
     )
-    scores = net.multiply(
-        net.matmul(query, key, Signal(0.0, width / heads)), net.scalar((width // heads) ** -0.5)
-    )
+    scores = net.multiply(net.matmul(query, key, Signal(0.0, width / heads)), net.scalar((width // heads) ** -0.5))
     mixed = net.matmul(net.softmax(scores), value, Signal(0.0, min(1.0, math.sqrt(math.e / seq))))
     return net.dense(net.reshape(net.transpose(mixed, (0, 2, 1, 3)), x.shape), width)
 
