@@ -181,6 +181,28 @@ def test_the_last_bytes_of_an_overwritten_input_may_not_end_in_the_op() -> None:
     assert "leaves that case out" in refusal(graph, memory, plain)
 
 
+def test_one_flow_covers_all_inputs_of_one_storage() -> None:
+    """An op that may overwrite a tensor or a view of it frees the same storage either way."""
+    tensors = (
+        Tensor(0, 8, Kind.INPUT),
+        Tensor(1, 8),
+        Tensor(2, 8),
+        Tensor(3, 8, Kind.OUTPUT),
+    )
+    ops = (
+        Op(1, (0,), (1,), "", "Conv"),
+        Op(2, (1,), (2,), "", "Reshape"),
+        Op(3, (1, 2), (3,), "", "Add"),
+    )
+    graph = Graph("both", tensors, ops)
+    memory = work_out(graph, GENERIC)
+    assert memory.overwritable[3] == (1, 2)
+    good = cut_certificate(graph, GENERIC, 3)
+    assert good.value_bytes == 8
+    for tensor in (1, 2):
+        assert "reaches" in check_cut(graph, memory, change(good, in_place=tensor, cases=[]))
+
+
 def test_random_certificates_hold_and_are_never_above_the_truth() -> None:
     """A flow with arcs added or changed at random is refused, or proves no more than the exact minimum."""
     refused = accepted = 0

@@ -26,9 +26,9 @@ the block is one of those that the footprint counts, and all its arcs together c
 In place. v saves s bytes if D holds all other touchers of the block c of some input that it may overwrite.
 In every such D all arcs of c that leave X end in v. So if the arcs of c that end in v carry at most size(c)
 - s, then value <= that sum - s whenever D makes c free, and value <= that sum for every D, as before. A
-block with another toucher in Z never becomes free. If one input can be overwritten, one flow so limited
-proves all D; if several, a flow for each: every D that saves is proved by the flow of an input that it
-frees, and every other D by any of them.
+block with another toucher in Z never becomes free. If inputs of one block can be overwritten, one flow so
+limited proves all D; if several, a flow for each: every D that saves is proved by the flow of an input that
+it frees, and every other D by any of them.
 """
 
 from __future__ import annotations
@@ -67,16 +67,21 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             needed_by[u].add(o)
     ancestors, descendants = _reach(needs, v), _reach(needed_by, v)
 
-    to_cover = {t for t in memory.overwritable[v] if not descendants & memory.blocks[memory.block_of[t]].touchers}
+    to_cover = {memory.block_of[t]: t for t in memory.overwritable[v]}
+    for b in list(to_cover):
+        if descendants & memory.blocks[b].touchers:
+            del to_cover[b]
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
     for tensor, _ in cases:
-        if tensor is not None and tensor not in memory.overwritable[v]:
+        if tensor is None:
+            continue
+        if tensor not in memory.overwritable[v]:
             raise VerificationError(FAILURE, f"{label} may not overwrite tensor {tensor}, the in-place case")
-        to_cover.discard(tensor)  # type: ignore[arg-type]
-    if to_cover:
+        to_cover.pop(memory.block_of[tensor], None)
+    for tensor in to_cover.values():
         raise VerificationError(
-            FAILURE, f"{label} may overwrite tensor {min(to_cover)}, and the certificate leaves that case out"
+            FAILURE, f"{label} may overwrite tensor {tensor}, and the certificate leaves that case out"
         )
     for tensor, flow in cases:
         value = memory.workspace[v] + _flow_value(
