@@ -1,0 +1,360 @@
+"""Every pruning, fusion and bound rule of the core, broken on purpose: does the stress test notice?
+
+    python tests/mutations.py [NAME ...] [--graphs N]
+
+For each mutation the core is copied, changed, compiled again where the change reaches, and put through
+`stress_exact.py` until the first flaw. A crash or a search that does not end counts as noticed, too. The exit
+status is 1 if a mutation survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "core"
+SECONDS = 240
+"""A stress run that takes longer has noticed that a search does not end."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """In `file` of the core, `old` (which occurs once) becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = (
+    # The one-op rule.
+    Mutation("closure_ignores_hill", "walker.cc", "if (f + o.hill > budget) {", "if (false) {"),
+    Mutation("closure_takes_rises", "walker.cc", "if (o.change > 0) continue;", "if (o.change > 2) continue;"),
+    # Safe moves.
+    Mutation(
+        "safe_move_not_alone_best_first",
+        "best_first.cc",
+        "after <= f && move_.began_alone()",
+        "after <= f",
+    ),
+    Mutation(
+        "safe_move_not_alone_nested",
+        "nested.cc",
+        "after <= frame.f && move_.began_alone()",
+        "after <= frame.f",
+    ),
+    Mutation(
+        "safe_move_rises_best_first",
+        "best_first.cc",
+        "after <= f && move_.began_alone()",
+        "after <= f + 2 && move_.began_alone()",
+    ),
+    Mutation(
+        "safe_move_rises_nested",
+        "nested.cc",
+        "after <= frame.f && move_.began_alone()",
+        "after <= frame.f + 2 && move_.began_alone()",
+    ),
+    # Commits and their repair.
+    Mutation(
+        "commit_above_root",
+        "best_first.cc",
+        "if (move_.rules.commits && at != 0 && nodes_[at].f <= nodes_[0].f) {",
+        "if (move_.rules.commits && at != 0) {",
+    ),
+    Mutation(
+        "commit_above_state_nested",
+        "nested.cc",
+        "if (move_.rules.commits && stack_[mine].path_f <= stack_[mine].f) {",
+        "if (move_.rules.commits) {",
+    ),
+    Mutation(
+        "exit_without_repair",
+        "nested.cc",
+        "exit_f_ = repair(move_.walker, frame.f, frame.path_f, frame.path);",
+        "exit_f_ = frame.path_f;",
+    ),
+    Mutation(
+        "repair_never_needed", "mover.cc", "if (f + lowest.change >= f_end) return f_end;", "return f_end;"
+    ),
+    Mutation(
+        "lowest_without_precedence",
+        "lowest.cc",
+        "if (const auto it = node.find(*u); it != node.end()) net.add_arc",
+        "if (const auto it = node.find(*u); it != node.end() && false) net.add_arc",
+    ),
+    Mutation(
+        "lowest_pays_twice",
+        "lowest.cc",
+        "if (p.begins[s] && walker.count(s) == 0) {",
+        "if (p.begins[s]) {",
+    ),
+    Mutation(
+        "lowest_refunds_early",
+        "lowest.cc",
+        "if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.touchers.length(s)) {",
+        "if (p.finishes[s]) {",
+    ),
+    # What a search remembers.
+    Mutation(
+        "open_is_dead",
+        "nested.cc",
+        "if (fate_[state] == kDead) {",
+        "if (fate_[state] == kDead || fate_[state] == kOpen) {",
+    ),
+    Mutation("exit_level_forgotten", "nested.cc", "exit_f_ = exits_[state].f;", "exit_f_ = f;"),
+    Mutation(
+        "fates_outlive_the_root",
+        "nested.cc",
+        "        fate_.clear();\n",
+        "",
+    ),
+    Mutation(
+        "states_told_apart_by_length",
+        "state_table.h",
+"other.hash == hash && other.first_word",
+        "true || other.first_word",
+    ),
+    # What a refuted budget says about larger ones.
+    Mutation(
+        "next_not_seen_best_first",
+        "best_first.cc",
+        "next_ = std::min(next_, move_.look_around(f));",
+        "move_.look_around(f);",
+    ),
+    Mutation(
+        "next_not_seen_nested",
+        "nested.cc",
+        "next_ = std::min(next_, move_.look_around(frame.f));",
+        "move_.look_around(frame.f);",
+    ),
+    Mutation(
+        "next_is_the_last_hill",
+        "mover.cc",
+        "next = std::min(next, f + outcomes.back().hill);",
+        "next = f + outcomes.back().hill;",
+    ),
+    Mutation(
+        "next_above_a_unit",
+        "solve.cc",
+        "(engine.budget / unit_ + 1) * unit_)",
+        "engine.budget + unit_)",
+    ),
+    Mutation("unit_without_workspace", "solve.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
+    Mutation("target_too_low", "solve.cc", "if (!halfway) return result_.peak - unit_;",
+             "if (!halfway) return result_.peak - 2 * unit_;"),
+    # Fusion.
+    Mutation("fuse_a_any_preds", "fuse.cc", "if (rules.a && only_pred && v.", "if (rules.a && v."),
+    Mutation("fuse_a_rises", "fuse.cc", "only_pred && v.change_most <= 0 && v.up_most", "only_pred && v.up_most"),
+    Mutation("fuse_a_any_hill", "fuse.cc", "v.change_most <= 0 && v.up_most <= u.down_least)", "v.change_most <= 0)"),
+    Mutation(
+        "fuse_a_change_at_the_end", "fuse.cc", "only_pred && v.change_most <= 0 && v.up_most",
+        "only_pred && v.change_least <= 0 && v.up_most",
+    ),
+    Mutation("fuse_a_hill_at_the_end", "fuse.cc", "v.up_most <= u.down_least", "v.up_least <= u.down_least"),
+    Mutation("fuse_a_drop_at_the_end", "fuse.cc", "v.up_most <= u.down_least", "v.up_most <= u.down_most"),
+    Mutation("fuse_b_any_succs", "fuse.cc", "if (rules.b && only_succ && u.", "if (rules.b && u."),
+    Mutation("fuse_b_falls", "fuse.cc", "only_succ && u.change_least >= 0 && u.down", "only_succ && u.down"),
+    Mutation("fuse_b_any_hill", "fuse.cc", "u.change_least >= 0 && u.down_most <= v.up_least)", "u.change_least >= 0)"),
+    Mutation(
+        "fuse_b_change_at_the_start", "fuse.cc", "only_succ && u.change_least >= 0 && u.down",
+        "only_succ && u.change_most >= 0 && u.down",
+    ),
+    Mutation("fuse_b_drop_at_the_start", "fuse.cc", "u.down_most <= v.up_least", "u.down_least <= v.up_least"),
+    Mutation("fuse_b_hill_at_the_start", "fuse.cc", "u.down_most <= v.up_least", "u.down_most <= v.up_most"),
+    Mutation("fuse_c_any_preds", "fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_succ &&"),
+    Mutation("fuse_c_any_succs", "fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_pred &&"),
+    Mutation(
+        "fuse_c_falls", "fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
+        "only_succ && v.change_most <= 0 &&",
+    ),
+    Mutation(
+        "fuse_c_rises", "fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
+        "only_succ && u.change_least >= 0 &&",
+    ),
+    Mutation("fuse_c_first_not_static", "fuse.cc", "(u.change_static() || u.down_static())", "true"),
+    Mutation("fuse_c_second_not_static", "fuse.cc", "(v.up_static() && (u.", "(true && (u."),
+    Mutation("fuse_pairs_overlap", "fuse.cc", "used[u] = used[*v] = 1;", "used[u] = 1;"),
+    Mutation(
+        "fuse_context_too_late", "fuse.cc", "before += reach.before(*t, m);", "before += !reach.before(m, *t);"
+    ),
+    # Programs.
+    Mutation(
+        "begin_for_certain", "problem.cc",
+        "certain = certain && (from_end ? reach.before(other, m) : reach.before(m, other));", "",
+    ),
+    Mutation(
+        "inputs_begin_later", "problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
+        "if (from_end && storage.at_end) return -1;",
+    ),
+    Mutation(
+        "outputs_die", "problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
+        "if (!from_end && storage.at_start) return -1;",
+    ),
+    Mutation("start_and_end_swapped", "problem.cc", "if (reversed ? storage.at_end : storage.at_start) p.start",
+             "if (reversed ? storage.at_start : storage.at_end) p.start"),
+    Mutation("change_loses_a_storage", "problem.cc", "if (sure > 0) fixed -= model.storages[s].size;",
+             "if (sure > 0) fixed -= 0;"),
+    Mutation("saves_over_the_living", "problem.cc", "sure > 0 ? -1 : shared[o.storage], o.saving", "-1, o.saving"),
+    Mutation("saves_at_first_touch", "problem.cc", "reversed ? first[k] : last[k];", "first[k];"),
+    Mutation("reversed_saves_at_last_touch", "problem.h", "(reversed ? 0 : touchers.length(item.storage) - 1)",
+             "touchers.length(item.storage) - 1"),
+    Mutation("drop_ignores_savings", "problem.cc", "hills.push_back({i, item.bytes - at_most,",
+             "hills.push_back({i, item.bytes - surely,"),
+    Mutation("drop_ignores_finishes", "problem.cc", "if (item.kind == Item::kFinish) finished += item.bytes;", ""),
+    Mutation("drop_ignores_begins", "problem.cc", "if (item.kind == Item::kBegin) begun += item.bytes;", ""),
+    # Cuts.
+    Mutation("cut_capacity", "cut.cc", "net.add_arc(in, out, size);", "net.add_arc(in, out, size + 1);"),
+    Mutation("cut_without_precedence", "cut.cc", "if (side_[u] == kFree) precedence.push_back",
+             "if (false) precedence.push_back"),
+    Mutation("cut_most_of_cases", "cut.cc", "std::min(cut.value, c.value)", "std::max(cut.value, c.value)"),
+    Mutation("cut_never_in_place", "cut.cc", "if (may_die) cut.cases", "if (false) cut.cases"),
+    Mutation("cut_always_in_place", "cut.cc", "may_die = !storage.at_end &&", "may_die = true ||"),
+    Mutation("cut_forgets_the_end", "cut.cc", "if (storage.at_end) needed_by = -1;", ""),
+    Mutation("cut_forgets_the_start", "cut.cc", "if (storage.at_start) begun_by = -1;", ""),
+    Mutation("cut_shared_bytes_twice", "cut.cc", "const Bytes certain = shared ? size - saving : size;",
+             "const Bytes certain = size;"),
+    Mutation("cut_without_workspace", "cut.cc", "result.value = model_.workspace[v];", "result.value = 0;"),
+    # Footprints of orders.
+    Mutation("footprint_saves_over_the_living", "model.cc", "if (last[o.storage] == step) saving", "saving"),
+    Mutation("footprint_outputs_die", "model.cc", "if (storage.at_end) end = n;", ""),
+    # Searches and their paths.
+    Mutation("children_over_budget", "best_first.cc", "if (f + move_.outcomes[k].hill > move_.budget) continue;",
+             "if (f + move_.outcomes[k].hill > move_.budget + 1) continue;"),
+    Mutation("children_over_budget_nested", "nested.cc",
+             "if (frame.f + move_.outcomes[k].hill > move_.budget) continue;",
+             "if (frame.f + move_.outcomes[k].hill > move_.budget + 1) continue;"),
+    Mutation("last_child_forgotten", "nested.cc", "if (frame.next == frame.children.size()) {",
+             "if (frame.next + 1 >= frame.children.size() && frame.next > 0) {"),
+    Mutation("root_left_unclosed_in_prefix", "best_first.cc",
+             "prefix_.insert(prefix_.end(), path.begin(), path.end());", ""),
+)  # fmt: skip
+
+
+def apply(mutation: Mutation, core: Path) -> None:
+    """Change the copy of the core in `core`.
+
+    Raises
+    ------
+    ValueError
+        The old text does not occur exactly once.
+    """
+    path = core / mutation.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutation.old) != 1:
+        raise ValueError(f"{mutation.name}: {mutation.old!r} occurs {text.count(mutation.old)} times")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+
+
+class Builder:
+    """Compiles copies of the core, with the objects of the unchanged core for what a change does not reach."""
+
+    def __init__(self, folder: Path) -> None:
+        import nanobind
+
+        base = Path(nanobind.__file__).parent
+        self.folder = folder
+        include = [nanobind.include_dir(), base / "ext" / "robin_map" / "include", sysconfig.get_path("include")]
+        self.flags = ["-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w"]
+        self.flags += [f"-I{path}" for path in include]
+        self.objects = folder / "objects"
+        self.objects.mkdir()
+        sources = sorted((folder / "core").glob("*.cc"))
+        ready = sorted(ROOT.glob("build/*/libnanobind-static.a"))
+        self.runtime = ready[0] if ready else self.objects / "nanobind.o"
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [pool.submit(self._compile, path, self.objects / f"{path.stem}.o") for path in sources]
+            if not ready:
+                jobs.append(pool.submit(self._compile, base / "src" / "nb_combined.cpp", self.runtime))
+            for job in jobs:
+                job.result()
+        self.reads = {path.name: self._headers(path) for path in sources}
+
+    def build(self, mutation: Mutation | None) -> Path:
+        """The core as a Python module, with the mutation or as it is."""
+        name = mutation.name if mutation else "unchanged"
+        core = self.folder / f"core_{name}"
+        shutil.copytree(self.folder / "core", core)
+        objects = {path.name: path for path in self.objects.glob("*.o")}
+        if mutation:
+            apply(mutation, core)
+            for source, read in self.reads.items():
+                if mutation.file in read:
+                    to = core / f"{Path(source).stem}.o"
+                    self._compile(core / source, to)
+                    objects[to.name] = to
+        module = core / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+        parts = [*objects.values()] + ([self.runtime] if self.runtime.suffix == ".a" else [])
+        subprocess.run(["g++", "-shared", "-o", module, *parts], check=True)
+        return module
+
+    def _compile(self, source: Path, to: Path) -> None:
+        subprocess.run(["g++", *self.flags, "-c", source, "-o", to], check=True)
+
+    def _headers(self, source: Path) -> set[str]:
+        rule = subprocess.run(["g++", *self.flags, "-MM", source], check=True, capture_output=True, text=True).stdout
+        return {Path(word).name for word in rule.replace("\\\n", " ").split()[1:]}
+
+
+def stress(folder: Path, module: Path, graphs: int) -> tuple[bool, str]:
+    """Whether the stress test in `folder` passes with this core, and its last word."""
+    path = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    script = folder / "tests" / "stress_exact.py"
+    command = [sys.executable, script, str(graphs), "--seed", "11", "--stop", "--core", module]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=path)
+    except subprocess.TimeoutExpired:
+        return False, "does not end"
+    lines = run.stdout.strip().splitlines()
+    flaw = next((line for line in lines if line.startswith("seed ")), "")
+    if run.returncode < 0:
+        return False, f"crash (signal {-run.returncode})"
+    if run.returncode and not flaw:
+        return False, (run.stderr.strip().splitlines() or ["no message"])[-1]
+    return run.returncode == 0, flaw or lines[-1]
+
+
+def main() -> int:
+    """Run all mutations, or those named; the exit status is 1 if one survives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--graphs", type=int, default=6000)
+    given = parser.parse_args()
+    unknown = set(given.names) - {m.name for m in MUTATIONS}
+    if unknown:
+        parser.error(f"unknown mutations: {', '.join(sorted(unknown))}")
+    chosen = [m for m in MUTATIONS if not given.names or m.name in given.names]
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        for part in ("src", "tests", "core"):  # as they are now, whatever is edited meanwhile
+            shutil.copytree(ROOT / part, here / part)
+        builder = Builder(here)
+        passed, word = stress(here, builder.build(None), min(given.graphs, 1000))
+        if not passed:
+            print(f"the core fails as it is: {word}")
+            return 1
+        for mutation in chosen:
+            began = time.perf_counter()
+            passed, word = stress(here, builder.build(mutation), given.graphs)
+            verdict = "SURVIVED" if passed else "caught"
+            print(f"{verdict:8} {mutation.name:32} {time.perf_counter() - began:5.1f} s  {word[:100]}", flush=True)
+            if passed:
+                survivors.append(mutation.name)
+    print(f"{len(chosen)} mutations, {len(survivors)} survived: {' '.join(survivors) or 'none'}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
