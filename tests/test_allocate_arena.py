@@ -182,9 +182,7 @@ def test_alignment_rounds_sizes_up() -> None:
 
 def test_the_alignment_is_the_targets_unless_given() -> None:
     """Under generic it is 64."""
-    model = model_of(
-        [Tensor(0, 4, Kind.INPUT), Tensor(1, 4, Kind.OUTPUT)], [Op(0, (0,), (1,))], BUILT_IN["generic"]
-    )
+    model = model_of([Tensor(0, 4, Kind.INPUT), Tensor(1, 4, Kind.OUTPUT)], [Op(0, (0,), (1,))], BUILT_IN["generic"])
     assert allocate(model, (0,), ()).arena_bytes == 128
 
 
@@ -215,17 +213,14 @@ def test_constants_that_count_are_placed() -> None:
 
 
 def test_overwrites_that_the_peak_does_not_need_are_dropped_for_a_smaller_arena() -> None:
-    """A rigid chain keeps the greedies above the bound; without it they reach it, and the peak is the same.
-
-    Any such graph will do: the first of a seeded series on which it happens, checked in full.
-    """
+    """On some of a seeded series of graphs a rigid chain costs the greedies bytes; the peak is always kept."""
     rng = Random(11)
     helped = 0
     for _ in range(1500):
         model = memory_model(random_graph(rng, 12, plain=True, in_place=0.6), IN_PLACE)
         order = range(len(model.graph.ops))
         found = profile(model, order)
-        made = allocate(model, order, found.in_place)
+        made = allocate(model, order, found.in_place, engines=(Portfolio(),))
         check(model, order, made, 1)
         assert made.lower_bound_bytes == found.peak
         rigid = Portfolio().pack(arena_buffers(model, order, found.in_place, 1).buffers, Limits())

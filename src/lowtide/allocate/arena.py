@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, arena_buffers, load_sections
 from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.allocate.squeaky import SqueakyWheel
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.stop import Limits
@@ -31,7 +32,7 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(),)
+ENGINES: tuple[Engine, ...] = (Portfolio(), SqueakyWheel())
 """In the order in which they are asked; the first one packs everything."""
 
 
@@ -107,7 +108,7 @@ def allocate(
 ) -> Allocation:
     """Place what an order needs in one arena.
 
-    If the arena ends up above the load bound, it is tried once more without those overwrites that the peak
+    If the first engine's arena is above the load bound, it is tried once more without those overwrites that the peak
     does not need, and the smaller arena is kept (up to `MOST_FOR_FREER` buffers).
 
     Parameters
@@ -123,20 +124,21 @@ def allocate(
     limits
         For engines that search.
     engines
-        To be asked in turn.
+        To be asked in turn; the first one packs everything.
     """
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
     wanted = tuple(overwrites)
     made = arena_buffers(model, order, wanted, alignment)
-    packing = allocate_best(made.buffers, limits, engines)
+    packing = allocate_best(made.buffers, limits, engines[:1])
     if not packing.optimal and len(made.buffers) <= MOST_FOR_FREER:
         needed = _needed(model, order, made, alignment)
         if len(needed) < len(made.in_place):
             freer = arena_buffers(model, order, needed, alignment)
-            other = allocate_best(freer.buffers, limits, engines)
+            other = allocate_best(freer.buffers, limits, engines[:1])
             if other.height_bytes < packing.height_bytes:
                 made, packing = freer, other
+    packing = allocate_best(made.buffers, limits, engines[1:], packing)
     storage_offset = {s: packing.offsets[b] + above for s, (b, above) in made.place_of.items()}
     sizes = model.graph.tensor_by_id
     offsets = {
@@ -157,10 +159,19 @@ def allocate(
     )
 
 
-def allocate_best(buffers: Sequence[Buffer], limits: Limits, engines: Sequence[Engine] = ENGINES) -> Packing:
-    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet."""
-    best: Packing | None = None
+def allocate_best(
+    buffers: Sequence[Buffer],
+    limits: Limits,
+    engines: Sequence[Engine] = ENGINES,
+    best: Packing | None = None,
+) -> Packing:
+    """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet.
+
+    `best` is what is known of these buffers already.
+    """
     for engine in engines:
+        if best is not None and best.optimal:
+            break
         if engine.supports(buffers) is not None:
             continue
         found = engine.pack(buffers, limits)
@@ -170,8 +181,6 @@ def allocate_best(buffers: Sequence[Buffer], limits: Limits, engines: Sequence[E
             counters = best.counters | found.counters
             found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters)
         best = found
-        if best.optimal:
-            break
     assert best is not None, "no engine packs these buffers"
     return best
 
@@ -195,9 +204,7 @@ def allocate_buffers(
             raise InputError(f"two buffers are named {b.name}; give every buffer a name of its own")
         names.add(b.name)
         if b.offset is not None and b.offset % b.alignment:
-            raise InputError(
-                f"buffer {b.name} has offset {b.offset}, no multiple of its alignment {b.alignment}"
-            )
+            raise InputError(f"buffer {b.name} has offset {b.offset}, no multiple of its alignment {b.alignment}")
     packing = allocate_best(buffers, limits or Limits(), engines)
     fits = None
     if capacity is not None and packing.height_bytes <= capacity:
@@ -214,9 +221,7 @@ def allocate_buffers(
     )
 
 
-def _needed(
-    model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int
-) -> tuple[Overwrite, ...]:
+def _needed(model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int) -> tuple[Overwrite, ...]:
     """Overwrites without which the peak would rise, in exact bytes or in aligned ones.
 
     An overwrite lowers the footprint of its own step only, so each is judged alone.

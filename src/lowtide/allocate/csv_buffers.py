@@ -93,11 +93,7 @@ def format_buffers(buffers: Sequence[Buffer], offsets: Mapping[str, int] | None 
     names += ["alignment"] * aligned + ["offset"] * placed + ["gaps"] * any(gaps)
     rows = [",".join(names)]
     for b, gap in zip(buffers, gaps, strict=True):
-        if (
-            not b.name
-            or b.name != b.name.strip()
-            or re.search(r"[,\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", b.name)
-        ):
+        if not b.name or b.name != b.name.strip() or re.search(r"[,\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", b.name):
             raise InputError(f"a CSV cannot hold the name {b.name!r}; use one without commas and line breaks")
         offset = b.offset if offsets is None else offsets[b.name]
         row = [b.name, str(b.start), str(max(b.end, b.start + 1)), str(b.size)]
@@ -162,9 +158,7 @@ def _pieces(text: str, lower: int, upper: int, size: int, inclusive: bool, where
             raise InputError(f"gap {gap[:40]!r} is not lo-hi or lo-hi@wlo:whi", where)
         begin, end = int(match[1]), int(match[2]) + inclusive
         if not at <= begin < end <= upper:
-            raise InputError(
-                f"gap {gap} is empty, outside the lifetime, or not after the gap before it", where
-            )
+            raise InputError(f"gap {gap} is empty, outside the lifetime, or not after the gap before it", where)
         if at < begin:
             pieces.append(Piece(at, begin, 0, size))
         if match[3] is not None:

@@ -26,11 +26,38 @@ class Facts:
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.buffers = buffers
+        self._sorted: dict[Callable[[Facts, int], Key], list[int]] = {}
+
+    def order(self, key: Callable[[Facts, int], Key]) -> list[int]:
+        """Indices of the buffers by ascending key; sorted once for all rules of the same key."""
+        if key not in self._sorted:
+            self._sorted[key] = sorted(range(len(self.buffers)), key=lambda i: key(self, i))
+        return self._sorted[key]
 
     @cached_property
     def last(self) -> int:
         """Step at which the last buffer ends."""
-        return max((b.end for b in self.buffers), default=0)
+        return max(self.end, default=0)
+
+    @cached_property
+    def size(self) -> list[int]:
+        """Per buffer, bytes from its offset to its end."""
+        return [b.size for b in self.buffers]
+
+    @cached_property
+    def start(self) -> list[int]:
+        """Per buffer, the first step at which it is there."""
+        return [b.start for b in self.buffers]
+
+    @cached_property
+    def end(self) -> list[int]:
+        """Per buffer, the step after the last one at which it is there."""
+        return [b.end for b in self.buffers]
+
+    @cached_property
+    def area(self) -> list[int]:
+        """Per buffer, bytes times steps."""
+        return [b.area for b in self.buffers]
 
     @cached_property
     def contention(self) -> list[int]:
@@ -62,7 +89,7 @@ def tflm(facts: Facts, i: int) -> Key:
     micro/memory_planner/greedy_memory_planner.cc) fills its list from the tail and sorts it stably by
     decreasing size, hence the ties; its fit is first fit.
     """
-    return (-facts.buffers[i].size, -i)
+    return (-facts.size[i], -i)
 
 
 def tflite(facts: Facts, i: int) -> Key:
@@ -72,45 +99,39 @@ def tflite(facts: Facts, i: int) -> Key:
     of `SimpleMemoryArena::Allocate` (simple_memory_arena.cc). Also Pisarchyk and Lee (arXiv 2001.03288),
     greedy by size.
     """
-    b = facts.buffers[i]
-    if b.start == 0 and b.end == facts.last:
+    if facts.start[i] == 0 and facts.end[i] == facts.last:
         return (0, 0, 0, i)
-    return (1, -b.size, b.start, i)
+    return (1, -facts.size[i], facts.start[i], i)
 
 
 def by_size(facts: Facts, i: int) -> Key:
     """Decreasing size, then decreasing duration."""
-    b = facts.buffers[i]
-    return (-b.size, b.start - b.end, i)
+    return (-facts.size[i], facts.start[i] - facts.end[i], i)
 
 
 def by_area(facts: Facts, i: int) -> Key:
     """Decreasing bytes times steps."""
-    return (-facts.buffers[i].area, i)
+    return (-facts.area[i], i)
 
 
 def by_duration(facts: Facts, i: int) -> Key:
     """Decreasing duration, then decreasing size."""
-    b = facts.buffers[i]
-    return (b.start - b.end, -b.size, i)
+    return (facts.start[i] - facts.end[i], -facts.size[i], i)
 
 
 def by_start(facts: Facts, i: int) -> Key:
     """As they come: ascending start, then decreasing size."""
-    b = facts.buffers[i]
-    return (b.start, -b.size, i)
+    return (facts.start[i], -facts.size[i], i)
 
 
 def by_contention(facts: Facts, i: int) -> Key:
     """Minimalloc's TWA: decreasing load around it (total), then duration (width), then area."""
-    b = facts.buffers[i]
-    return (-facts.contention[i], b.start - b.end, -b.area, i)
+    return (-facts.contention[i], facts.start[i] - facts.end[i], -facts.area[i], i)
 
 
 def by_contention_and_area(facts: Facts, i: int) -> Key:
     """Minimalloc's TAW: decreasing load around it (total), then area, then duration (width)."""
-    b = facts.buffers[i]
-    return (-facts.contention[i], -b.area, b.start - b.end, i)
+    return (-facts.contention[i], -facts.area[i], facts.start[i] - facts.end[i], i)
 
 
 @dataclass(frozen=True)
@@ -123,7 +144,7 @@ class Rule:
 
     def order(self, facts: Facts) -> list[int]:
         """Indices of the buffers in the order in which they are placed."""
-        return sorted(range(len(facts.buffers)), key=lambda i: self.key(facts, i))
+        return facts.order(self.key)
 
     def place(self, buffers: Sequence[Buffer]) -> tuple[int, ...]:
         """Offsets that this rule alone gives."""
@@ -199,25 +220,14 @@ class Portfolio:
 
     def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        bound = load_bound(buffers)
-        offsets = [b.offset or 0 for b in buffers]
         counters = {"buffers": len(buffers), "stretches": 0, "pairs": 0, "passes": 0, "work": 0}
-        floor, deciding = bound, ""
-        stretches = [(load_bound(buffers[i] for i in members), members) for members in split(buffers)]
-        for _, members in sorted(stretches, key=lambda s: -s[0]):
-            part = [buffers[i] for i in members]
-            found, rule = self._pack_stretch(part, floor, counters)
-            for i, offset in zip(members, found, strict=True):
-                offsets[i] = offset
-            height = height_of(part, found)
-            if not deciding or height > floor:
-                floor, deciding = max(floor, height), rule
-        assert floor == max(bound, height_of(buffers, offsets))
-        return Packing(tuple(offsets), floor, bound, deciding or self.rules[0].name, counters)
 
-    def _pack_stretch(
-        self, buffers: Sequence[Buffer], goal: int, counters: dict[str, int]
-    ) -> tuple[list[int], str]:
+        def pack_one(part: Sequence[Buffer], goal: int) -> tuple[list[int], str]:
+            return self._pack_stretch(part, goal, counters)
+
+        return pack_stretches(buffers, pack_one, counters)
+
+    def _pack_stretch(self, buffers: Sequence[Buffer], goal: int, counters: dict[str, int]) -> tuple[list[int], str]:
         kernel, facts = placer(buffers), Facts(buffers)
         best: list[int] = []
         best_height, winner = None, ""
@@ -234,6 +244,38 @@ class Portfolio:
         counters["stretches"] += 1
         counters["pairs"] += kernel.pairs
         return best, winner
+
+
+def pack_stretches(
+    buffers: Sequence[Buffer],
+    pack_one: Callable[[Sequence[Buffer], int], tuple[list[int], str]],
+    counters: dict[str, int],
+) -> Packing:
+    """Pack each stretch of time that no buffer crosses by itself, the one of the largest load first.
+
+    Parameters
+    ----------
+    buffers
+        All of them.
+    pack_one
+        From the buffers of a stretch, and a height at which it is good enough, to their offsets and who found
+        them.
+    counters
+        Given back with the result.
+    """
+    bound = load_bound(buffers)
+    offsets = [b.offset or 0 for b in buffers]
+    floor, deciding = bound, ""
+    stretches = [(load_bound(buffers[i] for i in members), members) for members in split(buffers)]
+    for _, members in sorted(stretches, key=lambda s: -s[0]):
+        part = [buffers[i] for i in members]
+        found, who = pack_one(part, floor)
+        for i, offset in zip(members, found, strict=True):
+            offsets[i] = offset
+        height = height_of(part, found)
+        if not deciding or height > floor:
+            floor, deciding = max(floor, height), who
+    return Packing(tuple(offsets), floor, bound, deciding or "nothing to place", counters)
 
 
 def split(buffers: Sequence[Buffer]) -> list[list[int]]:

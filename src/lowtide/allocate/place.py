@@ -134,9 +134,7 @@ class ListPlacer:
             parts = self._parts[i]
             if not parts:
                 continue
-            forbidden = [
-                (floor[q] - high, top[q] - low) for _, low, high, near in parts for q in near if top[q]
-            ]
+            forbidden = [(floor[q] - high, top[q] - low) for _, low, high, near in parts for q in near if top[q]]
             buffer = buffers[i]
             if buffer.offset is not None:
                 at = buffer.offset

@@ -35,7 +35,8 @@ def place(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
 def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
     """Among orders of no higher peak, the one of the smallest arena, and among those the one with fewest ops moved.
 
-    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends there.
+    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one
+    ends there.
     """
     peak = profile(model, order).peak
     draws = 18 if len(order) <= OPS_TO_DRAW_FOR else 2
