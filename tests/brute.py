@@ -14,10 +14,7 @@ def must_run_before(graph: Graph) -> dict[int, set[int]]:
     """Op id to the ids of the ops that make its inputs or that it is `after`; folded ops left out."""
     maker = {t: op.id for op in graph.ops for t in op.outputs}
     ids = {op.id for op in graph.ops}
-    return {
-        op.id: {maker[t] for t in op.inputs if t in maker} | {o for o in op.after if o in ids}
-        for op in graph.ops
-    }
+    return {op.id: {maker[t] for t in op.inputs if t in maker} | {o for o in op.after if o in ids} for op in graph.ops}
 
 
 def every_downset(graph: Graph) -> list[frozenset[int]]:

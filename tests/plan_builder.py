@@ -109,9 +109,7 @@ def cut_certificate(graph: Graph, target: Target, v: int) -> CutCertificate:
     needs = must_run_before(graph)
     ancestors = _closure(needs, v)
     descendants = {o for o in needs if v in _closure(needs, o)}
-    inputs = [
-        t for t in memory.overwritable[v] if not memory.blocks[memory.block_of[t]].touchers & descendants
-    ]
+    inputs = [t for t in memory.overwritable[v] if not memory.blocks[memory.block_of[t]].touchers & descendants]
     cases = []
     for tensor in inputs or [None]:
         value, flow, downset = _max_flow(graph, memory, needs, v, ancestors, descendants, tensor)
@@ -265,8 +263,6 @@ def _first_fit(
             placed.append((first, until, start, start + up(size)))
     end = max((p[3] for p in placed), default=0)
     offsets = {
-        t: at[i] + model.displacement[t]
-        for t, i in model.storage_of.items()
-        if i in at and graph.tensor_by_id[t].size
+        t: at[i] + model.displacement[t] for t, i in model.storage_of.items() if i in at and graph.tensor_by_id[t].size
     }
     return offsets, scratch, end

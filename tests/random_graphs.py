@@ -170,9 +170,7 @@ def _mark_outputs(rng: Random, tensors: list[Tensor], ops: list[Op]) -> list[Ten
     """Most tensors that nobody reads become outputs; some stay dead."""
     read = {t for op in ops for t in op.inputs}
     made = {t for op in ops for t in op.outputs}
-    return [
-        replace(t, kind=Kind.OUTPUT) if t.id in made - read and rng.random() < 0.75 else t for t in tensors
-    ]
+    return [replace(t, kind=Kind.OUTPUT) if t.id in made - read and rng.random() < 0.75 else t for t in tensors]
 
 
 def _finish(rng: Random, tensors: list[Tensor], ops: list[Op]) -> Graph:
@@ -180,8 +178,7 @@ def _finish(rng: Random, tensors: list[Tensor], ops: list[Op]) -> Graph:
     tensor_id = dict(zip(range(len(tensors)), rng.sample(range(3 * len(tensors)), len(tensors)), strict=True))
     op_id = dict(zip(range(len(ops)), rng.sample(range(3 * len(ops)), len(ops)), strict=True))
     tensors = [
-        replace(t, id=tensor_id[t.id], alias_of=None if t.alias_of is None else tensor_id[t.alias_of])
-        for t in tensors
+        replace(t, id=tensor_id[t.id], alias_of=None if t.alias_of is None else tensor_id[t.alias_of]) for t in tensors
     ]
     ops = [
         replace(
