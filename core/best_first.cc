@@ -53,6 +53,14 @@ class BestFirst final : public Search {
     }
   };
 
+  // A child state, kept until it is clear that none of its siblings is a safe move.
+  struct Child {
+    Bytes f;
+    uint64_t hash;
+    size_t words;
+    int first_word, length, done, move;
+  };
+
   // Makes the walker's state the root and forgets the rest.
   void plant(Bytes f) {
     nodes_.clear();
@@ -62,32 +70,38 @@ class BestFirst final : public Search {
   }
 
   void insert(Bytes f, int parent, int move) {
-    const auto [number, fresh] = table_.insert(move_.walker);
+    note(table_.insert(move_.walker), f, move_.walker.done(), parent, move);
+  }
+
+  void note(std::pair<int, bool> known, Bytes f, int done, int parent, int move) {
+    const auto [number, fresh] = known;
     if (!fresh) return;
     nodes_.push_back({f, parent, move});
-    queue_.push({f, move_.walker.done(), number});
+    queue_.push({f, done, number});
     memory_ = std::max(memory_, table_.memory() + nodes_.capacity() * sizeof(Node) + queue_.size() * sizeof(Entry));
   }
 
   void expand(int at) {
     const Bytes f = nodes_[at].f;
     next_ = std::min(next_, move_.look_around(f));
-    const auto fits = [&](size_t k) { return f + move_.outcomes[k].hill <= move_.budget; };
-    if (move_.rules.safe_moves) {
-      for (size_t k = 0; k < move_.ready.size(); ++k) {
-        if (!fits(k)) continue;
-        const Bytes after = move_.make_move(f, k);
-        const bool safe = after <= f && move_.began_alone();
-        if (safe) insert(after, at, move_.ready[k]);
-        move_.take_back_move();
-        if (safe) return;
-      }
-    }
+    children_.clear();
+    child_words_.clear();
     for (size_t k = 0; k < move_.ready.size(); ++k) {
-      if (!fits(k)) continue;
-      insert(move_.make_move(f, k), at, move_.ready[k]);
+      if (f + move_.outcomes[k].hill > move_.budget) continue;
+      const Bytes after = move_.make_move(f, k);
+      if (move_.rules.safe_moves && after <= f && move_.began_alone()) {
+        insert(after, at, move_.ready[k]);
+        move_.take_back_move();
+        return;
+      }
+      const auto [first, last] = move_.walker.extent();
+      children_.push_back({after, move_.walker.hash(), child_words_.size(), first, last - first,
+                           move_.walker.done(), move_.ready[k]});
+      child_words_.insert(child_words_.end(), move_.walker.words() + first, move_.walker.words() + last);
       move_.take_back_move();
     }
+    for (const Child& c : children_)
+      note(table_.insert(c.hash, c.first_word, &child_words_[c.words], c.length), c.f, c.done, at, c.move);
   }
 
   // Appends the macros that ran from the root to a node, in order. Leaves the walker at the node.
@@ -120,6 +134,8 @@ class BestFirst final : public Search {
   std::vector<Node> nodes_;  // numbered as in the table; 0 is the root
   std::priority_queue<Entry> queue_;
   std::vector<int> prefix_;  // what ran before the root
+  std::vector<Child> children_;
+  std::vector<uint64_t> child_words_;
 };
 
 }  // namespace

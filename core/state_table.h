@@ -25,19 +25,22 @@ class StateTable {
   // Number of the walker's state, and whether it is new.
   std::pair<int, bool> insert(const Walker& walker) {
     const auto [first, last] = walker.extent();
-    const int length = last - first;
-    const uint64_t hash = walker.hash();
+    return insert(walker.hash(), first, walker.words() + first, last - first);
+  }
+
+  // The same for a state given by its words.
+  std::pair<int, bool> insert(uint64_t hash, int first_word, const uint64_t* words, int length) {
     size_t slot = hash & (table_.size() - 1);
     for (; table_[slot] >= 0; slot = (slot + 1) & (table_.size() - 1)) {
       const State& other = states_[table_[slot]];
-      if (other.hash == hash && other.first_word == first && other.length == length &&
-          std::equal(walker.words() + first, walker.words() + last, pool_.begin() + other.words))
+      if (other.hash == hash && other.first_word == first_word && other.length == length &&
+          std::equal(words, words + length, pool_.begin() + other.words))
         return {table_[slot], false};
     }
     const int number = size();
     table_[slot] = number;
-    states_.push_back({hash, pool_.size(), first, length});
-    pool_.insert(pool_.end(), walker.words() + first, walker.words() + last);
+    states_.push_back({hash, pool_.size(), first_word, length});
+    pool_.insert(pool_.end(), words, words + length);
     if (states_.size() * 2 > table_.size()) grow();
     return {number, true};
   }

@@ -38,6 +38,8 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one
     ends there.
     """
+    if not order:
+        return place(model, order, limits)
     peak = profile(model, order).peak
     draws = 18 if len(order) <= OPS_TO_DRAW_FOR else 2
     best: Layout | None = None

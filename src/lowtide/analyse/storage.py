@@ -174,7 +174,7 @@ def _overwrites(
     displacement: dict[int, int],
 ) -> tuple[tuple[Overwrite, ...], ...]:
     """Keep the pairs whose storages allow it: the output fills a storage that this op begins."""
-    made = graph.producer
+    sizes = graph.tensor_by_id
     result: list[tuple[Overwrite, ...]] = []
     for i, op in enumerate(graph.ops):
         pairs = []
@@ -186,18 +186,29 @@ def _overwrites(
             into, begun = storages[s], storages[o]
             size = graph.tensor_by_id[out].size
             begins_here = not begun.at_start and all(
-                j == i or _reads_only_later(graph, begun, j, made, i) for j in begun.touchers
+                j == i or _reads_only_later(graph, begun, j, i) for j in begun.touchers
             )
             if into.at_end or begun.size != size or not begins_here:
                 continue
             if into.at_start and not target.overwrite_inputs:
+                continue
+            if any(
+                storage_of.get(t) == s and _overlap_shifted((displacement[t], sizes[t].size), (displacement[read], size))
+                for t in op.inputs
+            ):
                 continue
             pairs.append(Overwrite(i, out, read, s, size))
         result.append(tuple(pairs))
     return tuple(result)
 
 
-def _reads_only_later(graph: Graph, storage: Storage, toucher: int, made: object, first: int) -> bool:
+def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two stretches of bytes (start, size) overlap without being the same: writing over one spoils the other
+    before it is read."""
+    return a != b and a[0] < b[0] + b[1] and b[0] < a[0] + a[1]
+
+
+def _reads_only_later(graph: Graph, storage: Storage, toucher: int, first: int) -> bool:
     """Whether the op at `toucher` touches `storage` only through tensors derived from the one made at `first`.
 
     Own aliases made elsewhere could begin the storage earlier in another order, so they rule overwriting out.

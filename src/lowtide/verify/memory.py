@@ -211,6 +211,12 @@ def _overwritable(
         if t not in block_of or block_of[t] == block_of[out]:
             continue
         theirs = blocks[block_of[t]]
-        if not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
+        written = range(place[t][1], place[t][1] + graph.tensor_by_id[t].size)
+        spoilt = False
+        for u in op.inputs:
+            if block_of.get(u) == block_of[t]:
+                read = range(place[u][1], place[u][1] + graph.tensor_by_id[u].size)
+                spoilt |= read != written and max(read.start, written.start) < min(read.stop, written.stop)
+        if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
             result.append(t)
     return tuple(result)
