@@ -85,6 +85,6 @@ def _call(file: Path, function: str) -> Graph | str | Path:
         raise InputError(f"it defines no function {function!r}", str(file))
     if not isinstance(made, Graph | str | Path):
         raise InputError(f"{function}() returned {type(made).__name__}; return a Graph or a path", str(file))
-    if user_function(made) is not None:
+    if not isinstance(made, Graph) and user_function(made) is not None:
         raise InputError(f"{function}() returned {str(made)!r}; return a Graph or the path of a model file", str(file))
     return made

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.report.comparison import MethodResult
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
@@ -84,26 +85,6 @@ def inspect(
         footprint_bytes=steps.footprint,
         seconds=clock.perf_counter() - began,
     )
-
-
-@dataclass(frozen=True)
-class MethodResult:
-    """What one method reached; a row of `compare`. Sizes are bytes.
-
-    `lower_bound_bytes` is what this method proved; `optimal` whether its peak is the best bound that any of the
-    methods proved. `reason` is there unless `status` is ``"ok"``; after ``"unsupported"`` and ``"error"`` there are no
-    sizes. A method that ends by its time limit is ``"timeout"`` and has the best that it found.
-    """
-
-    method: str
-    status: Literal["ok", "timeout", "unsupported", "error"]
-    reason: str | None = None
-    peak_bytes: int | None = None
-    arena_bytes: int | None = None
-    lower_bound_bytes: int | None = None
-    optimal: bool = False
-    counters: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 def compare(
@@ -216,8 +197,6 @@ def _run_method(
 
 
 def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
-    from dataclasses import replace
-
     found = list(rows)
     best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
     return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]

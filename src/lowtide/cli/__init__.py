@@ -1,0 +1,84 @@
+"""The command line: it parses, calls the function of the same name, and prints. No logic."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from lowtide.cli.terminal import clean, say
+from lowtide.errors import LowtideError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Returns
+    -------
+    int
+        The exit status (SPEC, Commands).
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verbose = "-v" in arguments or "--verbose" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _run(arguments)
+    except LowtideError as error:
+        if verbose and error.__cause__ is not None:
+            _traceback()
+        say(str(error))
+        return error.exit_status
+    except KeyboardInterrupt:
+        say("interrupted before there was a plan; nothing was written")
+        return 130
+    except BrokenPipeError:
+        _close_stdout()
+        return 128 + signal.SIGPIPE
+    except MemoryError:
+        say("out of memory; lower --search-memory, or plan on a larger machine")
+        return 1
+    except Exception as error:
+        if verbose:
+            _traceback()
+        hint = "" if verbose else "; run again with -v for the traceback"
+        say(f"a bug of lowtide's, {type(error).__name__}: {error}{hint}")
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
+    import warnings
+
+    from lowtide.cli.parser import parse
+
+    def show(message: Warning | str, *_: object) -> None:
+        say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show  # type: ignore[assignment]
+        options = parse(arguments)
+        if isinstance(options, int):
+            return options
+        status = options.command(options)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _close_stdout()
+        return status
+
+
+def _close_stdout() -> None:
+    """Nobody reads what we print any more: no further complaint about it at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _traceback() -> None:
+    import traceback
+
+    sys.stderr.write(clean(traceback.format_exc(), lines=True))

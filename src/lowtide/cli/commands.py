@@ -1,0 +1,261 @@
+"""One function per command: call lowtide's function of that name, print what it returns, say the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowtide import api
+from lowtide.api.models import user_function
+from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.errors import InputError
+from lowtide.sizes import format_size
+
+if TYPE_CHECKING:
+    from lowtide.stop import Progress
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Plan, write, and print a summary."""
+    from lowtide.api.planning import exit_status
+    from lowtide.api.writing import check_outputs, write_all
+
+    if options.out is not None or options.plan_file is not None:
+        check_outputs(options.model, options.out, options.plan_file)
+    line = ProgressLine(options.quiet)
+    made = api.plan(options.model, report=line, **_budget(options), **_method(options), **_common(options))
+    line.end()
+    if options.out is not None or options.plan_file is not None:
+        write_all(
+            made, options.model, out=options.out, plan_file=options.plan_file, copy_external=options.copy_external
+        )
+    if options.json:
+        show(made.to_json().decode("utf-8").rstrip("\n"))
+    else:
+        from lowtide.report.text import plan_text
+
+        show(plan_text(made, verbose=options.verbose))
+    if not options.quiet:
+        for path in (options.out, options.plan_file):
+            if path is not None:
+                say(f"wrote {path}")
+        if made.stopped == "interrupt":
+            say("interrupted: this is the best plan so far")
+    return exit_status(made.status, made.stopped)
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Print why the peak is what it is."""
+    line = ProgressLine(options.quiet)
+    seen = api.inspect(options.model, report=line, **_method(options), **_common(options))
+    line.end()
+    if options.json:
+        show_json(seen)
+    else:
+        from lowtide.report.text import inspection_text
+
+        show(inspection_text(seen, plain=not _unicode()))
+    return 130 if seen.stopped == "interrupt" else 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print one line on whether the model fits."""
+    line = ProgressLine(options.quiet)
+    found = api.check(
+        options.model, report=line, as_is=options.as_is, **_budget(options), **_method(options), **_common(options)
+    )
+    line.end()
+    if options.json:
+        show_json(found)
+        return found.exit_status
+    said = {
+        "ok": "fits",
+        "unproved": "fits, but is not proved least",
+        "over_budget": "does not fit",
+        "impossible": f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B",
+    }[found.status]
+    if options.as_is:
+        proof = "own order"
+    else:
+        proof = "peak proved optimal" if found.optimal else f"lower bound {found.lower_bound_bytes:,} B"
+    show(
+        f"{said}: required {found.required_bytes:,} B, available {found.available_bytes:,} B, "
+        f"excess {found.excess_bytes:,} B (target {found.target}, {proof})"
+    )
+    return found.exit_status
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print a table of what each method reaches."""
+    methods = [name.strip() for name in options.methods.split(",") if name.strip()]
+    if options.methods and not methods:
+        raise InputError(f"--methods is {options.methods!r}; name methods separated by commas")
+    settings: dict[str, dict[str, str]] = {}
+    for method, option, value in options.settings:
+        settings.setdefault(method, {})[option] = value
+    line = ProgressLine(options.quiet)
+
+    def tell(name: str, progress: Progress) -> None:
+        line(progress, f"{name}: ")
+
+    common = _common(options)
+    rows = api.compare(options.model, methods, options=settings, report=tell, **common)
+    line.end()
+    if options.json:
+        import msgspec
+
+        table = [msgspec.to_builtins(row) for row in rows]
+        show_json([{k: v for k, v in row.items() if k != "reason" or v is not None} for row in table])
+        return 0
+    from lowtide.report.comparison import comparison_text
+
+    show(comparison_text(rows, api.target(options.target).name))
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Print each check that holds; what does not is raised."""
+    _announce(options)
+    report = api.verify(
+        options.model,
+        options.plan_file,
+        target=options.target,
+        dims=_dims(options.dims),
+        overwrite_inputs=options.overwrite_inputs,
+        pin_inputs=options.pin_inputs,
+        run=options.run,
+        prove=options.prove,
+        time=options.time,
+    )
+    if options.json:
+        show_json(report)
+    else:
+        from lowtide.report.text import report_text
+
+        show(report_text(report))
+    return 0
+
+
+def allocate(options: argparse.Namespace) -> int:
+    """Print the buffers with their offsets."""
+    from lowtide.allocate.csv_buffers import format_buffers, read_buffers
+    from lowtide.sizes import parse_size
+
+    placed = api.allocate(options.buffers, options.capacity, time=options.time, seed=options.seed)
+    capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
+    status = placed.exit_status(capacity)
+    if options.json:
+        show_json(placed)
+        return status
+    show(format_buffers(read_buffers(options.buffers), placed.offsets).rstrip("\n"))
+    if not options.quiet:
+        bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
+        fits = {0: "fits the capacity", 3: "over the capacity", 4: "the capacity is proved impossible"}[status]
+        verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
+        say(f"height {format_size(placed.height_bytes)}, {bound}, {len(placed.offsets):,} buffers{verdict}")
+    return status
+
+
+def target(options: argparse.Namespace) -> int:
+    """Print the list of targets, or one of them."""
+    from lowtide.opset import TABLE
+    from lowtide.report.text import columns, target_text
+
+    if options.target is None:
+        known = api.targets()
+        if options.json:
+            show_json([{"name": name, "description": text} for name, text in known.items()])
+        else:
+            show(columns(list(known.items())))
+        return 0
+    found = api.target(options.target)
+    if options.json:
+        show_json({"target": found, "op_kinds": TABLE})
+    else:
+        show(target_text(found).rstrip("\n"))
+    return 0
+
+
+def zoo(options: argparse.Namespace) -> int:
+    """Print the list of networks, print one, or write it."""
+    from lowtide import zoo as networks
+    from lowtide.api.writing import write_zoo
+    from lowtide.report.text import columns
+
+    if options.out is not None:
+        if options.network is None:
+            raise InputError("-o needs the NAME of a network; `lowtide zoo` lists them")
+        name = options.network.removeprefix("zoo:")
+        write_zoo(name, options.out, options.seed)
+        if not options.quiet:
+            say(f"wrote {options.out}")
+        return 0
+    names = networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
+    entries = [networks.network(name) for name in names]
+    if options.json:
+        rows = [
+            {
+                "name": e.name,
+                "paper": e.paper,
+                "configuration": e.configuration,
+                "parameters": {k: {"default": p.default, "least": p.least, "most": p.most, "meaning": p.meaning}
+                               for k, p in e.parameters.items()},
+            }
+            for e in entries
+        ]  # fmt: skip
+        show_json(rows if options.network is None else rows[0])
+    elif options.network is None:
+        show(columns([(e.name, ",".join(f"{k}={p.default}" for k, p in e.parameters.items())) for e in entries]))
+    else:
+        entry = entries[0]
+        ranges = [(k, f"{p.meaning}, {p.least} to {p.most}, default {p.default}") for k, p in entry.parameters.items()]
+        about = [("name", entry.name), ("paper", entry.paper), ("configuration", entry.configuration)]
+        show(columns([*about, *ranges]))
+    return 0
+
+
+def _common(options: argparse.Namespace) -> dict[str, Any]:
+    """What every planning function takes."""
+    _announce(options)
+    return {
+        "target": options.target,
+        "time": options.time,
+        "search_memory": options.search_memory,
+        "seed": options.seed,
+        "dims": _dims(options.dims),
+        "overwrite_inputs": options.overwrite_inputs,
+        "pin_inputs": options.pin_inputs,
+    }
+
+
+def _announce(options: argparse.Namespace) -> None:
+    own = user_function(options.model)
+    if own is not None and not options.quiet and own[0].is_file():
+        say(f"running {own[1]}() of {own[0]}: that is the user's own code")
+
+
+def _budget(options: argparse.Namespace) -> dict[str, Any]:
+    return {"budget": options.budget, "reserve": options.reserve, "require_optimal": options.require_optimal}
+
+
+def _method(options: argparse.Namespace) -> dict[str, Any]:
+    settings: dict[str, str] = {}
+    for method, option, value in options.settings:
+        if method != options.method:
+            raise InputError(f"--set {method}.{option} is for another method than {options.method}; drop it")
+        settings[option] = value
+    return {"method": options.method, "options": settings}
+
+
+def _dims(given: Sequence[tuple[str, int]]) -> Mapping[str, int]:
+    dims: dict[str, int] = {}
+    for name, size in given:
+        if dims.setdefault(name, size) != size:
+            raise InputError(f"--dim gives {name} two sizes, {dims[name]} and {size}; give one")
+    return dims
+
+
+def _unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")

@@ -1,0 +1,209 @@
+"""The words of the command line. Values are checked by the functions that the commands call, not here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from lowtide.cli import commands
+from lowtide.errors import InputError
+
+_MODEL = "a .onnx or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all of lowtide's."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see {self.prog} --help")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
+    """Parse a command line; an exit status if there is nothing left to do, as after --help.
+
+    Raises
+    ------
+    InputError
+        An unknown command or option, or a value that is missing or malformed.
+    """
+    try:
+        return _parser().parse_args(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="lowtide",
+        description="Lower the memory high-water mark of a neural network, and prove how low it can go.",
+        epilog="exit status: 0 done; 2 input or call is wrong; 3 over budget; 4 the budget is proved impossible;\n"
+        "5 verification failed; 6 --require-optimal and no proof; 130 interrupted, best plan written.\n"
+        "`lowtide COMMAND --help` has examples.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands_of = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
+
+    def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
+        lines = "\n".join(f"  {example}" for example in examples)
+        sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
+        sub.set_defaults(command=run)
+        return sub
+
+    p = add(
+        "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
+        "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
+        "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
+        "lowtide plan zoo:nasnet_a_cifar --target strict --json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
+    p.add_argument("--plan", dest="plan_file", metavar="P.json", help="write the plan")
+    p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
+    _planning(p, budget=True, method=True)
+
+    p = add(
+        "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
+        "lowtide inspect model.onnx",
+        "lowtide inspect model.onnx --target strict --time 30 --json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    _planning(p, budget=False, method=True, time=10)
+
+    p = add(
+        "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
+        "lowtide check model.onnx --budget 256KiB",
+        "lowtide check model.onnx --budget 4MiB --as-is",
+        "lowtide check compiled.graph.json --budget 512KB --reserve 16KB --json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
+    _planning(p, budget=True, method=True, need_budget=True)
+
+    p = add(
+        "compare", "run every method on one model, and show one table", commands.compare,
+        "lowtide compare zoo:nasnet_a_cifar --target strict",
+        "lowtide compare model.onnx --methods own,rpo,greedy,exact --time 10",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: all)")
+    _planning(p, budget=False, method=False)
+
+    p = add(
+        "verify", "check a plan with code that shares nothing with the planner", commands.verify,
+        "lowtide verify model.onnx model.plan.json",
+        "lowtide verify model.onnx model.plan.json --run --prove",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("plan_file", metavar="P.json", help="what `lowtide plan --plan` wrote")
+    p.add_argument("--run", action="store_true", help="run both orders in onnxruntime on the same random inputs")
+    p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
+    p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
+    p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")
+    _model_options(p)
+    _printing(p)
+
+    p = add(
+        "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
+        "lowtide allocate buffers.csv > placed.csv",
+        "lowtide allocate buffers.csv --capacity 1MiB --json",
+    )  # fmt: skip
+    p.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment,offset,gaps], half-open")
+    p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
+    p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
+    _printing(p)
+
+    p = add(
+        "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
+        "lowtide target",
+        "lowtide target generic > mine.toml",
+    )  # fmt: skip
+    p.add_argument("target", nargs="?", metavar="NAME", help="a built-in target, or a TOML file")
+    _printing(p)
+
+    p = add(
+        "zoo", "list the built-in networks, or write one as a file", commands.zoo,
+        "lowtide zoo",
+        "lowtide zoo nasnet_a_cifar -o nasnet.onnx --seed 1",
+        "lowtide zoo transformer:layers=12,width=512 -o transformer.graph.json",
+    )  # fmt: skip
+    p.add_argument("network", nargs="?", metavar="NAME", help="a network, with parameters as in transformer:layers=12")
+    p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the random weights (default: 0)")
+    _printing(p)
+    return parser
+
+
+def _planning(p: _Parser, *, budget: bool, method: bool, need_budget: bool = False, time: int = 60) -> None:
+    """Options that every planning command takes."""
+    group = p.add_argument_group("planning (sizes take B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
+    group.add_argument(
+        "--target", default="auto", metavar="NAME", help="memory rules: strict, hmcos, generic, or a TOML file"
+    )
+    if budget:
+        group.add_argument("--budget", required=need_budget, metavar="SIZE", help="what arena and reserve may take")
+        group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
+        group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
+    if method:
+        group.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
+    group.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
+        help="an option of a method",
+    )  # fmt: skip
+    group.add_argument(
+        "--time", type=float, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
+    )
+    group.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="limit of the search (default: 2GiB)")
+    group.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    _model_options(group)
+    _printing(p)
+
+
+def _model_options(p: Any) -> None:
+    p.add_argument(
+        "--dim", dest="dims", action="append", default=[], type=_dim, metavar="NAME=SIZE",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
+    )  # fmt: skip
+    inputs = p.add_mutually_exclusive_group()
+    inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
+    inputs.add_argument("--pin-inputs", action="store_true", help="graph inputs stay to the end")
+
+
+def _printing(p: _Parser) -> None:
+    p.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
+    loud = p.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages, errors apart")
+    loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from lowtide import __version__
+
+        print(f"lowtide {__version__}")
+        parser.exit(0)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:20]) < 2**32):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 0 to 4294967295")
+    return int(text)
+
+
+def _dim(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a positive whole number")
+    return name, int(size)
+
+
+def _setting(text: str) -> tuple[str, str, str]:
+    left, equals, value = text.partition("=")
+    method, dot, option = left.partition(".")
+    if not (equals and dot and method and option):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not METHOD.OPTION=VALUE")
+    return method, option, value

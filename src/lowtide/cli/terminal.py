@@ -1,0 +1,80 @@
+"""What goes to the terminal: one-line messages and progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from lowtide.sizes import format_size
+from lowtide.stop import Progress
+
+FIRST_SECONDS = 2.0
+"""A search shorter than this says nothing."""
+TERMINAL_SECONDS = 0.1
+PLAIN_SECONDS = 5.0
+"""How often progress is said, on a terminal (one line, written over) and elsewhere (a line each time)."""
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    """Text in which control characters, such as those a hostile model's names may hold, are written out.
+
+    >>> clean("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    kept = "\n" if lines else ""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell
+        print(f"lowtide: {clean(message)}", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """A result on stdout."""
+    print(clean(text, lines=True))
+
+
+def show_json(value: Any) -> None:
+    """A result as JSON on stdout: dataclasses by their fields."""
+    import msgspec
+
+    data = msgspec.json.format(msgspec.json.encode(value, order=None), indent=1)
+    print(data.decode("utf-8"))
+
+
+class ProgressLine:
+    """Says on stderr how far a search is; call it with each `Progress`, and `end` it before printing a result."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._said = 0.0
+        self._shown = False
+
+    def __call__(self, progress: Progress, label: str = "") -> None:
+        """Say it, if it is time to."""
+        now = time.monotonic()
+        pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
+        if self._quiet or progress.seconds < FIRST_SECONDS or (self._said and now - self._said < pause):
+            return
+        self._said = now
+        best, bound = progress.best_bytes, progress.bound_bytes
+        gap = 100 * (best - bound) / best if best else 0.0
+        text = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %, {progress.seconds:.0f} s"
+        if self._terminal:
+            self._shown = True
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+        else:
+            say(text)
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False

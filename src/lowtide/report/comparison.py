@@ -1,0 +1,43 @@
+"""The table of `lowtide compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method reached; a row of `compare`. Sizes are bytes.
+
+    `lower_bound_bytes` is what this method proved; `optimal` whether its peak is the best bound that any of the
+    methods proved. `reason` is there unless `status` is ``"ok"``; after ``"unsupported"`` and ``"error"`` there are no
+    sizes. A method that ends by its time limit is ``"timeout"`` and has the best that it found.
+    """
+
+    method: str
+    status: Literal["ok", "timeout", "unsupported", "error"]
+    reason: str | None = None
+    peak_bytes: int | None = None
+    arena_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    optimal: bool = False
+    counters: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
+    """One line per method."""
+    from lowtide.report.text import columns
+
+    table: list[tuple[str, ...]] = [("method", "peak", "arena", "lower bound", "seconds", "")]
+    for row in rows:
+        sizes = (row.peak_bytes, row.arena_bytes, row.lower_bound_bytes)
+        note = "optimal" if row.optimal else ""
+        if row.status != "ok":
+            note = ", ".join(part for part in (note, f"{row.status}: {row.reason}") if part)
+        shown = ("" if size is None else f"{size:,}" for size in sizes)
+        table.append((row.method, *shown, f"{row.seconds:.2f}", note))
+    head = f"bytes under target {target}; optimal: the peak is the best bound that any of these methods proved"
+    return f"{head}\n\n{columns(table, right=[1, 2, 3, 4])}"

@@ -1,0 +1,310 @@
+"""What a person reads in a terminal: plain text, aligned with blanks, no colour, the same piped or not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lowtide.opset import TABLE
+from lowtide.plan import CutCertificate, Plan, SearchCertificate
+from lowtide.sizes import format_size
+from lowtide.target import Target, to_toml
+
+if TYPE_CHECKING:
+    from lowtide.analyse.inspect import Inspection, Live, OpName
+    from lowtide.verify.report import Report
+    from lowtide.verify.run_onnx import RunReport
+
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS = " .:-=+*#@"
+MOST_LIVE = 12
+"""Storages listed at the peak; the rest is summed up in a line."""
+
+
+def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Rows of cells as lines of aligned columns; `right` are the columns flush right. The last is never padded.
+
+    >>> columns([("a", "10"), ("long", "5")], right=[1])
+    'a     10\\nlong   5'
+    """
+    if not rows:
+        return ""
+    count = max(len(row) for row in rows)
+    flush = set(right)
+    widths = [max((len(row[c]) for row in rows if c < len(row)), default=0) for c in range(count)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(widths[c]) if c in flush else cell.ljust(widths[c]) for c, cell in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def change(before: int, after: int) -> str:
+    """How much less or more one number of bytes is than another, in percent.
+
+    >>> change(200, 150), change(150, 150)
+    ('-25.0 %', 'as before')
+    """
+    if before == after or before == 0:
+        return "as before"
+    return f"{100 * (after - before) / before:+.1f} %"
+
+
+def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
+    """Bars of the largest value in each of at most `width` equal stretches; `plain` uses ASCII only.
+
+    >>> sparkline([0, 4, 8], 3)
+    ' ▄█'
+    """
+    bars = _PLAIN_BARS if plain else _BARS
+    most = max(values, default=0)
+    if most == 0:
+        return bars[0] * min(width, len(values))
+    count = min(width, len(values))
+    edges = [k * len(values) // count for k in range(count + 1)]
+    highest = (max(values[a:b]) for a, b in pairwise(edges))
+    return "".join(bars[-(-h * (len(bars) - 1) // most)] for h in highest)
+
+
+def plan_text(plan: Plan, *, verbose: bool = False) -> str:
+    """Before and after, the bound, the arena, and how they were found."""
+    search = plan.search or {}
+    rows: list[tuple[str, str, str]] = [
+        ("own order peak", format_size(plan.own_order_peak_bytes), ""),
+        ("peak", format_size(plan.peak_bytes), change(plan.own_order_peak_bytes, plan.peak_bytes)),
+        ("lower bound", format_size(plan.lower_bound_bytes), proof_text(plan)),
+    ]
+    if plan.arena_bytes is not None:
+        rows.append(("arena", format_size(plan.arena_bytes), _arena_text(plan)))
+    reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
+    if plan.budget_bytes is not None:
+        over = plan.required_bytes - plan.budget_bytes
+        verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
+        if plan.status == "impossible":
+            verdict += ", and no plan can fit: the lower bound is above the budget"
+        rows.append(("required", format_size(plan.required_bytes), reserve))
+        rows.append(("budget", format_size(plan.budget_bytes), verdict))
+    elif reserve:
+        rows.append(("required", format_size(plan.required_bytes), reserve))
+    if plan.status == "unproved":
+        rows.append(("status", "unproved", "--require-optimal was asked for"))
+    moved = search.get("ops_moved")
+    head = [
+        ("model", f"{plan.graph}, {_count(len(plan.order), 'op')}" + _folded(plan)),
+        ("target", f"{plan.target}, alignment {plan.alignment}"),
+        ("method", f"{plan.method}, {_stopped_text(plan)}"),
+    ]
+    tail = [("in place", f"{_count(len(plan.in_place), 'op')} written over an input")]
+    if moved is not None:
+        tail.append(("moved", f"{moved:,} of {_count(len(plan.order), 'op')} out of own order"))
+    s = plan.seconds
+    tail.append(
+        (
+            "seconds",
+            f"read {s.read:.2f}, schedule {s.schedule:.2f}, allocate {s.allocate:.2f}, verify {s.verify:.2f}, "
+            f"total {s.total:.2f}",
+        )
+    )
+    if verbose:
+        tail += [
+            (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+            for key, value in search.items()
+        ]
+        tail.append(("certificate", _certificate_text(plan)))
+    width = max(len(row[0]) for row in (*head, *rows, *tail))
+    return "\n".join(
+        [
+            columns([(key.ljust(width), text) for key, text in head]),
+            "",
+            columns([(key.ljust(width), size, note) for key, size, note in rows], right=[1]),
+            "",
+            columns([(key.ljust(width), text) for key, text in tail]),
+        ]
+    )
+
+
+def _certificate_text(plan: Plan) -> str:
+    certificate = plan.certificate
+    if isinstance(certificate, CutCertificate):
+        return f"cut at op {certificate.op}; `lowtide verify` checks its flow"
+    if isinstance(certificate, SearchCertificate):
+        return f"search, {_count(certificate.states, 'state')}; `lowtide verify --prove` searches again"
+    return "none but the footprint of the largest single op"
+
+
+def proof_text(plan: Plan) -> str:
+    """How far the bound is from the peak."""
+    if plan.optimal:
+        return "the peak is proved least"
+    gap = plan.peak_bytes - plan.lower_bound_bytes
+    return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _arena_text(plan: Plan) -> str:
+    arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
+    above = arena - plan.peak_bytes
+    text = f"{above:,} B ({100 * above / plan.peak_bytes:.1f} %) above the peak" if above else "as the peak"
+    if bound is None:
+        return text
+    return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")
+
+
+def _stopped_text(plan: Plan) -> str:
+    ended = {
+        "proof": "ended by proof",
+        "complete": "ended",
+        "time": "stopped by --time",
+        "memory": "stopped by --search-memory",
+        "interrupt": "interrupted",
+    }[plan.stopped]
+    states = (plan.search or {}).get("states")
+    return ended if states is None else f"{ended}, {_count(states, 'state')}"
+
+
+def _folded(plan: Plan) -> str:
+    return f" and {len(plan.folded):,} folded" if plan.folded else ""
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -> str:
+    """Why the peak is what it is: the step, who is live there, what would help; and a small profile."""
+    best = f"{format_size(seen.peak_bytes)}, {change(seen.own_order_peak_bytes, seen.peak_bytes)}"
+    if seen.optimal:
+        best += ", proved least"
+    if seen.stopped == "interrupt":
+        best += ", interrupted"
+    head = [
+        ("model", f"{seen.graph}, {_count(seen.ops, 'op')}"),
+        ("target", seen.target),
+        ("own order peak", format_size(seen.own_order_peak_bytes)),
+        ("best known peak", best),
+        ("lower bound", format_size(seen.lower_bound_bytes)),
+    ]
+    lines = [columns(head)]
+    peak = seen.peak
+    if peak is None:
+        return lines[0]
+    bars = sparkline(seen.footprint_bytes, width, plain=plain)
+    at = next(k for k in range(len(bars)) if (k + 1) * len(seen.footprint_bytes) // len(bars) > peak.step)
+    lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
+    many = f"{seen.steps_at_peak:,} steps reach the peak, the first is" if seen.steps_at_peak > 1 else "the peak is at"
+    lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op)}")
+    rows: list[tuple[str, ...]] = [
+        ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
+    ]
+    for entry in peak.live[:MOST_LIVE]:
+        made = "graph input" if entry.made_by is None else _op_text(entry.made_by)
+        rows.append(
+            (
+                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), made, _kept_text(entry),
+                f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
+            )
+        )  # fmt: skip
+    if peak.workspace_bytes:
+        share = 100 * peak.workspace_bytes / peak.footprint_bytes
+        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "in use by this op"))
+    rest = peak.live[MOST_LIVE:]
+    if rest:
+        counted = sum(entry.counted_bytes for entry in rest)
+        share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
+        rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
+    lines += ["", columns(rows, right=[0, 1, 5, 6])]
+    if seen.runners_up:
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
+        lines += ["", "next highest:", columns(rows_up, right=[0])]
+    return "\n".join(lines)
+
+
+def _op_text(op: OpName) -> str:
+    name = shorten(op.name or f"op {op.op}", 24)
+    return f"{name} ({op.type})" if op.type else name
+
+
+def _live_text(entry: Live) -> str:
+    name = shorten(entry.name, 24)
+    if entry.shares:
+        name += f" and {_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
+    return f"{name} over {shorten(entry.over, 24)}" if entry.over else name
+
+
+def _kept_text(entry: Live) -> str:
+    if entry.graph_output:
+        return "graph output"
+    if not entry.kept_by:
+        return "in use by this op" if entry.in_use else "kept to the end"
+    last = entry.kept_by[-1]
+    name = shorten(last.name or f"op {last.op}", 24)
+    return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"
+
+
+def shorten(text: str, width: int) -> str:
+    """The text, or its beginning and end if it is longer than `width`.
+
+    >>> shorten("a_very_long_name", 9)
+    'a_ve...me'
+    """
+    if len(text) <= width:
+        return text
+    left = (width - 3 + 1) // 2 + 1
+    return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
+
+
+def report_text(report: Report) -> str:
+    """Every check that held, and what proving and running showed."""
+    rows = [(check.name, check.result) for check in report.checks]
+    rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    if report.proof is not None:
+        proof = report.proof
+        rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
+    lines = [columns(rows)]
+    if report.run is not None:
+        lines += ["", run_text(report.run)]
+    lines += ["", f"the plan holds: {_count(len(report.checks), 'check')}"]
+    return "\n".join(lines)
+
+
+def run_text(run: RunReport) -> str:
+    """Whether the outputs are equal, and the memory that the runtime measured beside the plan's."""
+    n = len(run.outputs)
+    vacuous = [o for o in run.outputs if o.vacuous]
+    if run.equal:
+        said = f"{_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+    else:
+        said = "outputs differ, and so do two runs of the original: nothing can be said"
+    if run.vacuous:
+        said += "; vacuous: no output depends on the inputs"
+    elif vacuous:
+        said += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
+    rows = [("outputs", said)]
+    if run.original.nodes and run.planned.nodes:
+        before, after = run.original.peak_bytes, run.planned.peak_bytes
+        rows.append(("measured before", f"{format_size(before)} in onnxruntime, own order, without graph inputs"))
+        rows.append(("measured after", f"{format_size(after)}, {change(before, after)}"))
+        planned = [m.planned_bytes for m in run.planned.nodes if m.planned_bytes is not None]
+        if planned:
+            rows.append(
+                ("planned", f"{format_size(max(planned))}, graph inputs ({format_size(run.input_bytes)}) included")
+            )
+        if not run.order_kept:
+            rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
+    else:
+        rows.append(("measured", "this onnxruntime does not tell (1.24 and later do)"))
+    return columns(rows)
+
+
+def target_text(target: Target) -> str:
+    """A target as TOML that `--target` reads, and what it knows of op types as comments."""
+    lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
+    for kind in TABLE:
+        says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]
+        if kind.overwrites != "none":
+            says.append(f"in place over {'any input' if kind.overwrites == 'any' else 'the first input'}")
+        lines.append(f"# {kind.family}: {', '.join(says)}")
+        lines += textwrap.wrap(", ".join(kind.types), 116, initial_indent="#   ", subsequent_indent="#   ")
+    return "\n".join(lines) + "\n"
