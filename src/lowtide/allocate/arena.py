@@ -170,7 +170,8 @@ def allocate_best(
     `best` is what is known of these buffers already.
     """
     for engine in engines:
-        if best is not None and best.optimal:
+        enough = -1 if limits.enough_bytes is None else limits.enough_bytes
+        if best is not None and (best.optimal or best.height_bytes <= enough):
             break
         if engine.supports(buffers) is not None:
             continue

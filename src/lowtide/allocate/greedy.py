@@ -15,8 +15,8 @@ from lowtide.allocate.buffers import Buffer, load_bound, load_sections
 from lowtide.allocate.place import height_of, placer
 from lowtide.stop import Limits
 
-WORK = 30_000_000
-"""What a portfolio may spend on one instance, in the units of `Placer.cost`: about three seconds.
+WORK = 15_000_000
+"""What a portfolio may spend on one instance, in the units of `Placer.cost`: about a second and a half.
 
 Counted, not measured, so that the same instance always gets the same passes."""
 

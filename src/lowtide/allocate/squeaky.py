@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lowtide.allocate.buffers import Buffer
-from lowtide.allocate.greedy import RULES, WORK, Facts, Packing, Rule, pack_stretches
+from lowtide.allocate.greedy import RULES, Facts, Packing, Rule, pack_stretches
 from lowtide.allocate.place import height_of, placer
 from lowtide.stop import Limits
 
-LEAST_WORK = 3_000_000
-"""What any instance may cost, in the units of `Placer.cost`: about a third of a second."""
+LEAST_WORK, MOST_WORK = 3_000_000, 10_000_000
+"""What an instance may cost, in the units of `Placer.cost`: about a third of a second; about one, if it is large."""
 
 
 def to_front(order: Sequence[int], blamed: set[int]) -> list[int]:
@@ -50,13 +50,13 @@ Move = Callable[[Sequence[int], set[int]], list[int]]
 class SqueakyWheel:
     """Engine that repairs the order of every rule, all in turn, until one of them reaches the load bound.
 
-    It ends after `rounds`, or when its share of `work` is spent: at least `LEAST_WORK` or a dozen passes.
+    It ends after `rounds`, or when its share of `work` is spent: `LEAST_WORK` or a dozen passes.
     """
 
     name: ClassVar[str] = "squeaky wheel"
     rules: tuple[Rule, ...] = RULES[:8]
     rounds: int = 30
-    work: int = WORK
+    work: int = MOST_WORK
 
     def supports(self, buffers: Sequence[Buffer]) -> str | None:
         """Every instance."""

@@ -50,7 +50,8 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
             tried += 1
             if best is None or _rank(found) < _rank(best):
                 best = found
-            if found.allocation.optimal or limits.left_seconds <= 0:
+            small_enough = limits.enough_bytes is not None and found.allocation.arena_bytes <= limits.enough_bytes
+            if found.allocation.optimal or small_enough or limits.left_seconds <= 0:
                 break
     except KeyboardInterrupt:
         best = best or place(model, order, limits)
