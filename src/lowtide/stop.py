@@ -30,6 +30,8 @@ class Limits:
         For methods that draw at random.
     budget_bytes
         If given, the search may stop once it knows whether a peak within it exists.
+    enough_bytes
+        If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
     report
         Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     started
@@ -40,6 +42,7 @@ class Limits:
     memory_bytes: int = 2 * 1024**3
     seed: int = 0
     budget_bytes: int | None = None
+    enough_bytes: int | None = None
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import MAX_BYTES, Graph, Kind
 from lowtide.plan import Certificate, CutCertificate, NoCertificate, Plan, PlanOp, PlanTensor, Seconds, Status, Stopped
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
@@ -41,7 +41,7 @@ def plan(
     require_optimal: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
-    replay: bool | None = None,
+    quick: bool = False,
     report: Callable[[Progress], None] | None = None,
 ) -> Plan:
     """Find the order of least peak, its arena, and the proof of how good they are; check them.
@@ -66,9 +66,9 @@ def plan(
         Whether a plan that is not proved optimal has status ``"unproved"``.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
-    replay
-        Whether to replay the arena byte by byte after the checks of its offsets, which let nothing pass that it finds;
-        by default up to 2,000 ops.
+    quick
+        Whether to stop looking for a smaller arena once the budget is met or proved impossible, and to leave out the
+        byte-level replay of the arena, which finds nothing that the checks of its offsets do not.
     report
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
@@ -100,16 +100,19 @@ def plan(
     read = clock.perf_counter()
 
     peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes
-    limits = Limits(time, memory_bytes, seed, peak_budget, report)
+    limits = Limits(time, memory_bytes, seed, peak_budget, report=report)
     schedule = _schedule(scheduler, memory, limits)
     scheduled = clock.perf_counter()
+    if quick and peak_budget is not None:
+        impossible = schedule.lower_bound > peak_budget
+        limits = replace(limits, enough_bytes=MAX_BYTES if impossible else peak_budget)
     draws = method == "exact" and schedule.stopped != "interrupt"
     layout = best_layout(memory, schedule.order, limits) if draws else place(memory, schedule.order, limits)
     placed = clock.perf_counter()
 
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
-    verify_plan(graph, made, rules, replay_bytes=len(graph.ops) <= 2000 if replay is None else replay)
+    verify_plan(graph, made, rules, replay_bytes=not quick and len(graph.ops) <= 2000)
     done = clock.perf_counter()
     seconds = Seconds(
         read=read - began,
@@ -281,7 +284,7 @@ def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **set
     """
     if as_is:
         settings |= {"method": "own", "options": NO_OPTIONS}
-    settings.setdefault("replay", False)
+    settings.setdefault("quick", True)
     made = plan(model, budget=budget, **settings)
     available = parse_size(budget, "budget")
     return Check(

@@ -65,7 +65,7 @@ def inspect(
     order = range(len(graph.ops))
     best, bound, stopped = steps.peak, largest_single_op(memory), "complete"
     try:
-        found = scheduler.schedule(memory, Limits(time, memory_bytes, seed, None, report))
+        found = scheduler.schedule(memory, Limits(time, memory_bytes, seed, report=report))
         best = min(best, profile(memory, found.order).peak)
         bound, stopped = min(best, max(bound, found.lower_bound)), found.stopped
     except KeyboardInterrupt:
