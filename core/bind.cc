@@ -1,10 +1,13 @@
 // Python bindings: plain lists in, plain dictionaries out. No logic.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "hmcos.h"
+#include "propagate.h"
 #include "settle.h"
 #include "solve.h"
 
@@ -96,6 +99,65 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
   return out;
 }
 
+nb::dict hmcos(const tide::Model& model, const std::vector<int>& rpo, const std::vector<bool>& cell_output,
+               const std::map<std::string, bool>& switches, double seconds, size_t memory_bytes, nb::object report) {
+  tide::hmcos::Options options;
+  options.cell_output.assign(cell_output.begin(), cell_output.end());
+  options.sequences = switches.at("sequences");
+  options.cells = switches.at("cells");
+  options.borders = switches.at("borders");
+  options.budget = switches.at("budget");
+  options.simple = switches.at("simple");
+  options.memo = switches.at("memo");
+  options.seconds = seconds;
+  options.memory_bytes = memory_bytes;
+  options.report = [&](Bytes best, double now) {
+    nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) {
+      PyErr_Clear();  // an interrupt: the search ends with the best it has
+      return true;
+    }
+    return !report.is_none() && nb::cast<bool>(report(best, now));
+  };
+  tide::hmcos::Result r;
+  {
+    nb::gil_scoped_release unlocked;
+    r = tide::hmcos::schedule(model, rpo, options);
+  }
+  nb::list iterations;
+  for (const tide::hmcos::Iteration& i : r.iterations) {
+    nb::dict row;
+    row["peak_bytes"] = i.peak;
+    row["vertices"] = i.vertices;
+    row["groups"] = i.groups;
+    row["freed_sequences"] = i.freed;
+    row["dissolved_groups"] = i.dissolved;
+    row["expanded"] = i.expanded;
+    row["states"] = i.states;
+    row["pruned"] = i.pruned;
+    row["group_searches"] = i.group_searches;
+    row["group_expanded"] = i.group_expanded;
+    row["group_states"] = i.group_states;
+    row["simple_schedules"] = i.simple;
+    row["memo_hits"] = i.memo_hits;
+    row["seconds"] = i.seconds;
+    iterations.append(row);
+  }
+  nb::dict out;
+  out["order"] = r.order;
+  out["stopped"] = r.stopped;
+  out["peak_bytes"] = r.peak;
+  out["start_peak_bytes"] = r.start_peak;
+  out["kept_start"] = r.kept_start;
+  out["cells"] = r.cells;
+  out["borders"] = r.borders;
+  out["sequences"] = r.sequence_ops;
+  out["groups"] = r.group_sequences;
+  out["iterations"] = iterations;
+  out["memory_bytes"] = r.memory_bytes;
+  return out;
+}
+
 nb::dict cut_at(const tide::Model& model, int op) {
   tide::CutBound bound(model);
   const tide::Cut cut = bound.at(op, true);
@@ -134,6 +196,8 @@ NB_MODULE(_core, m) {
   m.def("solve", &solve, nb::arg("model"), nb::arg("start"), nb::arg("switches"), nb::arg("seconds"),
         nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("budget_only"), nb::arg("first_slice"),
         nb::arg("report").none());
+  m.def("hmcos", &hmcos, nb::arg("model"), nb::arg("rpo"), nb::arg("cell_output"), nb::arg("switches"),
+        nb::arg("seconds"), nb::arg("memory_bytes"), nb::arg("report").none());
   m.def("settle", &tide::settle, nb::arg("model"), nb::arg("order"), nb::arg("budget"));
   m.def(
       "draw",
@@ -141,5 +205,19 @@ NB_MODULE(_core, m) {
         return tide::draw(model, budget, width, seed, reversed, [] { return false; });
       },
       nb::arg("model"), nb::arg("budget"), nb::arg("width"), nb::arg("seed"), nb::arg("reversed"));
+  m.def(
+      "restrict",
+      [](const tide::Model& model, Bytes budget, int64_t limit) {
+        const tide::Restricted r = tide::propagate(model, budget, {}, limit, [] { return false; });
+        nb::dict out;
+        out["refuted"] = r.refuted;
+        out["complete"] = r.complete;
+        out["added"] = r.added;
+        out["cuts"] = r.cuts;
+        out["original"] = r.original;
+        out["model"] = r.model;
+        return out;
+      },
+      nb::arg("model"), nb::arg("budget"), nb::arg("limit"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
 }

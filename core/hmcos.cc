@@ -1,0 +1,132 @@
+#include "hmcos.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "hmcos_level.h"
+
+namespace tide::hmcos {
+
+namespace {
+
+// Sequences of the storages' makers that are alive at the first peak of an order (X_peak). Storages that nobody in the
+// graph makes have none.
+std::vector<int> makers_at_peak(const Model& model, const std::vector<int>& order, const std::vector<int>& sequence_of) {
+  const std::vector<Bytes> profile = footprints(model, order);
+  const int peak_step = static_cast<int>(std::max_element(profile.begin(), profile.end()) - profile.begin());
+  std::vector<int> step_of(model.n);
+  for (int step = 0; step < model.n; ++step) step_of[order[step]] = step;
+  std::vector<int> makers;
+  for (const Storage& storage : model.storages) {
+    if (storage.at_start || storage.touchers.empty()) continue;
+    int first = model.n, last = -1;
+    for (int v : storage.touchers) {
+      first = std::min(first, step_of[v]);
+      last = std::max(last, step_of[v]);
+    }
+    if (first <= peak_step && (storage.at_end || peak_step <= last)) makers.push_back(sequence_of[order[first]]);
+  }
+  return makers;
+}
+
+}  // namespace
+
+Result schedule(const Model& model, const std::vector<int>& rpo, const Options& options) {
+  Result result;
+  result.order = rpo;
+  result.peak = result.start_peak = peak(model, rpo);
+  result.kept_start = true;
+  Work work(options, result.peak);
+  const Hierarchy h = build_hierarchy(model, options);
+  result.sequences = static_cast<int>(h.sequences.size());
+  result.cells = h.cells;
+  result.borders = h.borders;
+  result.groups = static_cast<int>(h.groups.size());
+  result.sequence_ops = h.sequences;
+  result.group_sequences = h.groups;
+
+  std::vector<int> step_of(model.n), sequence_of(model.n), rank(h.sequences.size());
+  for (int step = 0; step < model.n; ++step) step_of[rpo[step]] = step;
+  std::vector<Sequence> sequences;
+  for (size_t i = 0; i < h.sequences.size(); ++i) {
+    sequences.emplace_back(model, h.sequences[i]);
+    rank[i] = step_of[h.sequences[i][0]];
+    for (int v : h.sequences[i]) sequence_of[v] = static_cast<int>(i);
+  }
+  std::vector<std::unique_ptr<Group>> groups;
+  for (const auto& members : h.groups) groups.push_back(std::make_unique<Group>(model, h, sequences, members, rank));
+
+  Bytes start = 0;
+  for (const Storage& storage : model.storages)
+    if (storage.at_start) start += storage.size;
+  Bytes budget = kNoBudget;
+  int freed = 0;
+  while (model.n > 0) {
+    const double began = work.seconds();
+    work.now = Iteration();
+    work.now.freed = freed;
+    // The top level: intact groups and free sequences, in reverse post-order of what comes first in each.
+    std::vector<std::vector<int>> members;
+    std::vector<int> lead(h.sequences.size());
+    for (size_t i = 0; i < h.sequences.size(); ++i)
+      if (h.group_of[i] < 0 || !groups[h.group_of[i]]) members.push_back({static_cast<int>(i)});
+    for (size_t g = 0; g < groups.size(); ++g)
+      if (groups[g]) {
+        members.push_back(h.groups[g]);
+        auto& m = members.back();
+        std::swap(m[0], *std::min_element(m.begin(), m.end(), [&](int a, int b) { return rank[a] < rank[b]; }));
+      }
+    std::sort(members.begin(), members.end(), [&](auto& a, auto& b) { return rank[a[0]] < rank[b[0]]; });
+    std::vector<Level::Vertex> vertices(members.size());
+    for (size_t v = 0; v < members.size(); ++v) {
+      const int i = members[v][0], g = h.group_of[i];
+      if (g >= 0 && groups[g]) {
+        vertices[v].group = groups[g].get();
+        ++work.now.groups;
+      } else {
+        vertices[v].sequence = i;
+      }
+    }
+    work.now.vertices = static_cast<int>(vertices.size());
+    Level level(model, h, sequences, std::move(vertices), members);
+    Level::Ends ends;
+    for (int s : level.storages()) {
+      ends.begun.push_back(model.storages[s].at_start);
+      ends.dies.push_back(!model.storages[s].at_end);
+    }
+    Plan plan;
+    work.look();
+    const bool found =
+        work.stopped().empty() && level.search(ends, start, budget, work, work.now.expanded, work.now.states, plan);
+    work.now.seconds = work.seconds() - began;
+    if (!found) {
+      result.iterations.push_back(work.now);
+      break;
+    }
+    // Algorithm 1 as printed leaves the loop before it keeps the last schedule; here it is kept first.
+    std::vector<int> order;
+    for (int i : plan.sequences) order.insert(order.end(), h.sequences[i].begin(), h.sequences[i].end());
+    work.now.peak = plan.peak;
+    for (int i : makers_at_peak(model, order, sequence_of)) {
+      const int g = h.group_of[i];
+      if (g < 0 || !groups[g]) continue;
+      groups[g].reset();
+      ++work.now.dissolved;
+      freed += static_cast<int>(h.groups[g].size());
+    }
+    result.iterations.push_back(work.now);
+    if (plan.peak <= result.peak) {
+      result.order = std::move(order);
+      result.peak = work.best = plan.peak;
+      result.kept_start = false;
+    }
+    if (options.budget) budget = plan.peak;
+    if (result.iterations.back().dissolved == 0) break;
+  }
+  result.stopped = work.stopped().empty() ? "complete" : work.stopped();
+  result.memory_bytes = work.most_memory();
+  return result;
+}
+
+}  // namespace tide::hmcos
