@@ -113,7 +113,6 @@ MUTATIONS = (
         "if (fate_[state] == kDead) {",
         "if (fate_[state] == kDead || fate_[state] == kOpen) {",
     ),
-    Mutation("exit_level_forgotten", "nested.cc", "exit_f_ = exits_[state].f;", "exit_f_ = f;"),
     Mutation(
         "fates_outlive_the_root",
         "nested.cc",
