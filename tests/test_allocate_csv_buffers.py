@@ -30,9 +30,7 @@ def test_columns_in_any_order_and_under_other_names() -> None:
 def test_alignment_offset_and_gaps() -> None:
     """A gap splits the lifetime; one with a window leaves those bytes; -1 is a free offset."""
     text = f"{HEADER}\na,0,9,16,8,24,2-4 5-6@4:8\nb,1,2,3,1,-1,\n"
-    a = Buffer(
-        "a", 16, (Piece(0, 2, 0, 16), Piece(4, 5, 0, 16), Piece(5, 6, 4, 4), Piece(6, 9, 0, 16)), 8, 24
-    )
+    a = Buffer("a", 16, (Piece(0, 2, 0, 16), Piece(4, 5, 0, 16), Piece(5, 6, 4, 4), Piece(6, 9, 0, 16)), 8, 24)
     assert parse_buffers(text) == (a, block("b", 1, 2, 3))
     assert format_buffers((a,)) == f"{HEADER}\na,0,9,16,8,24,2-4 5-6@4:8\n"
 
