@@ -106,6 +106,7 @@ nb::dict hmcos(const tide::Model& model, const std::vector<int>& rpo, const std:
   options.sequences = switches.at("sequences");
   options.cells = switches.at("cells");
   options.borders = switches.at("borders");
+  options.users = switches.at("users");
   options.budget = switches.at("budget");
   options.simple = switches.at("simple");
   options.memo = switches.at("memo");

@@ -10,24 +10,40 @@ namespace tide::hmcos {
 
 namespace {
 
-// Sequences of the storages' makers that are alive at the first peak of an order (X_peak). Storages that nobody in the
-// graph makes have none.
-std::vector<int> makers_at_peak(const Model& model, const std::vector<int>& order, const std::vector<int>& sequence_of) {
+// Sequences to be looked at after an order: those of the ops that make what is alive at its first peak (X_peak of
+// Algorithm 1) or, with `users`, that touch it. What was there before the first op has no maker.
+std::vector<int> at_peak(const Model& model, const std::vector<int>& order, const std::vector<int>& sequence_of,
+                         bool users) {
   const std::vector<Bytes> profile = footprints(model, order);
   const int peak_step = static_cast<int>(std::max_element(profile.begin(), profile.end()) - profile.begin());
   std::vector<int> step_of(model.n);
   for (int step = 0; step < model.n; ++step) step_of[order[step]] = step;
-  std::vector<int> makers;
+  std::vector<int> found;
   for (const Storage& storage : model.storages) {
-    if (storage.at_start || storage.touchers.empty()) continue;
+    if (storage.touchers.empty()) continue;
     int first = model.n, last = -1;
     for (int v : storage.touchers) {
       first = std::min(first, step_of[v]);
       last = std::max(last, step_of[v]);
     }
-    if (first <= peak_step && (storage.at_end || peak_step <= last)) makers.push_back(sequence_of[order[first]]);
+    if ((first > peak_step && !storage.at_start) || (last < peak_step && !storage.at_end)) continue;
+    if (users)
+      for (int v : storage.touchers) found.push_back(sequence_of[v]);
+    else if (!storage.at_start)
+      found.push_back(sequence_of[order[first]]);
   }
-  return makers;
+  return found;
+}
+
+// Sequences of each vertex of the top level, ascending: the intact groups, and every free sequence for itself.
+std::vector<std::vector<int>> top_level(const Hierarchy& h, const std::vector<std::unique_ptr<Group>>& groups) {
+  std::vector<std::vector<int>> members;
+  for (size_t i = 0; i < h.sequences.size(); ++i) {
+    const int g = h.group_of[i];
+    if (g < 0 || !groups[g]) members.push_back({static_cast<int>(i)});
+    else if (h.groups[g][0] == static_cast<int>(i)) members.push_back(h.groups[g]);
+  }
+  return members;
 }
 
 }  // namespace
@@ -66,18 +82,7 @@ Result schedule(const Model& model, const std::vector<int>& rpo, const Options& 
     const double began = work.seconds();
     work.now = Iteration();
     work.now.freed = freed;
-    // The top level: intact groups and free sequences, in reverse post-order of what comes first in each.
-    std::vector<std::vector<int>> members;
-    std::vector<int> lead(h.sequences.size());
-    for (size_t i = 0; i < h.sequences.size(); ++i)
-      if (h.group_of[i] < 0 || !groups[h.group_of[i]]) members.push_back({static_cast<int>(i)});
-    for (size_t g = 0; g < groups.size(); ++g)
-      if (groups[g]) {
-        members.push_back(h.groups[g]);
-        auto& m = members.back();
-        std::swap(m[0], *std::min_element(m.begin(), m.end(), [&](int a, int b) { return rank[a] < rank[b]; }));
-      }
-    std::sort(members.begin(), members.end(), [&](auto& a, auto& b) { return rank[a[0]] < rank[b[0]]; });
+    const std::vector<std::vector<int>> members = top_level(h, groups);
     std::vector<Level::Vertex> vertices(members.size());
     for (size_t v = 0; v < members.size(); ++v) {
       const int i = members[v][0], g = h.group_of[i];
@@ -108,7 +113,7 @@ Result schedule(const Model& model, const std::vector<int>& rpo, const Options& 
     std::vector<int> order;
     for (int i : plan.sequences) order.insert(order.end(), h.sequences[i].begin(), h.sequences[i].end());
     work.now.peak = plan.peak;
-    for (int i : makers_at_peak(model, order, sequence_of)) {
+    for (int i : at_peak(model, order, sequence_of, options.users)) {
       const int g = h.group_of[i];
       if (g < 0 || !groups[g]) continue;
       groups[g].reset();

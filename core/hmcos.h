@@ -19,6 +19,7 @@ struct Options {
   bool sequences = true;  // join ops to sequences (3.1.1)
   bool cells = true;      // groups from cells (3.1.2, step 1)
   bool borders = true;    // move the borders of cells (3.1.2, steps 2 to 4)
+  bool users = true;      // dissolve the groups that use what is alive at the peak, not only those that make it
   bool budget = true;     // optimisation 1: adaptive soft budgeting
   bool simple = true;     // optimisation 2: scheduling strategy selection
   bool memo = true;       // optimisation 3: group schedule memoisation
