@@ -181,6 +181,8 @@ nb::dict cut_at(const tide::Model& model, int op) {
 
 }  // namespace
 
+void bind_serenity(nb::module_& m);  // bind_serenity.cc
+
 NB_MODULE(_core, m) {
   m.doc() = "lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.";
   nb::class_<tide::Model>(m, "Model")
@@ -221,4 +223,5 @@ NB_MODULE(_core, m) {
       },
       nb::arg("model"), nb::arg("budget"), nb::arg("limit"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
+  bind_serenity(m);
 }
