@@ -15,6 +15,18 @@ from lowtide.graph import Kind
 from lowtide.read.onnx import read_onnx
 from lowtide.zoo import Net
 
+REDUCED = {
+    "amoebanet_d": "amoebanet_d:layers=3,filters=32,side=64",
+    "hrnet_w18_small_v1": "hrnet_w18_small_v1:side=64",
+    "hrnet_w18_small_v2": "hrnet_w18_small_v2:side=64",
+    "hrnet_w32": "hrnet_w32:side=64",
+    "unet": "unet:side=32,filters=8",
+    "unet_plus_plus": "unet_plus_plus:side=32,filters=8",
+}
+"""The large networks run at a smaller size."""
+
+RUNNABLE = [REDUCED.get(name, name) for name in zoo.names() if zoo.build(name).runnable]
+
 ITEM_BYTES: dict[int, int] = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8}
 
 
@@ -34,7 +46,7 @@ def run(model: onnx.ModelProto, seed: int) -> np.ndarray:
     return np.asarray(session.run(None, feed)[0])
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", RUNNABLE)
 def test_runs_and_depends_on_its_input(name: str) -> None:
     """The checker with shape inference accepts the model; outputs are finite and differ between inputs."""
     model = model_of(name)
@@ -45,7 +57,7 @@ def test_runs_and_depends_on_its_input(name: str) -> None:
     assert np.abs(one - other).max() > 0.02 * np.abs(one).max()
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", RUNNABLE)
 def test_graph_and_file_agree(name: str) -> None:
     """Op ids are node indices, tensor ids the order of first appearance, names, types and sizes are equal."""
     graph, proto = zoo.build(name).graph(), model_of(name).graph
@@ -74,16 +86,14 @@ def test_graph_and_file_agree(name: str) -> None:
     assert outputs == [v.name for v in proto.output]
 
 
-@pytest.mark.parametrize("name", ["nasnet_a_cifar", "randwire_er", "transformer"])
+@pytest.mark.parametrize("name", ["nasnet_a_cifar", "randwire_er", "transformer", REDUCED["amoebanet_d"], "swiftnet"])
 def test_reader_gives_the_same_graph(name: str, tmp_path: Path) -> None:
-    """What is read back from the file is the graph that the zoo makes, but for its source and digest."""
+    """What is read back from the file is the graph that the zoo makes, flops too, but not its source and digest."""
     path = tmp_path / "model.onnx"
     path.write_bytes(model_of(name).SerializeToString())
     read, made = read_onnx(path), zoo.build(name).graph()
     assert read.tensors == made.tensors
-    assert [replace(op, flops=None, attributes={}) for op in read.ops] == [
-        replace(op, flops=None, attributes={}) for op in made.ops
-    ]
+    assert [replace(op, attributes={}) for op in read.ops] == [replace(op, attributes={}) for op in made.ops]
 
 
 @pytest.mark.parametrize("name", ["nasnet_a_cifar", "transformer:layers=1", "randwire_ba:nodes=8,channels=8"])
@@ -103,10 +113,12 @@ def test_every_layer_runs() -> None:
     x = net.average_pool(net.depthwise(x, 3), 3)
     x = net.multiply(net.gelu(net.transpose(x, (0, 2, 3, 1))), net.scalar(2.0))
     x = net.softmax(net.dense(net.reshape(x, (6, 5, 6)), 7))
-    net.output(net.squeeze(net.unsqueeze(x, -1), (3,)))
+    x = net.reshape(net.squeeze(net.unsqueeze(x, -1), (3,)), (2, 3, 5, 7))
+    x = net.upsample(net.conv_transpose(net.depthwise(x, 3, 2, dilation=2), 4), 3)
+    net.output(net.gemm(net.reshape(net.max_pool(x, 2, 2), (2, 4 * 9 * 12)), 3))
     model = net.onnx()
     onnx.checker.check_model(model, full_check=True)
-    assert run(model, 0).shape == (6, 5, 7)
+    assert run(model, 0).shape == (2, 3)
 
 
 def test_weights_beyond_one_file_are_refused() -> None:

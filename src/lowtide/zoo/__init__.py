@@ -11,17 +11,42 @@
 from __future__ import annotations
 
 from lowtide.errors import InputError
-from lowtide.zoo import amoebanet, darts, nasnet, pnasnet, randwire, transformer
+from lowtide.zoo import (
+    amoebanet,
+    amoebanet_d,
+    darts,
+    darts_mobile,
+    hrnet,
+    nasnet,
+    pnasnet,
+    randwire,
+    randwire_cifar,
+    swiftnet,
+    synthetic,
+    transformer,
+    unet,
+)
 from lowtide.zoo.builder import Net
 from lowtide.zoo.network import Network
 
 __all__ = ["Net", "Network", "build", "names", "network"]
 
-_NETWORKS = {
-    n.name: n
-    for family in (nasnet, amoebanet, darts, pnasnet, randwire, transformer)
-    for n in family.NETWORKS
-}  # fmt: skip
+_FAMILIES = (
+    nasnet,
+    amoebanet,
+    amoebanet_d,
+    darts,
+    darts_mobile,
+    pnasnet,
+    randwire,
+    randwire_cifar,
+    swiftnet,
+    hrnet,
+    unet,
+    transformer,
+    synthetic,
+)
+_NETWORKS = {n.name: n for family in _FAMILIES for n in family.NETWORKS}
 
 
 def names() -> list[str]:

@@ -4,11 +4,11 @@
 those that an ONNX reader gives to the file: op id = index of the node; tensor id = order of first appearance,
 graph inputs first, then initializers, then what the nodes make.
 
-Multiplications and parameters can be counted. Weights are drawn only when the ONNX form is asked for. Two things keep the outputs of deep random networks
-finite and dependent on the inputs. Every value carries an estimate of its mean and variance, and each weight
-is scaled so that its op brings the variance back to one (He et al., 2015, with the estimate in place of the
-constant for ReLU). And the weights of an output add up to zero, so that the mean which ReLU leaves, the same
-for every input, does not drown what differs.
+Multiplications and parameters can be counted. Weights are drawn only when the ONNX form is asked for. Two things
+keep the outputs of deep random networks finite and dependent on the inputs. Every value carries an estimate of its
+mean and variance, and each weight is scaled so that its op brings the variance back to one (He et al., 2015, with
+the estimate in place of the constant for ReLU). And the weights of an output add up to zero, so that the mean which
+ReLU leaves, the same for every input, does not drown what differs.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Net:
         signal = Signal(x.signal.mean, x.signal.variance * (AVERAGE_POOL_GAIN if kernel > 1 else 1.0))
         return self._pool("AveragePool", x, kernel, stride, signal, count_include_pad=0)
 
-    def _pool(self, kind: str, x: Value, kernel: int, stride: int, signal: Signal, **attributes: int) -> Value:
+    def _pool(self, kind: str, x: Value, kernel: int, stride: int, signal: Signal, **attributes: Any) -> Value:
         shape = (*x.shape[:2], *(-(-d // stride) for d in x.shape[2:]))
         return self.op(
             kind, [x], shape, signal,

@@ -52,7 +52,7 @@ class Network:
             Unknown parameter, one given twice, or a value that is no integer in its range.
         """
         place = f"zoo:{self.name}"
-        known = ", ".join(f"{k} ({p.least} to {p.most})" for k, p in self.parameters.items())
+        known = ", ".join(f"{k} ({p.least} to {p.most})" for k, p in self.parameters.items()) or "none"
         given: dict[str, int] = {}
         for part in text.split(",") if text else []:
             key, _, value = part.partition("=")
