@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -35,9 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted before there was a plan; nothing was written")
         return 130
-    except BrokenPipeError:
-        _close_stdout()
-        return 128 + signal.SIGPIPE
     except MemoryError:
         say("out of memory; lower --search-memory, or plan on a larger machine")
         return 1
@@ -63,19 +58,7 @@ def _run(arguments: list[str]) -> int:
         options = parse(arguments)
         if isinstance(options, int):
             return options
-        status = options.command(options)
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _close_stdout()
-        return status
-
-
-def _close_stdout() -> None:
-    """Nobody reads what we print any more: no further complaint about it at exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
+        return options.command(options)
 
 
 def _traceback() -> None:

@@ -32,7 +32,7 @@ def plan(options: argparse.Namespace) -> int:
             made, options.model, out=options.out, plan_file=options.plan_file, copy_external=options.copy_external
         )
     if options.json:
-        show(made.to_json().decode("utf-8").rstrip("\n"))
+        show_json(made)
     else:
         from lowtide.report.text import plan_text
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
 from typing import Any
 
+from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.stop import Progress
 
@@ -34,16 +36,28 @@ def say(message: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result on stdout."""
-    print(clean(text, lines=True))
+    """A result on stdout. Raises `InputError` if it cannot be written; that nobody reads it is no error."""
+    _print(clean(text, lines=True))
 
 
 def show_json(value: Any) -> None:
-    """A result as JSON on stdout: dataclasses by their fields."""
+    """A result as JSON on stdout: dataclasses by their fields. Raises as `show`."""
     import msgspec
 
-    data = msgspec.json.format(msgspec.json.encode(value, order=None), indent=1)
-    print(data.decode("utf-8"))
+    data = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    _print(data.decode("utf-8"))
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        with suppress(OSError, ValueError):  # or the interpreter complains once more when it ends
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
+        if not isinstance(error, BrokenPipeError):
+            raise InputError(f"cannot write the result: {error.strerror}", "stdout") from None
 
 
 class ProgressLine:

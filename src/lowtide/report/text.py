@@ -72,25 +72,25 @@ def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
 def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     """Before and after, the bound, the arena, and how they were found."""
     search = plan.search or {}
-    rows: list[tuple[str, str, str]] = [
-        ("own order peak", format_size(plan.own_order_peak_bytes), ""),
-        ("peak", format_size(plan.peak_bytes), change(plan.own_order_peak_bytes, plan.peak_bytes)),
-        ("lower bound", format_size(plan.lower_bound_bytes), proof_text(plan)),
+    rows: list[tuple[str, int, str]] = [
+        ("own order peak", plan.own_order_peak_bytes, ""),
+        ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
+        ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
     ]
     if plan.arena_bytes is not None:
-        rows.append(("arena", format_size(plan.arena_bytes), _arena_text(plan)))
+        rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
         verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
         if plan.status == "impossible":
             verdict += ", and no plan can fit: the lower bound is above the budget"
-        rows.append(("required", format_size(plan.required_bytes), reserve))
-        rows.append(("budget", format_size(plan.budget_bytes), verdict))
+        rows.append(("required", plan.required_bytes, reserve))
+        rows.append(("budget", plan.budget_bytes, verdict))
     elif reserve:
-        rows.append(("required", format_size(plan.required_bytes), reserve))
+        rows.append(("required", plan.required_bytes, reserve))
     if plan.status == "unproved":
-        rows.append(("status", "unproved", "--require-optimal was asked for"))
+        rows[1] = ("peak", plan.peak_bytes, f"{rows[1][2]}; not proved least, as --require-optimal asks")
     moved = search.get("ops_moved")
     head = [
         ("model", f"{plan.graph}, {_count(len(plan.order), 'op')}" + _folded(plan)),
@@ -119,11 +119,17 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         [
             columns([(key.ljust(width), text) for key, text in head]),
             "",
-            columns([(key.ljust(width), size, note) for key, size, note in rows], right=[1]),
+            columns([(key.ljust(width), *_size_cells(size), note) for key, size, note in rows], right=[1]),
             "",
             columns([(key.ljust(width), text) for key, text in tail]),
         ]
     )
+
+
+def _size_cells(size: int) -> tuple[str, str]:
+    """Bytes, flush right in a table, and the same in larger units."""
+    exact, _, larger = format_size(size).partition(" (")
+    return exact, f"({larger}" if larger else ""
 
 
 def _certificate_text(plan: Plan) -> str:
@@ -215,6 +221,8 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
         rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
     lines += ["", columns(rows, right=[0, 1, 5, 6])]
+    if peak.live and all(entry.peak_if_gone_bytes == seen.own_order_peak_bytes for entry in peak.live):
+        lines += ["", "no one of them lowers the peak: other steps reach it too"]
     if seen.runners_up:
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
@@ -257,7 +265,7 @@ def shorten(text: str, width: int) -> str:
 
 def report_text(report: Report) -> str:
     """Every check that held, and what proving and running showed."""
-    rows = [(check.name, check.result) for check in report.checks]
+    rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
     rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
     if report.proof is not None:
         proof = report.proof
