@@ -88,6 +88,12 @@ def test_darts_multiplications_are_those_of_the_released_network() -> None:
     assert zoo.build("darts_imagenet_14_cells").macs() == 529_911_552
 
 
+def test_darts_peak_is_that_of_zhong() -> None:
+    """Zhong et al., Table II, Darts: 1764 KB in own order and at best, at the start of the network."""
+    graph = activations_fused(zoo.build("darts_imagenet_14_cells").graph())
+    assert own_peak(graph) == optimum(graph) == 1764 * KIB
+
+
 def test_flops_are_twice_the_macs() -> None:
     """The graph's ops carry what `macs` adds up; other ops carry nothing."""
     net = zoo.build("unet")

@@ -184,10 +184,11 @@ def _network(name: str, draw: Callable[[int, Random], Edges], what: str, nodes: 
         )
 
     mix = "weighted sums by Concat and MatMul (HMCOS, DAC 2022)" if stacked else "weighted sums as one Sum op"
+    count = "one stage" if stages == 1 else f"{stages} stages"
     return Network(
         name,
         PAPER,
-        f"ImageNet, float32, batch 1, {what}, {stages} stage(s) of {nodes} nodes, 78 channels, {mix}; our own seeds",
+        f"ImageNet, float32, batch 1, {what}, {count} of {nodes} nodes, 78 channels, {mix}; our own seeds",
         make,
         {
             "nodes": Parameter(nodes, 8, 1024, "nodes per stage"),

@@ -164,7 +164,7 @@ NETWORKS = (
     Network(
         "swiftnet_cells",
         _PAPER,
-        _REBUILT + "cells A, B and C in a row, 62 = {21, 19, 22} ops as in its Table 2",
+        _REBUILT + "cells A, B and C in a row, 62 = {21, 19, 22} ops as in SERENITY's Table 2",
         build_cells,
         {},
     ),
@@ -176,6 +176,6 @@ NETWORKS = (
             partial(build_cell, cell=i),
             {},
         )
-        for i, peak in enumerate(("200.7 KB, its Figure 12", "82 KB, its Figure 15", "33 KB, its Figure 15"))
+        for i, peak in enumerate(("200.7 KB (SERENITY, Figure 12)", "82 KB (Figure 15)", "33 KB (Figure 15)"))
     ),
 )
