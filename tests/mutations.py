@@ -5,6 +5,9 @@
 For each mutation the core is copied, changed, compiled again where the change reaches, and put through
 `stress_exact.py` until the first flaw. A crash or a search that does not end counts as noticed, too. The exit
 status is 1 if a mutation survives.
+
+Left out, for nothing goes wrong without them: the repair of best-first (argued in docs/proofs.md, section 5), and
+what is remembered of a state's exit (whoever was given it has followed it; met again, the state is nearly always dead).
 """
 
 from __future__ import annotations
@@ -151,8 +154,6 @@ MUTATIONS = (
         "engine.budget + unit_)",
     ),
     Mutation("unit_without_workspace", "solve.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
-    Mutation("target_too_low", "solve.cc", "if (!halfway) return result_.peak - unit_;",
-             "if (!halfway) return result_.peak - 2 * unit_;"),
     # Fusion.
     Mutation("fuse_a_any_preds", "fuse.cc", "if (rules.a && only_pred && v.", "if (rules.a && v."),
     Mutation("fuse_a_rises", "fuse.cc", "only_pred && v.change_most <= 0 && v.up_most", "only_pred && v.up_most"),
@@ -328,7 +329,7 @@ def main() -> int:
     """Run all mutations, or those named; the exit status is 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--graphs", type=int, default=6000)
+    parser.add_argument("--graphs", type=int, default=12_000)
     given = parser.parse_args()
     unknown = set(given.names) - {m.name for m in MUTATIONS}
     if unknown:
@@ -340,7 +341,7 @@ def main() -> int:
         for part in ("src", "tests", "core"):  # as they are now, whatever is edited meanwhile
             shutil.copytree(ROOT / part, here / part)
         builder = Builder(here)
-        passed, word = stress(here, builder.build(None), min(given.graphs, 1000))
+        passed, word = stress(here, builder.build(None), given.graphs)
         if not passed:
             print(f"the core fails as it is: {word}")
             return 1
