@@ -87,34 +87,36 @@ Level::Level(const Model& model, const Hierarchy& h, const std::vector<Sequence>
     : model_(model), sequences_(sequences), vertices_(std::move(vertices)),
       words_((static_cast<int>(vertices_.size()) + 63) / 64) {
   const int n = static_cast<int>(vertices_.size());
-  std::vector<int> vertex_of(h.sequences.size(), -1);
+  // Looked up by bisection: a table as long as the graph would cost too much for each of many small groups.
+  std::vector<std::pair<int, int>> vertex_of;  // sequence, vertex
   for (int v = 0; v < n; ++v)
-    for (int i : members[v]) vertex_of[i] = v;
+    for (int i : members[v]) vertex_of.push_back({i, v});
+  std::sort(vertex_of.begin(), vertex_of.end());
   preds_.resize(n);
   succs_.resize(n);
   for (int v = 0; v < n; ++v) {
     for (int i : members[v])
-      for (int j : h.preds[i])
-        if (vertex_of[j] >= 0 && vertex_of[j] != v) preds_[v].push_back(vertex_of[j]);
+      for (int j : h.preds[i]) {
+        const auto it = std::lower_bound(vertex_of.begin(), vertex_of.end(), std::pair{j, 0});
+        if (it != vertex_of.end() && it->first == j && it->second != v) preds_[v].push_back(it->second);
+      }
     std::sort(preds_[v].begin(), preds_[v].end());
     preds_[v].erase(std::unique(preds_[v].begin(), preds_[v].end()), preds_[v].end());
     for (int u : preds_[v]) succs_[u].push_back(v);
   }
-  std::vector<int> place(model.storages.size(), -1);
-  for (int v = 0; v < n; ++v)
-    for (int s : vertices_[v].group ? vertices_[v].group->open() : sequences[vertices_[v].sequence].open())
-      if (place[s] < 0) {
-        place[s] = 0;
-        storages_.push_back(s);
-      }
+  auto open = [&](const Vertex& v) -> const std::vector<int>& {
+    return v.group ? v.group->open() : sequences[v.sequence].open();
+  };
+  for (const Vertex& v : vertices_) storages_.insert(storages_.end(), open(v).begin(), open(v).end());
   std::sort(storages_.begin(), storages_.end());
+  storages_.erase(std::unique(storages_.begin(), storages_.end()), storages_.end());
   touchers_.resize(storages_.size());
-  for (size_t k = 0; k < storages_.size(); ++k) place[storages_[k]] = static_cast<int>(k);
   for (int v = 0; v < n; ++v) {
     Vertex& vertex = vertices_[v];
-    for (int s : vertex.group ? vertex.group->open() : sequences[vertex.sequence].open()) {
-      vertex.slots.push_back(place[s]);
-      touchers_[place[s]].push_back(v);
+    for (int s : open(vertex)) {
+      const auto place = std::lower_bound(storages_.begin(), storages_.end(), s) - storages_.begin();
+      vertex.slots.push_back(static_cast<int>(place));
+      touchers_[place].push_back(v);
     }
     for (const auto& [s, count] : touched_by(model, h, members[v])) {
       const Storage& storage = model.storages[s];
@@ -181,10 +183,10 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
     next.clear();
     trail.layers.emplace_back();
     std::vector<Trail::Step>& steps = trail.layers.back();
-    for (int i = 0; i < layer.size() && !work.stop(); ++i) {
+    for (int i = 0; i < layer.size(); ++i) {
       const int first = i ? layer.ready_end[i - 1] : 0, last = layer.ready_end[i];
       std::copy_n(layer.bits.begin() + size_t(i) * words_, words_, set.begin());
-      for (int r = first; r < last; ++r) {
+      for (int r = first; r < last && !work.stop(); ++r) {
         const int v = layer.ready[r];
         const Vertex& vertex = vertices_[v];
         ++expanded;
@@ -230,6 +232,7 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
         }
         set[v >> 6] ^= uint64_t{1} << (v & 63);
       }
+      if (!work.stopped().empty()) break;
       if (i % 256 == 255)
         work.use(others + trail_bytes + layer.memory() + next.memory() + steps.capacity() * sizeof(Trail::Step));
     }

@@ -12,7 +12,7 @@ from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits
 
-NAMES = ["own", "rpo", "kahn", "dfs", "bfs", "lpmf", "greedy", "exact"]
+NAMES = ["own", "rpo", "kahn", "dfs", "bfs", "lpmf", "greedy", "hmcos", "exact"]
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ def test_an_entry_point_adds_a_method(points: list[str]) -> None:
     """A method from another package comes after the built-in ones and can be made with options."""
     points.append("reverse = test_registry:Reverse")
     assert list(registry.methods()) == [*NAMES, "reverse"]
-    made = registry.make(
-        "reverse", {"depth": "7", "factor": "1e-3", "loud": "yes", "label": "a=b", "order": "exact"}
-    )
+    made = registry.make("reverse", {"depth": "7", "factor": "1e-3", "loud": "yes", "label": "a=b", "order": "exact"})
     assert made == Reverse(7, 0.001, True, "a=b", "exact")
 
 
@@ -105,7 +103,7 @@ def test_make_gives_a_plain_method(points: list[str]) -> None:
 def test_make_names_the_methods_there_are(points: list[str]) -> None:
     """An unknown method is refused with the list of the known ones."""
     with pytest.raises(
-        InputError, match="no method 'fastest'; use one of own, rpo, kahn, dfs, bfs, lpmf, greedy, exact"
+        InputError, match="no method 'fastest'; use one of own, rpo, kahn, dfs, bfs, lpmf, greedy, hmcos, exact"
     ):
         registry.make("fastest")
 
@@ -131,9 +129,7 @@ def test_make_names_the_options_there_are(points: list[str]) -> None:
         ("order", "other", "own or exact"),
     ],
 )
-def test_make_refuses_values_of_the_wrong_type(
-    points: list[str], option: str, text: str, wanted: str
-) -> None:
+def test_make_refuses_values_of_the_wrong_type(points: list[str], option: str, text: str, wanted: str) -> None:
     """The message says the option, what was given and what it takes."""
     points.append("reverse = test_registry:Reverse")
     with pytest.raises(InputError, match=f"reverse.{option} is '{text}'; it takes {wanted}"):

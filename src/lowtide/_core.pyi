@@ -2,7 +2,7 @@
 lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class Model:
@@ -11,6 +11,8 @@ class Model:
     def peak(self, order: Sequence[int]) -> int: ...
 
 def solve(model: Model, start: Sequence[int], switches: dict, seconds: float, memory_bytes: int, seed: int, budget: int, budget_only: bool, first_slice: int, report: object | None) -> dict: ...
+
+def hmcos(model: Model, rpo: Sequence[int], cell_output: Sequence[bool], switches: Mapping[str, bool], seconds: float, memory_bytes: int, report: object | None) -> dict: ...
 
 def settle(model: Model, order: Sequence[int], budget: int) -> list[int]: ...
 

@@ -20,8 +20,9 @@ GROUP = "lowtide.methods"
 def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
     from lowtide.schedule.exact import Exact  # loads the native core
+    from lowtide.schedule.hmcos import Hmcos
 
-    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Exact)
+    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Hmcos, Exact)
     return {method.name: method for method in own}
 
 
