@@ -73,11 +73,14 @@ def hourglasses(graph: Graph) -> list[int]:
         ("hrnet_w18_small_v1:side=224", None, 13.2e6),
         ("hrnet_w18_small_v2:side=224", None, 15.6e6),
         ("hrnet_w32:side=224", None, 41.2e6),
+        ("amoebanet_d:filters=208", None, 82e6),
+        ("amoebanet_d:filters=416", None, 318e6),
         ("unet", None, 31.0e6),
+        ("unet_plus_plus", None, 9.04e6),
     ],
 )
 def test_size_is_within_five_percent(name: str, macs: float | None, weights: float) -> None:
-    """SERENITY (MLSys 2020), Table 1; the tables of HRNet's authors; U-Net's well-known 31 M weights."""
+    """SERENITY (MLSys 2020), Table 1; the tables of HRNet's, GPipe's and U-Net++'s authors; U-Net's known 31 M."""
     net = zoo.build(name)
     assert macs is None or net.macs() == pytest.approx(macs, rel=0.05)
     assert net.parameters() == pytest.approx(weights, rel=0.05)
