@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from lowtide.allocate.arena import Allocation, allocate
+from lowtide.allocate.arena import ENGINES, Allocation, Engine, allocate
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.schedule.settle import equal_orders, ops_moved
@@ -26,27 +27,27 @@ class Layout:
     interrupted: bool = False
 
 
-def place(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
+def place(model: MemoryModel, order: tuple[int, ...], limits: Limits, engines: Sequence[Engine] = ENGINES) -> Layout:
     """Place one order as it is."""
     steps = profile(model, order)
-    return Layout(order, steps, allocate(model, order, steps.in_place, limits=limits))
+    return Layout(order, steps, allocate(model, order, steps.in_place, limits=limits, engines=engines))
 
 
-def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
+def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits, *, quick: bool = False) -> Layout:
     """Among orders of no higher peak, the one of the smallest arena, and among those the one with fewest ops moved.
 
-    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one
-    ends there.
+    An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends there.
+    `quick` leaves it at two orders, and at the first engine for the second of them.
     """
     if not order:
         return place(model, order, limits)
     peak = profile(model, order).peak
-    draws = 18 if len(order) <= OPS_TO_DRAW_FOR else 2
+    draws = 2 if quick or len(order) > OPS_TO_DRAW_FOR else 18
     best: Layout | None = None
     tried = 0
     try:
         for candidate in islice(equal_orders(model, order, peak, limits.seed), draws):
-            found = place(model, candidate, limits)
+            found = place(model, candidate, limits, ENGINES[:1] if quick and tried else ENGINES)
             tried += 1
             if best is None or _rank(found) < _rank(best):
                 best = found

@@ -67,8 +67,9 @@ def plan(
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
     quick
-        Whether to stop looking for a smaller arena once the budget is met or proved impossible, and to leave out the
-        byte-level replay of the arena, which finds nothing that the checks of its offsets do not.
+        Whether to spend little on the arena, as `check` does: try two orders for a smaller one, stop once the budget is
+        met or proved impossible, and leave out the byte-level replay, which finds nothing that the checks of the
+        offsets do not.
     report
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
@@ -106,8 +107,10 @@ def plan(
     if quick and peak_budget is not None:
         impossible = schedule.lower_bound > peak_budget
         limits = replace(limits, enough_bytes=MAX_BYTES if impossible else peak_budget)
-    draws = method == "exact" and schedule.stopped != "interrupt"
-    layout = best_layout(memory, schedule.order, limits) if draws else place(memory, schedule.order, limits)
+    if method == "exact" and schedule.stopped != "interrupt":
+        layout = best_layout(memory, schedule.order, limits, quick=quick)
+    else:
+        layout = place(memory, schedule.order, limits)
     placed = clock.perf_counter()
 
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
@@ -267,6 +270,9 @@ class Check:
 
 def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
+
+    It answers in the time that reading takes, so it tries fewer orders for a smaller arena than `plan` does. Where the
+    lower bound is within the budget and the arena is not, `plan` with its longer search may still find one that fits.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status (SPEC, Commands).
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        gc.set_threshold(100_000)  # graphs are large and have no cycles: collecting often only costs time
     verbose = "-v" in arguments or "--verbose" in arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
