@@ -10,7 +10,7 @@ from lowtide.target import BUILT_IN
 from lowtide.verify.cut import check_cut
 from lowtide.verify.memory import work_out
 from random_graphs import random_graph, random_order
-from stress_exact import least_footprint, sample
+from stress_exact import SWITCHES, least_footprint, sample
 
 
 def test_cut_is_the_least_footprint_and_its_flow_proves_it() -> None:
@@ -54,7 +54,7 @@ def test_cut_without_proof_has_the_same_value() -> None:
         core, n = core_model(memory_model(graph, target)), len(graph.ops)
         if not n:
             continue
-        switches = {"forward": False, "reversed": False, "beams": False}
+        switches = {name: name == "cut" for name in SWITCHES}
         result = _core.solve(
             core,
             start=list(range(n)),

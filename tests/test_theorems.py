@@ -463,3 +463,41 @@ def test_least_footprint_is_the_least_of_the_in_place_cases(target: Target) -> N
             ]
             whole = memory.footprint(graph, v, done) + memory.saving(graph, v, done)
             assert memory.footprint(graph, v, done) == min([whole, *(whole - s for s in saved)])
+
+
+def implied(world: World, budget: int) -> list[tuple[int, int]]:
+    """Pairs (u, v), u before v in every order within the budget, for otherwise v's hill would be above it."""
+    found = []
+    for v in range(world.n):
+        at_v = [d for d in world.downsets() if v in world.ready(d)]
+        for u in range(world.n):
+            with_u = [world.hill(d, v) for d in at_v if d >> u & 1]
+            without_u = [world.hill(d, v) for d in at_v if u != v and not d >> u & 1]
+            if with_u and without_u and min(with_u) > budget:
+                found.append((v, u))
+            if with_u and without_u and min(without_u) > budget:
+                found.append((u, v))
+    return found
+
+
+@every_target
+def test_propagated_precedences_keep_an_order_within_the_budget(target: Target) -> None:
+    """What a budget implies is added, pairs are fused under it, and so on; an order within it is never lost."""
+    gained = 0
+    for rng, world in samples(target, 13):
+        budget = world.finish(0) + rng.choice((0, 0, 2))
+        for _ in range(4):
+            needs = list(world.needs)
+            for u, v in implied(world, budget):
+                gained += not needs[v] >> u & 1
+                needs[v] |= 1 << u
+            world = World(needs, world.f, world.hill, world.what)
+            assert world.finish(0) <= budget, world.what
+            above = ancestors(world)
+            for v in range(world.n):
+                u = next((u for u in range(world.n) if needs[v] >> u & 1 and fusible(world, above, u, v)), None)
+                if u is not None:
+                    world = joined(world, [(u, v)])
+                    break
+            assert world.finish(0) <= budget, world.what
+    assert gained > 50
