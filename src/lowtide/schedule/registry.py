@@ -21,8 +21,9 @@ def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
     from lowtide.schedule.exact import Exact  # loads the native core
     from lowtide.schedule.hmcos import Hmcos
+    from lowtide.schedule.zhong.method import Zhong
 
-    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Hmcos, Exact)
+    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Hmcos, Zhong, Exact)
     return {method.name: method for method in own}
 
 
