@@ -150,8 +150,8 @@ MUTATIONS = (
     Mutation(
         "next_above_a_unit",
         "solve.cc",
-        "(engine.budget / unit_ + 1) * unit_)",
-        "engine.budget + unit_)",
+        "budget / unit_ * unit_ + unit_",
+        "budget + unit_",
     ),
     Mutation("unit_without_workspace", "solve.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
     # Fusion.
@@ -226,6 +226,18 @@ MUTATIONS = (
     Mutation("cut_shared_bytes_twice", "cut.cc", "const Bytes certain = shared ? size - saving : size;",
              "const Bytes certain = size;"),
     Mutation("cut_without_workspace", "cut.cc", "result.value = model_.workspace[v];", "result.value = 0;"),
+    # What a budget implies.
+    Mutation("propagate_the_wrong_way", "propagate.cc", "is_before ? std::pair{u, v} : std::pair{v, u}",
+             "is_before ? std::pair{v, u} : std::pair{u, v}"),
+    Mutation("propagate_within_the_slack", "propagate.cc", "slack + 1) > slack", "slack + 1) >= slack"),
+    Mutation("propagate_never_in_place", "propagate.cc", "constant -= surely;", ""),
+    Mutation("propagate_pays_at_once", "propagate.cc", "if (before || begins_here) {", "if (true) {"),
+    Mutation("propagate_never_refunds", "propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",
+             "if (p.finishes[s] && false)"),
+    Mutation("propagate_beyond_its_budget", "solve.cc", "engine.budget <= restricted_->only_within", "true"),
+    Mutation("propagate_learns_the_next", "solve.cc",
+             "engine.reduced->only_within == kAnyBudget ? engine.search->next() : engine.budget",
+             "engine.search->next()"),
     # Footprints of orders.
     Mutation("footprint_saves_over_the_living", "model.cc", "if (last[o.storage] == step) saving", "saving"),
     Mutation("footprint_outputs_die", "model.cc", "if (storage.at_end) end = n;", ""),
