@@ -11,7 +11,7 @@ using tide::Bytes;
 
 namespace {
 
-nb::dict schedule(const tide::Model& model, const std::vector<std::vector<int>>& segments, bool soft_budget,
+nb::dict schedule(const tide::Model& model, const std::vector<tide::serenity::Nodes>& segments, bool soft_budget,
                   int64_t step_limit, double seconds, size_t memory_bytes, nb::object report) {
   tide::serenity::Options options;
   options.soft_budget = soft_budget;

@@ -32,48 +32,63 @@ class Divider {
       if (s.at_start && (s.at_end || !s.touchers.empty())) live_ += s.size;
   }
 
-  Segment next(const std::vector<int>& ops) {
+  Segment next(const Nodes& nodes) {
     Segment seg;
-    seg.n = static_cast<int>(ops.size());
+    seg.n = static_cast<int>(nodes.size());
     seg.words = (seg.n + 63) / 64;
     seg.start = live_;
     seg.touched.resize(seg.n);
+    seg.later.resize(seg.n);
     seg.savings.resize(seg.n);
     seg.preds.resize(seg.n);
     seg.succs.resize(seg.n);
-    for (int i = 0; i < seg.n; ++i) local_[ops[i]] = i;
+    for (int i = 0; i < seg.n; ++i)
+      for (int v : nodes[i]) local_[v] = i;
     std::vector<int> met;
     for (int i = 0; i < seg.n; ++i) {
-      for (int s : model_.touched[ops[i]]) {
-        if (known_[s] < 0) {
-          known_[s] = static_cast<int>(met.size());
-          met.push_back(s);
-          seg.storages.push_back(look_at(s));
+      std::vector<int> before;
+      for (int v : nodes[i]) {
+        for (int s : model_.touched[v]) {
+          if (known_[s] < 0) {
+            known_[s] = static_cast<int>(met.size());
+            met.push_back(s);
+            seg.storages.push_back(look_at(s));
+          }
+          auto& row = v == nodes[i].front() ? seg.touched[i] : seg.later[i];
+          if (!contains(seg.touched[i], known_[s]) && !contains(row, known_[s])) row.push_back(known_[s]);
         }
-        seg.touched[i].push_back(known_[s]);
+        for (int u : inside(model_.preds[v]))
+          if (u != i && !contains(before, u)) before.push_back(u);
       }
-      seg.workspace.push_back(model_.workspace[ops[i]]);
-      std::vector<int> before = inside(model_.preds[ops[i]]);
+      seg.workspace.push_back(model_.workspace[nodes[i].front()]);
+      std::sort(before.begin(), before.end());
       for (int u : before) seg.succs[u].push_back(i);
       seg.preds[i] = mask(before);
     }
     for (int i = 0; i < seg.n; ++i)
-      for (const Overwrite& o : model_.overwrites[ops[i]])
-        if (const auto& over = seg.storages[known_[o.storage]]; over.may_die)
+      for (const Overwrite& o : model_.overwrites[nodes[i].front()])
+        if (const auto& over = seg.storages[known_[o.storage]]; over.may_die && dies_first(nodes[i], o.storage))
           seg.savings[i].push_back({o.saving, over.touchers});
     for (int s : met) {
       const Segment::Touched& t = seg.storages[known_[s]];
       live_ += (t.may_begin ? t.size : 0) - (t.may_die ? t.size : 0);
       known_[s] = -1;
     }
-    for (int v : ops) {
-      local_[v] = -1;
-      for (int s : model_.touched[v]) ++ran_[s];
-    }
+    for (const Node& node : nodes)
+      for (int v : node) {
+        local_[v] = -1;
+        for (int s : model_.touched[v]) ++ran_[s];
+      }
     return seg;
   }
 
  private:
+  static bool contains(const std::vector<int>& row, int i) { return std::find(row.begin(), row.end(), i) != row.end(); }
+  // Whether no later op of the node touches the storage.
+  bool dies_first(const Node& node, int storage) const {
+    return std::none_of(node.begin() + 1, node.end(), [&](int v) { return contains(model_.touched[v], storage); });
+  }
+  // Nodes of the segment that the ops are in; one may be there twice.
   std::vector<int> inside(const std::vector<int>& ops) const {
     std::vector<int> found;
     for (int v : ops)
@@ -81,9 +96,9 @@ class Divider {
     std::sort(found.begin(), found.end());
     return found;
   }
-  static Mask mask(const std::vector<int>& numbers) {
+  static Mask mask(const std::vector<int>& ascending) {
     Mask result;
-    for (int i : numbers) result.set(i);
+    for (int i : ascending) result.set(i);
     return result;
   }
   Segment::Touched look_at(int s) const {
@@ -126,7 +141,7 @@ class Search {
   Search(const Model& model, const Options& options, Result& result)
       : model_(model), options_(options), result_(result), unit_(common_unit(model)) {}
 
-  void run(const std::vector<std::vector<int>>& segments);
+  void run(const std::vector<Nodes>& segments);
 
  private:
   enum class Flag { kSolution, kNoSolution, kTimeout, kStopped };
@@ -140,7 +155,7 @@ class Search {
   bool algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order);
   Flag attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit, std::vector<int>& order);
   bool look();
-  void measure(const std::vector<std::vector<int>>& segments);
+  void measure(const std::vector<Nodes>& segments);
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
   Bytes best() const {
     return result_.segment_peaks.empty()
@@ -157,6 +172,8 @@ class Search {
   bool out_of_memory_ = false;
   std::string why_;        // time or interrupt, once it is one of them
   Bytes reached_ = 0;      // peak of the latest solution
+  Bytes kept_ = 0;         // largest peak of what the latest attempt kept,
+  Bytes pruned_ = kMost;   // and least of what it left out: it is the same under every budget from one below the other
   std::vector<uint64_t> run_, ready_;
 };
 
@@ -169,13 +186,14 @@ bool Search::look() {
 }
 
 // Peaks of the segments in the order so far.
-void Search::measure(const std::vector<std::vector<int>>& segments) {
+void Search::measure(const std::vector<Nodes>& segments) {
   const std::vector<Bytes> hills = footprints(model_, result_.order);
   result_.segment_peaks.clear();
   auto at = hills.begin();
-  for (const auto& segment : segments) {
+  for (const Nodes& segment : segments) {
     Bytes most = 0;
-    for (size_t i = 0; i < segment.size(); ++i) most = std::max(most, *at++);
+    for (const Node& node : segment)
+      for (size_t i = 0; i < node.size(); ++i) most = std::max(most, *at++);
     result_.segment_peaks.push_back(most);
   }
 }
@@ -206,7 +224,11 @@ Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt&
       run_[w] = before[w] | (rest & -rest);
       const Segment::Move move = seg.move(u, at.live, before, run_.data());
       const Bytes peak = std::max(at.peak, move.hill);
-      if (attempt.budget >= 0 && peak > attempt.budget) continue;
+      if (attempt.budget >= 0 && peak > attempt.budget) {
+        pruned_ = std::min(pruned_, peak);
+        continue;
+      }
+      kept_ = std::max(kept_, peak);
       const uint64_t hash = at.hash ^ scatter(u);
       if (const int found = next.find(hash, run_.data()); found >= 0) {
         if (peak < next[found].peak) {
@@ -234,6 +256,8 @@ Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt&
 // Algorithm 1 on one segment, without what exceeds the attempt's budget or its limit of signatures per step.
 Search::Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order) {
   const size_t used_before = used_;
+  kept_ = 0;
+  pruned_ = kMost;
   std::vector<std::vector<Link>> links(seg.n + 1);
   auto now = std::make_unique<Step>(seg.words, used_);
   Flag flag = grow(*now, links[0]) ? Flag::kSolution : Flag::kStopped;
@@ -290,8 +314,8 @@ bool Search::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard,
     const Flag flag = attempt(seg, number, budget, limit, order);
     if (flag == Flag::kSolution) return true;
     if (flag == Flag::kStopped) return false;
-    if (flag == Flag::kTimeout) beyond = budget;
-    if (flag == Flag::kNoSolution) refuted = budget;
+    if (flag == Flag::kTimeout) beyond = std::max(kept_, refuted + unit_);
+    if (flag == Flag::kNoSolution) refuted = pruned_ - unit_;
     const Bytes top = std::min(beyond, hard);
     if (top - refuted <= unit_) {  // only `top` is left
       if (beyond == top) limit = limit > kMost / 2 ? kMost : limit * 2;
@@ -299,18 +323,19 @@ bool Search::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard,
       budget = top;
       continue;
     }
-    const Bytes half = budget / 2 / unit_ * unit_;
+    const Bytes half = top / 2 / unit_ * unit_;
     const Bytes middle = refuted + ((top - refuted) / unit_ + 1) / 2 * unit_;  // below top
     budget = flag == Flag::kTimeout && half > refuted ? half : middle;
   }
 }
 
-void Search::run(const std::vector<std::vector<int>>& segments) {
-  for (const auto& segment : segments) result_.order.insert(result_.order.end(), segment.begin(), segment.end());
+void Search::run(const std::vector<Nodes>& segments) {
+  for (const Nodes& segment : segments)
+    for (const Node& node : segment) result_.order.insert(result_.order.end(), node.begin(), node.end());
   measure(segments);
   result_.kahn_peak = best();
   Divider divider(model_);
-  size_t begin = 0;
+  auto begin = result_.order.begin();
   for (size_t k = 0; k < segments.size() && why_.empty(); ++k) {
     const Segment seg = divider.next(segments[k]);
     std::vector<int> order;
@@ -319,10 +344,11 @@ void Search::run(const std::vector<std::vector<int>>& segments) {
                            : attempt(seg, k, -1, -1, order) == Flag::kSolution;
     if (found) {
       ++result_.solved;
-      for (size_t i = 0; i < order.size(); ++i) result_.order[begin + i] = segments[k][order[i]];
+      auto place = begin;
+      for (int i : order) place = std::copy(segments[k][i].begin(), segments[k][i].end(), place);
       result_.segment_peaks[k] = reached_;
     }
-    begin += segments[k].size();
+    for (const Node& node : segments[k]) begin += node.size();
     if (k + 1 < segments.size() && why_.empty()) look();
   }
   measure(segments);
@@ -332,7 +358,7 @@ void Search::run(const std::vector<std::vector<int>>& segments) {
 
 }  // namespace
 
-Result schedule(const Model& model, const std::vector<std::vector<int>>& segments, const Options& options) {
+Result schedule(const Model& model, const std::vector<Nodes>& segments, const Options& options) {
   Result result;
   Search(model, options, result).run(segments);
   return result;

@@ -34,7 +34,7 @@ struct Attempt {
   int64_t step_limit;  // T; -1: none
   std::string flag;    // solution, no solution, timeout, stopped
   int64_t states;      // signatures stored, over all steps
-  int64_t moves;       // pairs of a signature and an op of it that were tried
+  int64_t moves;       // pairs of a signature and a node of it that were tried
 };
 
 struct Result {
@@ -50,7 +50,12 @@ struct Result {
   size_t memory_bytes = 0;           // largest use by stored states
 };
 
-// `segments` partition the ops; joined up they are an order (each segment's ops in Kahn's order).
-Result schedule(const Model& model, const std::vector<std::vector<int>>& segments, const Options& options);
+// Ops that run one right after the other. Joining them must lose no order of least peak: the first has the largest
+// footprint wherever the sequence runs, and what the others touch begins in the sequence.
+using Node = std::vector<int>;
+using Nodes = std::vector<Node>;
+
+// `segments` partition the ops; joined up they are an order (each segment's nodes in Kahn's order).
+Result schedule(const Model& model, const std::vector<Nodes>& segments, const Options& options);
 
 }  // namespace tide::serenity

@@ -30,13 +30,14 @@ struct Mask {
   }
 };
 
-// The ops of a segment are 0 .. n-1 in the order of the segment. What ran before and what comes after is settled, so
-// a storage may be live from before or beyond, whatever happens here.
+// The nodes of a segment are 0 .. n-1 in the order of the segment. A node is an op, or a sequence: ops that run one
+// right after the other, the first of which has the largest footprint and alone reads what others may read as well.
+// What ran before the segment and what comes after it is settled, so a storage may be live from before or beyond.
 struct Segment {
   struct Touched {
     Bytes size;
-    bool may_begin;  // comes to life with the first op here that touches it
-    bool may_die;    // dies with the last op here that touches it
+    bool may_begin;  // comes to life with the first node here that touches it
+    bool may_die;    // dies with the last node here that touches it
     Mask touchers;
   };
   struct Saving {
@@ -44,29 +45,35 @@ struct Segment {
     Mask touchers;
   };
   int n = 0, words = 0;
-  Bytes start = 0;  // live before the first op
+  Bytes start = 0;  // live before the first node
   std::vector<Touched> storages;
-  std::vector<std::vector<int>> touched;  // per op, in `storages`
+  std::vector<std::vector<int>> touched;  // per node, in `storages`: by its first op
+  std::vector<std::vector<int>> later;    // per node: by its other ops only
   std::vector<std::vector<Saving>> savings;
-  std::vector<Bytes> workspace;
+  std::vector<Bytes> workspace;  // of the first ops, as the savings
   std::vector<Mask> preds;
   std::vector<std::vector<int>> succs;
 
-  // Footprint of op u when the ops in `run` have run, with u already among them, and what is live after it.
+  // Largest footprint of node u when the nodes in `run` have run, u already among them, and what is live after it.
   // `before` are the words without u.
   struct Move {
     Bytes hill, after;
   };
   Move move(int u, Bytes live, const uint64_t* before, const uint64_t* run) const {
-    Bytes begun = 0, died = 0, saving = 0;
+    Bytes begun = 0, died = 0, saving = 0, more = 0;
     for (int s : touched[u]) {
       const Touched& t = storages[s];
       if (t.may_begin && !t.touchers.meets(before)) begun += t.size;
       if (t.may_die && t.touchers.inside(run)) died += t.size;
     }
+    for (int s : later[u]) {
+      const Touched& t = storages[s];
+      if (t.may_begin && !t.touchers.meets(before)) more += t.size;
+      if (t.may_die && t.touchers.inside(run)) died += t.size;
+    }
     for (const Saving& s : savings[u])
       if (s.bytes > saving && s.touchers.inside(run)) saving = s.bytes;
-    return {live + begun + workspace[u] - saving, live + begun - died};
+    return {live + begun + workspace[u] - saving, live + begun + more - died};
   }
 };
 

@@ -21,9 +21,10 @@ def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
     from lowtide.schedule.exact import Exact  # loads the native core
     from lowtide.schedule.hmcos import Hmcos
+    from lowtide.schedule.serenity import Serenity
     from lowtide.schedule.zhong.method import Zhong
 
-    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Hmcos, Zhong, Exact)
+    own: tuple[type[Method], ...] = (Own, Rpo, Kahn, Dfs, Bfs, Lpmf, Greedy, Serenity, Hmcos, Zhong, Exact)
     return {method.name: method for method in own}
 
 

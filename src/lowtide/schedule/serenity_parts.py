@@ -12,6 +12,10 @@ first and the rest then, and cutting behind it loses no order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
 
 Segments = list[list[int]]
@@ -92,3 +96,87 @@ def at_ops(graph: Graph, ends: list[int]) -> Segments:
             segments.append(sorted(segment))
     rest = [v for v in range(len(graph.ops)) if not taken[v]]
     return [*segments, rest] if rest else segments
+
+
+def cell_outputs(graph: Graph, types: Sequence[str]) -> list[int]:
+    """Positions of the ops of the given types, ascending; ATen names are compared without their overload."""
+    wanted = {name.strip() for name in types}
+    return [
+        v
+        for v, op in enumerate(graph.ops)
+        if op.type in wanted or (op.type.startswith("aten.") and ".".join(op.type.split(".")[:2]) in wanted)
+    ]
+
+
+def joined(model: MemoryModel, segment: list[int]) -> list[list[int]]:
+    """Join the ops of a segment to sequences that run without interruption, and lose no order of least peak by it.
+
+    HMCOS (DAC 2022), section 3.1.1, and its comparison with SERENITY: op b joins the sequence that ends with a if
+    a has no other successor and b no other predecessor, and wherever the sequence runs,
+
+    1. the footprint of b is at most that of the sequence's first op, and
+    2. no more is live after b than before it.
+
+    That no order is lost needs one thing more than the paper asks for: what b touches must begin in the sequence,
+    and what another op can touch before b runs must not be among it. Then take an order that keeps the sequence up to
+    a together, and move b up to a. The ops that are passed have at most the footprint that they had, by 2; b has at
+    most that of the sequence's first op, by 1. And no other sequence is torn, as what follows a in one is b.
+    """
+    touchers = [frozenset(s.touchers) for s in model.storages]
+    before, successors = model.graph.predecessors, dict.fromkeys(segment, 0)
+    for v in segment:
+        for u in before[v]:
+            if u in successors:
+                successors[u] += 1
+    sequences: dict[int, _Sequence] = {}  # by last op
+    for v in segment:
+        open_end = sequences.get(before[v][0]) if len(before[v]) == 1 else None
+        if open_end is not None and successors[before[v][0]] == 1 and open_end.joins(model, touchers, v):
+            del sequences[before[v][0]]
+            sequences[v] = open_end
+        else:
+            sequences[v] = _Sequence.begin(model, touchers, v)
+    return sorted((s.ops for s in sequences.values()), key=lambda ops: ops[0])
+
+
+@dataclass
+class _Sequence:
+    """Ops of a sequence; bytes that its first op's footprint is sure to have above what is live after that op, and
+    bytes by which what is live has fallen since."""
+
+    ops: list[int]
+    room: int
+    fallen: int
+
+    @classmethod
+    def begin(cls, model: MemoryModel, touchers: list[frozenset[int]], v: int) -> _Sequence:
+        """Of what dies at v, only that is sure whose other touchers must have run; a saving may use it up.
+
+        What dies by chance and is overwritten saves at most its own bytes.
+        """
+        ran = {v, *model.graph.predecessors[v]}
+        sure = {s for s in model.touched[v] if touchers[s] <= ran and not model.storages[s].at_end}
+        saving = max((o.saving for o in model.overwrites[v] if o.storage in sure), default=0)
+        room = sum(model.storages[s].size for s in sure) + model.workspace[v] - saving
+        return cls([v], room, 0)
+
+    def joins(self, model: MemoryModel, touchers: list[frozenset[int]], v: int) -> bool:
+        """Put v at the end if it may."""
+        members = {*self.ops, v}
+        begun = died = 0
+        dying = set()
+        for s in model.touched[v]:
+            storage, others = model.storages[s], touchers[s] - members
+            if storage.at_start or any(v not in model.graph.predecessors[w] for w in others):
+                return False
+            if touchers[s].isdisjoint(self.ops):
+                begun += storage.size
+            if not others and not storage.at_end:
+                died += storage.size
+                dying.add(s)
+        saving = max((o.saving for o in model.overwrites[v] if o.storage in dying), default=0)
+        if begun + model.workspace[v] - saving - self.fallen > self.room or begun > died:
+            return False
+        self.ops.append(v)
+        self.fallen += died - begun
+        return True
