@@ -106,7 +106,8 @@ nb::dict hmcos(const tide::Model& model, const std::vector<int>& rpo, const std:
   options.sequences = switches.at("sequences");
   options.cells = switches.at("cells");
   options.borders = switches.at("borders");
-  options.users = switches.at("users");
+  if (!switches.at("next")) options.dissolve = tide::hmcos::Dissolve::kMakers;
+  if (switches.at("users")) options.dissolve = tide::hmcos::Dissolve::kUsers;
   options.budget = switches.at("budget");
   options.simple = switches.at("simple");
   options.memo = switches.at("memo");

@@ -11,9 +11,10 @@ namespace tide::hmcos {
 namespace {
 
 // Sequences to be looked at after an order: those of the ops that make what is alive at its first peak (X_peak of
-// Algorithm 1) or, with `users`, that touch it. What was there before the first op has no maker.
+// Algorithm 1), and as `dissolve` says of those that touch it next, or ever. What was there before the first op has no
+// maker.
 std::vector<int> at_peak(const Model& model, const std::vector<int>& order, const std::vector<int>& sequence_of,
-                         bool users) {
+                         Dissolve dissolve) {
   const std::vector<Bytes> profile = footprints(model, order);
   const int peak_step = static_cast<int>(std::max_element(profile.begin(), profile.end()) - profile.begin());
   std::vector<int> step_of(model.n);
@@ -21,16 +22,17 @@ std::vector<int> at_peak(const Model& model, const std::vector<int>& order, cons
   std::vector<int> found;
   for (const Storage& storage : model.storages) {
     if (storage.touchers.empty()) continue;
-    int first = model.n, last = -1;
+    int first = model.n, last = -1, next = model.n;
     for (int v : storage.touchers) {
       first = std::min(first, step_of[v]);
       last = std::max(last, step_of[v]);
+      if (step_of[v] >= peak_step) next = std::min(next, step_of[v]);
     }
     if ((first > peak_step && !storage.at_start) || (last < peak_step && !storage.at_end)) continue;
-    if (users)
+    if (!storage.at_start) found.push_back(sequence_of[order[first]]);
+    if (dissolve == Dissolve::kNext && next < model.n) found.push_back(sequence_of[order[next]]);
+    if (dissolve == Dissolve::kUsers)
       for (int v : storage.touchers) found.push_back(sequence_of[v]);
-    else if (!storage.at_start)
-      found.push_back(sequence_of[order[first]]);
   }
   return found;
 }
@@ -113,7 +115,7 @@ Result schedule(const Model& model, const std::vector<int>& rpo, const Options& 
     std::vector<int> order;
     for (int i : plan.sequences) order.insert(order.end(), h.sequences[i].begin(), h.sequences[i].end());
     work.now.peak = plan.peak;
-    for (int i : at_peak(model, order, sequence_of, options.users)) {
+    for (int i : at_peak(model, order, sequence_of, options.dissolve)) {
       const int g = h.group_of[i];
       if (g < 0 || !groups[g]) continue;
       groups[g].reset();

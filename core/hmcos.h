@@ -15,11 +15,15 @@
 
 namespace tide::hmcos {
 
+// Which groups Algorithm 1 takes apart: those that make what is alive at the peak, and none, the next (at the peak or
+// later) or all of those that use it.
+enum class Dissolve { kMakers, kNext, kUsers };
+
 struct Options {
   bool sequences = true;  // join ops to sequences (3.1.1)
   bool cells = true;      // groups from cells (3.1.2, step 1)
   bool borders = true;    // move the borders of cells (3.1.2, steps 2 to 4)
-  bool users = true;      // dissolve the groups that use what is alive at the peak, not only those that make it
+  Dissolve dissolve = Dissolve::kNext;
   bool budget = true;     // optimisation 1: adaptive soft budgeting
   bool simple = true;     // optimisation 2: scheduling strategy selection
   bool memo = true;       // optimisation 3: group schedule memoisation

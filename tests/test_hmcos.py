@@ -71,12 +71,28 @@ def test_published_figures(name: str):
     json.dumps(found.counters)
 
 
-@pytest.mark.parametrize("number", [2, 3, 5, 6, 7])
+@pytest.mark.parametrize("number", [2, 5, 6, 7])
 @pytest.mark.parametrize("name", ["darts_cifar", "darts_imagenet", "amoebanet_a_imagenet"])
 def test_every_configuration_has_the_same_peak(name: str, number: int):
     """The paper's ablation: the optimisations change the time, not the peak."""
     model = model_of(name)
     assert profile(model, configurations()[number].schedule(model, Limits()).order).peak == PUBLISHED[name][0]
+
+
+@pytest.mark.parametrize("name", [n for n in PUBLISHED if n != "nasnet_a_cifar"])
+def test_cells_alone_have_the_same_peak(name: str):
+    """Configuration 3 is as good as the complete one on five of the six networks."""
+    model = model_of(name)
+    found = configurations()[3].schedule(model, Limits())
+    assert profile(model, found.order).peak == PUBLISHED[name][0]
+
+
+def test_cells_alone_are_worse_on_nasnet():
+    """Configuration 3 gives 1.83 MiB on NASNet-A (CIFAR); its first iteration is SERENITY's 2.25 MiB (Table 1)."""
+    found = configurations()[3].schedule(model_of("nasnet_a_cifar"), Limits())
+    peaks = [i["peak_bytes"] for i in found.counters["iterations"]]
+    assert peaks[0] == 2359296
+    assert f"{peaks[-1] / 2**20:.2f}" == "1.83"
 
 
 def test_dissolving_only_makers_is_not_enough():
@@ -89,7 +105,12 @@ def test_dissolving_only_makers_is_not_enough():
 def test_random_graphs_against_brute_force():
     """Under every target and configuration: topological, not below the optimum, not above RPO, as reported."""
     rng = Random(3)
-    methods = [*configurations().values(), Hmcos(dissolve="makers"), Hmcos(cell_output="Concat,Add,Conv")]
+    methods = [
+        *configurations().values(),
+        Hmcos(dissolve="makers"),
+        Hmcos(dissolve="users"),
+        Hmcos(cell_output="Concat,Add,Conv"),
+    ]
     reached = total = 0
     for k in range(500):
         graph = random_graph(rng, rng.randint(1, 10), plain=k % 3 == 0)
