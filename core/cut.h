@@ -45,7 +45,7 @@ class CutBound {
   explicit CutBound(const Model& model);
   // Footprint of op v that no order beats. `with_proof` fills in downsets and flows.
   Cut at(int v, bool with_proof);
-  // The ops that may run on either side of v, and those that must run before it, as of the last call of at().
+
  private:
   CutCase solve(int v, int overwritten, Bytes saving, bool with_proof);
 
