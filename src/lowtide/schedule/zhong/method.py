@@ -14,7 +14,7 @@ from lowtide.plan import Stopped
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
 from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.ilp import Solved, Solver, solve
+from lowtide.schedule.zhong.ilp import Formulation, Solved, Solver, solve
 from lowtide.schedule.zhong.partition import Partition, partition
 from lowtide.schedule.zhong.problem import Problem, as_printed, problem_of
 from lowtide.stop import Limits, Progress
@@ -60,6 +60,8 @@ class Zhong:
     ----------
     solver
         Which solver orders the parts. SCIP and HiGHS run to their time limit even if interrupted, in the background.
+    formulation
+        The paper's variables (op i runs at step t), or cumulative ones (op i has run by step t): see `cumulative`.
     fusion
         Which theorems fuse: ``monotonic`` is IV.1, ``general`` is IV.2.
     bound
@@ -86,6 +88,7 @@ class Zhong:
     name: ClassVar[str] = "zhong"
 
     solver: Solver = "cp_sat"
+    formulation: Formulation = "paper"
     fusion: Fusion = "both"
     bound: int = 20
     every_order: bool = True
@@ -172,13 +175,11 @@ class Zhong:
             for v in nodes:
                 part_of[v] = p
         orders = [[v for v in start if part_of[v] == p] for p in range(len(parts))]
-        problems, before = [], 0
-        for nodes in parts:
-            problems.append(fused.part(nodes, before))
-            before |= sum(1 << v for v in nodes)
+        problems = fused.split(part_of, len(parts))
         new = [{v: i for i, v in enumerate(nodes)} for nodes in parts]
         peaks = [problems[p].peak([new[p][v] for v in orders[p]]) for p in range(len(parts))]
-        floor, solved, stopped = fused.floor, [], "complete"
+        floor = max((p.floor for p in problems), default=0)
+        solved, stopped = [], "complete"
         waiting = sorted(range(len(parts)), key=lambda p: (-peaks[p], p))
         while waiting and peaks[waiting[0]] > floor:
             p = waiting.pop(0)
@@ -189,6 +190,7 @@ class Zhong:
                 [new[p][v] for v in orders[p]],
                 limits,
                 solver=self.solver,
+                formulation=self.formulation,
                 pruning=self.pruning,
                 floor=floor,
                 seconds=seconds,
@@ -199,12 +201,12 @@ class Zhong:
             if limits.report is not None and result.status != "interrupt":
                 try:
                     best = max([floor, *(peaks[q] for q in waiting)])
-                    limits.report(Progress(best, fused.floor, limits.seconds - limits.left_seconds))
+                    limits.report(Progress(best, 0, limits.seconds - limits.left_seconds))
                 except KeyboardInterrupt:
                     return [v for part in orders for v in part], solved, "interrupt"
             if result.status == "interrupt":
                 stopped = "interrupt"
                 break
-            if result.status == "time":
-                stopped = "time"
+            if result.status != "optimal":
+                stopped = result.status
         return [v for part in orders for v in part], solved, stopped

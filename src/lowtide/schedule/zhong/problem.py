@@ -123,17 +123,20 @@ class Problem:
 
     @cached_property
     def floor(self) -> int:
-        """Bytes that some node needs in every order: its blocks, those that are live throughout, and `extra`."""
-        always = [b for b, block in enumerate(self.blocks) if block.at_start and block.at_end]
-        return max(
-            (
-                sum(self.blocks[b].size for b in {*self.touched[v], *always})
-                + self.extra[v]
-                - max((saving for _, saving in self.overwrites[v]), default=0)
-                for v in range(self.n)
-            ),
-            default=0,
-        )
+        """Bytes that some node needs in every order: `extra`, and the blocks that are live whenever it runs because
+        it or an ancestor touches them, and so does it or a descendant."""
+        most = 0
+        masks = [sum(1 << v for v in block.touchers) for block in self.blocks]
+        for v in range(self.n):
+            before, after = self.ancestors[v] | 1 << v, self.descendants[v] | 1 << v
+            held = sum(
+                block.size
+                for block, mask in zip(self.blocks, masks, strict=True)
+                if (block.at_start or mask & before) and (block.at_end or mask & after)
+            )
+            saving = max((saved for _, saved in self.overwrites[v]), default=0)
+            most = max(most, held + self.extra[v] - saving)
+        return most
 
     def expand(self, order: Iterable[int]) -> tuple[int, ...]:
         """Order of ops from an order of nodes."""
@@ -156,33 +159,52 @@ class Problem:
                     heappush(ready, (key[w], w))
         return found
 
-    def part(self, nodes: Iterable[int], before: int) -> Problem:
-        """Problem of some nodes alone, run after those of the bits `before` and before all others.
+    def split(self, part_of: Sequence[int], parts: int) -> list[Problem]:
+        """Problems of the parts, each run after all earlier ones and before all later ones.
 
-        Nodes are numbered anew, in the same sequence. Blocks that are live throughout the part are kept.
+        `part_of` says where each node belongs; in a part nodes are numbered anew, in the same sequence. What is live
+        throughout a part without being touched in it is one block.
         """
-        chosen = sorted(nodes)
-        new = {v: i for i, v in enumerate(chosen)}
-        inside = sum(1 << v for v in chosen)
-        blocks, number = [], {}
+        new = [0] * self.n
+        nodes: list[list[int]] = [[] for _ in range(parts)]
+        for v, p in enumerate(part_of):
+            new[v] = len(nodes[p])
+            nodes[p].append(v)
+        blocks: list[list[Block]] = [[] for _ in range(parts)]
+        number: dict[tuple[int, int], int] = {}
+        across = [0] * (parts + 1)
         for b, block in enumerate(self.blocks):
-            mask = sum(1 << v for v in block.touchers)
-            at_start = block.at_start or bool(mask & before)
-            at_end = block.at_end or bool(mask & ~before & ~inside)
-            if mask & inside or (at_start and at_end):
-                number[b] = len(blocks)
-                touchers = tuple(new[v] for v in block.touchers if v in new)
-                blocks.append(Block(block.size, touchers, at_start, at_end))
-        return Problem(
-            tuple(tuple(new[u] for u in self.preds[v] if u in new) for v in chosen),
-            tuple(blocks),
-            tuple(self.extra[v] for v in chosen),
-            tuple(self.members[v] for v in chosen),
-            tuple(
-                tuple((number[b], saving) for b, saving in self.overwrites[v] if not blocks[number[b]].at_end)
-                for v in chosen
-            ),
-        )
+            touchers: dict[int, list[int]] = {}
+            for v in block.touchers:
+                touchers.setdefault(part_of[v], []).append(new[v])
+            first = 0 if block.at_start else min(touchers)
+            last = parts - 1 if block.at_end else max(touchers)
+            across[first] += block.size
+            across[last + 1] -= block.size
+            for p, inside in touchers.items():
+                across[p] -= block.size
+                across[p + 1] += block.size
+                number[b, p] = len(blocks[p])
+                at_start, at_end = block.at_start or first < p, block.at_end or p < last
+                blocks[p].append(Block(block.size, tuple(sorted(inside)), at_start, at_end))
+        base, found = 0, []
+        for p in range(parts):
+            base += across[p]
+            if base:
+                blocks[p].append(Block(base, (), True, True))
+            found.append(
+                Problem(
+                    tuple(tuple(new[u] for u in self.preds[v] if part_of[u] == p) for v in nodes[p]),
+                    tuple(blocks[p]),
+                    tuple(self.extra[v] for v in nodes[p]),
+                    tuple(self.members[v] for v in nodes[p]),
+                    tuple(
+                        tuple((number[b, p], s) for b, s in self.overwrites[v] if not blocks[p][number[b, p]].at_end)
+                        for v in nodes[p]
+                    ),
+                )
+            )
+        return found
 
 
 def problem_of(model: MemoryModel) -> Problem:
