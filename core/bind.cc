@@ -7,7 +7,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "hmcos.h"
-#include "propagate.h"
 #include "settle.h"
 #include "solve.h"
 
@@ -46,6 +45,7 @@ void set_switch(tide::Switches& on, const std::string& name, bool value) {
   else if (name == "reversed") on.reversed = value;
   else if (name == "best_first") on.best_first = value;
   else if (name == "nested") on.nested = value;
+  else if (name == "propagate") on.propagate = value;
   else throw nb::key_error(name.c_str());
 }
 
@@ -88,7 +88,7 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
   out["cut_op"] = r.cut_op;
   out["cut_bound"] = r.cut_bound;
   out["refuted"] = r.refuted;
-  out["refuted_reversed"] = r.refuted_reversed;
+  out["direction"] = r.direction;
   out["refuting_states"] = r.refuting_states;
   out["stopped"] = r.stopped;
   out["reduced_ops"] = r.reduced_ops;
@@ -209,20 +209,6 @@ NB_MODULE(_core, m) {
         return tide::draw(model, budget, width, seed, reversed, [] { return false; });
       },
       nb::arg("model"), nb::arg("budget"), nb::arg("width"), nb::arg("seed"), nb::arg("reversed"));
-  m.def(
-      "restrict",
-      [](const tide::Model& model, Bytes budget, int64_t limit) {
-        const tide::Restricted r = tide::propagate(model, budget, {}, limit, [] { return false; });
-        nb::dict out;
-        out["refuted"] = r.refuted;
-        out["complete"] = r.complete;
-        out["added"] = r.added;
-        out["cuts"] = r.cuts;
-        out["original"] = r.original;
-        out["model"] = r.model;
-        return out;
-      },
-      nb::arg("model"), nb::arg("budget"), nb::arg("limit"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
   bind_serenity(m);
 }

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <memory>
 #include <numeric>
 
 #include "beam.h"
 #include "bounds.h"
+#include "propagate.h"
 
 namespace tide {
 
 namespace {
 
 constexpr size_t kReachMemory = size_t{256} << 20;
+// Cutting a network of so many nodes takes about the time of expanding a state.
+constexpr int64_t kWorkPerState = 12;
+constexpr Bytes kAnyBudget = std::numeric_limits<Bytes>::max();
 
 // Every footprint is a multiple of this.
 Bytes unit_of(const Model& model) {
@@ -77,26 +83,36 @@ class Solver {
     result_.peak = value;
   }
 
-  void offer_macros(const Problem& p, const std::vector<int>& macros) {
+  // Both directions of a reduced problem, and how its ops are numbered in the model.
+  struct Reduced {
+    Problem forward, reversed;
+    std::vector<int> original;
+    Bytes only_within = kAnyBudget;  // what it says holds for budgets up to this
+  };
+
+  Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within) const {
+    const Chains chains = fuse(model, options_.switches.fusion, kReachMemory);
+    const Reach reach(chain_preds(model, chains), kReachMemory);
+    return {compile(model, chains, reach, false), compile(model, chains, reach, true), std::move(original), only_within};
+  }
+
+  void offer_macros(const Reduced& reduced, bool reversed, const std::vector<int>& macros) {
+    const Problem& p = reversed ? reduced.reversed : reduced.forward;
     std::vector<int> order;
     order.reserve(model_.n);
-    for (int m : macros) order.insert(order.end(), p.chains[m].begin(), p.chains[m].end());
-    if (p.reversed) std::reverse(order.begin(), order.end());
+    for (int m : macros)
+      for (int v : p.chains[m]) order.push_back(reduced.original[v]);
+    if (reversed) std::reverse(order.begin(), order.end());
     offer(order);
   }
 
   void reduce() {
     raise_bound(64);
     if (finished()) return;
-    const Chains chains = fuse(model_, options_.switches.fusion, kReachMemory);
-    const Reach reach(chain_preds(model_, chains), kReachMemory);
-    forward_ = compile(model_, chains, reach, false);
-    reversed_ = compile(model_, chains, reach, true);
-    result_.reduced_ops = forward_.n;
-    if (!options_.switches.beams) {
-      // Even without beams the fused problem must have an order to begin with.
-      widen(1);
-    }
+    std::vector<int> same(model_.n);
+    std::iota(same.begin(), same.end(), 0);
+    free_ = reduce(model_, same, kAnyBudget);
+    result_.reduced_ops = free_.forward.n;
   }
 
   void raise_bound(int cuts) {
@@ -115,19 +131,19 @@ class Solver {
   }
 
   void widen(int width) {
-    for (const Problem* p : {&reversed_, &forward_}) {
+    for (const bool reversed : {true, false}) {
       if (finished()) return;
-      const BeamResult found =
-          beam(*p, width, result_.lower_bound, result_.peak, options_.seed, [this] { return out_of_time(); });
+      const BeamResult found = beam(reversed ? free_.reversed : free_.forward, width, result_.lower_bound, result_.peak,
+                                    options_.seed, [this] { return out_of_time(); });
       result_.beam_states += found.states;
-      if (!found.macros.empty()) offer_macros(*p, found.macros);
+      if (!found.macros.empty()) offer_macros(free_, reversed, found.macros);
     }
   }
 
   void approach() {
     if (!options_.switches.beams) return;
     for (int width : {1, 4, 32}) {
-      if (width > 1 && static_cast<int64_t>(width) * forward_.n > 200000) break;
+      if (width > 1 && static_cast<int64_t>(width) * free_.forward.n > 200000) break;
       widen(width);
       if (finished()) return;
       raise_bound(width == 1 ? 64 : 16);
@@ -136,37 +152,42 @@ class Solver {
   }
 
   struct Engine {
-    const Problem* problem;
+    bool reversed;
     bool nested;
     bool halfway;  // asks about the middle of the gap instead of just below the best
-    std::unique_ptr<Search> search;
+    int share;     // its part of a slice: one in so many
+    std::unique_ptr<Search> search = nullptr;
+    std::shared_ptr<const Reduced> reduced = nullptr;
     Bytes budget = 0;
   };
 
-  // Lets the engines take turns, counted in states, until the bounds meet.
+  // Lets the engines take turns, counted in states, until the bounds meet. From the end the search is usually far
+  // quicker (docs/proofs.md, Why reversed), so that engine gets most turns; the others are there for when it is not.
   void search() {
     std::vector<Engine> engines;
     const Switches& on = options_.switches;
-    for (const bool halfway : {false, true}) {
-      if (on.best_first && on.reversed) engines.push_back({&reversed_, false, halfway, nullptr});
-      if (on.nested && on.reversed) engines.push_back({&reversed_, true, halfway, nullptr});
-      if (on.best_first && on.forward) engines.push_back({&forward_, false, halfway, nullptr});
-      if (on.nested && on.forward) engines.push_back({&forward_, true, halfway, nullptr});
-    }
+    for (const bool halfway : {false, true})
+      for (const bool reversed : {true, false})
+        for (const bool nested : {false, true}) {
+          if (!(reversed ? on.reversed : on.forward) || !(nested ? on.nested : on.best_first)) continue;
+          engines.push_back({reversed, nested, halfway, (reversed ? 1 : 4) * (nested ? 2 : 1) * (halfway ? 4 : 1)});
+        }
     int64_t slice = options_.first_slice;
     int width = 64;
-    while (!finished() && !engines.empty()) {
+    while (!finished()) {
       bool any = false;
       for (Engine& engine : engines) {
         if (finished()) return;
-        any |= take_turn(engine, engine.halfway ? slice / 4 : slice);
+        any |= take_turn(engine, std::max<int64_t>(1, slice / engine.share));
       }
+      if (on.propagate) any |= propagate(kWorkPerState * slice);
+      if (finished()) return;
       if (!any) {
-        result_.stopped = "memory";
+        if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
         return;
       }
       slice = slice * 5 / 2;
-      if (on.beams && static_cast<int64_t>(width) * forward_.n <= 2000000) {
+      if (on.beams && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
         widen(width);
         width *= 2;
         raise_bound(64);
@@ -184,11 +205,16 @@ class Solver {
 
   // Returns false if the engine can do no more for want of memory.
   bool take_turn(Engine& engine, int64_t slice) {
-    const Bytes budget = target(engine.halfway);
     if (engine.search && (engine.budget >= result_.peak || engine.budget < result_.lower_bound)) engine.search.reset();
     if (!engine.search) {
-      engine.budget = budget;
-      engine.search = make(engine, budget);
+      engine.budget = target(engine.halfway);
+      engine.reduced = restricted_ && engine.budget <= restricted_->only_within
+                           ? restricted_
+                           : std::shared_ptr<const Reduced>(&free_, [](const Reduced*) {});
+      const Problem& p = engine.reversed ? engine.reduced->reversed : engine.reduced->forward;
+      const size_t memory = options_.memory_bytes / (2 * engine.share);
+      engine.search = engine.nested ? nested_commit(p, engine.budget, options_.switches.search, memory)
+                                    : best_first(p, engine.budget, options_.switches.search, memory);
     }
     const int64_t before = engine.search->states();
     const Answer answer = engine.search->run(slice, [this] { return out_of_time(); });
@@ -196,30 +222,45 @@ class Solver {
     result_.memory_bytes = std::max(result_.memory_bytes, engine.search->memory());
     if (answer == Answer::kMemory) return false;
     if (answer == Answer::kYes) {
-      offer_macros(*engine.problem, engine.search->order());
+      offer_macros(*engine.reduced, engine.reversed, engine.search->order());
       engine.search.reset();
     } else if (answer == Answer::kNo) {
-      refute(engine);
+      // Within a restriction, budgets above its own are not excluded, however high the least hill left out.
+      const Bytes next = engine.reduced->only_within == kAnyBudget ? engine.search->next() : engine.budget;
+      refute(engine.budget, next, engine.reversed ? "reversed" : "forward", engine.search->states());
       engine.search.reset();
     }
     return true;
   }
 
-  std::unique_ptr<Search> make(const Engine& engine, Bytes budget) const {
-    const size_t share = options_.memory_bytes / 8;
-    return engine.nested ? nested_commit(*engine.problem, budget, options_.switches.search, share)
-                         : best_first(*engine.problem, budget, options_.switches.search, share);
+  // Asks what follows from the budget just below the best; once that is known, from the middle of what propagation
+  // has left open. Returns whether there was anything to ask.
+  bool propagate(int64_t work) {
+    const Bytes below = target(false);
+    const bool first = !restricted_ || restricted_->only_within > below;
+    const Bytes low = result_.lower_bound / unit_ * unit_, high = std::min(standing_, below);
+    const Bytes budget = first ? below : low + (high - low) / 2 / unit_ * unit_;
+    if (!first && (budget >= high || budget < result_.lower_bound)) return false;
+    const Restricted found =
+        tide::propagate(model_, budget, options_.switches.fusion, work, [this] { return out_of_time(); });
+    result_.cuts += found.cuts;
+    if (found.refuted) {
+      refute(budget, budget, "propagation", 0);
+    } else if (found.complete) {
+      standing_ = budget;
+      if (first) restricted_ = std::make_shared<Reduced>(reduce(found.model, found.original, below));
+    }
+    return true;
   }
 
-  void refute(const Engine& engine) {
-    const Bytes next = std::min(engine.search->next(), result_.peak);
-    const Bytes above = std::max(next, (engine.budget / unit_ + 1) * unit_);  // a budget need not be a multiple
+  void refute(Bytes budget, Bytes next, const char* direction, int64_t states) {
+    const Bytes above = std::max(std::min(next, result_.peak), budget / unit_ * unit_ + unit_);
     if (above <= result_.lower_bound) return;
     result_.lower_bound = above;
     result_.proof = Result::kSearch;
     result_.refuted = above - 1;
-    result_.refuted_reversed = engine.problem->reversed;
-    result_.refuting_states = engine.search->states();
+    result_.direction = direction;
+    result_.refuting_states = states;
   }
 
   void conclude() {
@@ -236,7 +277,9 @@ class Solver {
   const Clock::time_point begun_;
   LazyBound bound_;
   const Bytes unit_;
-  Problem forward_, reversed_;
+  Reduced free_;
+  std::shared_ptr<const Reduced> restricted_;  // what the budget below the best implies, once that is known
+  Bytes standing_ = kAnyBudget;                // least budget that propagation could not refute
   Result result_;
   double reported_ = 0;
   bool halted_ = false;

@@ -19,6 +19,7 @@ struct Switches {
   bool reversed = true;    // search from the end
   bool best_first = true;
   bool nested = true;      // nested-commit depth-first search
+  bool propagate = true;   // precedences that a budget implies
 };
 
 struct Options {
@@ -41,13 +42,13 @@ struct Result {
   int cut_op = -1;
   Bytes cut_bound = 0;        // the best bound by a cut, which `cut_op` attains
   Bytes refuted = 0;          // by search: no order has a peak of this or less
-  bool refuted_reversed = false;
+  std::string direction;      // how: forward, reversed, or propagation
   int64_t refuting_states = 0;
   std::string stopped;        // proof, complete, time, memory, interrupt
   int reduced_ops = 0;
   int64_t states = 0;         // expanded by all engines together
   int64_t beam_states = 0;
-  int cuts = 0;
+  int64_t cuts = 0;           // propagation's included
   size_t memory_bytes = 0;    // largest use by stored states
 };
 

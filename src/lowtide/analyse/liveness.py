@@ -59,7 +59,7 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
     step_of = [0] * n
     for step, i in enumerate(order):
         step_of[i] = step
-    change = [0] * (n + 2)
+    begun, ended = [0] * (n + 1), [0] * (n + 1)
     first, last = [], []
     for s in model.storages:
         steps = [step_of[i] for i in s.touchers]
@@ -67,12 +67,12 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
         end = n if s.at_end else max(steps)
         first.append(begin)
         last.append(end)
-        change[max(begin, 0)] += s.size
-        change[min(end, n) + 1] -= s.size
+        begun[max(begin, 0)] += s.size
+        ended[min(end, n)] += s.size
     footprint, transient, chosen = [], [], []
     live = 0
     for step, i in enumerate(order):
-        live += change[step]
+        live += begun[step]
         best: Overwrite | None = None
         for o in model.overwrites[i]:
             if last[o.storage] == step and (best is None or o.saving > best.saving):
@@ -80,7 +80,8 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
         if best is not None:
             chosen.append(best)
         footprint.append(live + model.workspace[i] - (best.saving if best else 0))
-        transient.append(live + change[step + 1])
+        live -= ended[step]
+        transient.append(live)
     return Profile(tuple(footprint), tuple(transient), tuple(first), tuple(last), tuple(chosen))
 
 

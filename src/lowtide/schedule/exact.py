@@ -49,6 +49,8 @@ class Exact:
         Search from the start, from the end.
     best_first, nested
         The two search engines.
+    propagate
+        Precedences that a budget implies, and the bounds that follow.
     first_slice
         States an engine expands before the next engine's turn; turns grow from there.
     """
@@ -67,6 +69,7 @@ class Exact:
     reversed: bool = True
     best_first: bool = True
     nested: bool = True
+    propagate: bool = True
     first_slice: int = 2000
 
     @property
@@ -141,7 +144,7 @@ class Exact:
         if result["proof"] == "search":
             return SearchCertificate(
                 refuted_bytes=result["refuted"],
-                direction="reversed" if result["refuted_reversed"] else "forward",
+                direction=result["direction"],
                 states=result["refuting_states"],
                 switches=self.switches,
             )
