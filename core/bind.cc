@@ -50,7 +50,8 @@ void set_switch(tide::Switches& on, const std::string& name, bool value) {
 }
 
 nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict switches, double seconds,
-               size_t memory_bytes, uint64_t seed, Bytes budget, bool budget_only, int64_t first_slice,
+               size_t memory_bytes, uint64_t seed, Bytes budget, bool until_decided, bool until_impossible,
+               int64_t first_slice,
                nb::object report) {
   tide::Options options;
   for (auto [key, value] : switches)
@@ -59,7 +60,8 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
   options.memory_bytes = memory_bytes;
   options.seed = seed;
   options.budget = budget;
-  options.budget_only = budget_only;
+  options.until_decided = until_decided;
+  options.until_impossible = until_impossible;
   options.first_slice = first_slice;
   options.report = [&](Bytes best, Bytes bound, double now) {
     nb::gil_scoped_acquire locked;
@@ -198,7 +200,7 @@ NB_MODULE(_core, m) {
            nb::arg("workspace"), nb::arg("overwrites"))
       .def("peak", &tide::peak, nb::arg("order"));
   m.def("solve", &solve, nb::arg("model"), nb::arg("start"), nb::arg("switches"), nb::arg("seconds"),
-        nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("budget_only"), nb::arg("first_slice"),
+        nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("until_decided"), nb::arg("until_impossible"), nb::arg("first_slice"),
         nb::arg("report").none());
   m.def("hmcos", &hmcos, nb::arg("model"), nb::arg("rpo"), nb::arg("cell_output"), nb::arg("switches"),
         nb::arg("seconds"), nb::arg("memory_bytes"), nb::arg("report").none());

@@ -68,9 +68,11 @@ class Solver {
 
   bool finished() {
     if (result_.lower_bound >= result_.peak) return true;
-    if (options_.budget_only && options_.budget >= 0 &&
-        (result_.peak <= options_.budget || result_.lower_bound > options_.budget))
-      return true;
+    if (options_.budget >= 0) {
+      const bool decided = options_.until_decided, impossible = decided || options_.until_impossible;
+      if (decided && result_.peak <= options_.budget) return true;
+      if (impossible && result_.lower_bound > options_.budget) return true;
+    }
     return out_of_time();
   }
 
@@ -196,7 +198,7 @@ class Solver {
   }
 
   Bytes target(bool halfway) const {
-    if (options_.budget >= result_.lower_bound && options_.budget < result_.peak && (options_.budget_only || halfway))
+    if (options_.budget >= result_.lower_bound && options_.budget < result_.peak && (options_.until_decided || halfway))
       return options_.budget;
     if (!halfway) return result_.peak - unit_;
     const Bytes low = result_.lower_bound, middle = low + (result_.peak - low) / 2;

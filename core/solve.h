@@ -27,8 +27,9 @@ struct Options {
   double seconds = 60;
   size_t memory_bytes = size_t{2} << 30;
   uint64_t seed = 0;
-  Bytes budget = -1;          // asked first if it lies between the bounds; -1: none
-  bool budget_only = false;   // stop once the budget's question is answered
+  Bytes budget = -1;          // asked about if it lies between the bounds; -1: none
+  bool until_decided = false;     // stop once it is known whether some order is within the budget
+  bool until_impossible = false;  // stop once it is known that none is
   int64_t first_slice = 2000; // states an engine expands before the next one gets its turn
   // Called now and then with (best, bound, seconds so far); true stops the search.
   std::function<bool(Bytes, Bytes, double)> report;

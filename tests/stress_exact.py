@@ -54,7 +54,8 @@ def solve(core: _core.Model, n: int, switches: dict[str, bool] | None = None, **
         "memory_bytes": 1 << 30,
         "seed": 0,
         "budget": -1,
-        "budget_only": False,
+        "until_decided": False,
+        "until_impossible": False,
         "first_slice": 2000,
         "report": None,
     }
@@ -122,17 +123,21 @@ def flaws(seed: int, index: int) -> list[str]:
     switches = {**combination(rng.getrandbits(len(SWITCHES))), "beams": False, "cut": False}
     switches[rng.choice(("forward", "reversed"))] = switches[rng.choice(("best_first", "nested"))] = True
     check(f"search without {_off(switches)}", solve(core, n, switches, first_slice=rng.choice((1, 2000))))
+    fused = {"fuse_a", "fuse_b", "fuse_c", rng.choice(("forward", "reversed")), rng.choice(("best_first", "nested"))}
+    check(f"only {sorted(fused)}", solve(core, n, {name: name in fused for name in SWITCHES}))
+    slow = {**ALL_ON, "beams": False, "cut": False, "closure": False, "safe_moves": False, "fuse_b": False}
+    check("propagation early", solve(core, n, slow, first_slice=1))
     bare = {rng.choice(("forward", "reversed")), "nested", "commits"} | ({"closure"} if rng.random() < 0.3 else set())
     check(f"only {sorted(bare)}", solve(core, n, {name: name in bare for name in SWITCHES}))
     for budget in (best - 1, best):
-        answer = solve(core, n, budget=budget, budget_only=True, first_slice=1)
+        answer = solve(core, n, budget=budget, until_decided=True, first_slice=1)
         check(f"budget {budget}", answer, proof=False)
         if (answer["peak"] <= budget) != (budget >= best) or (answer["lower_bound"] > budget) != (budget < best):
             found.append(f"budget {budget}: optimum {best}, answer {answer['peak']}, {answer['lower_bound']}")
     if index % 4 == 0:
         wide = core_model(memory_model(scaled(graph, 3), target))
         budget = 3 * best - rng.randint(1, 2)
-        answer = solve(wide, n, {**ALL_ON, "beams": False, "cut": False}, budget=budget, budget_only=True)
+        answer = solve(wide, n, {**ALL_ON, "beams": False, "cut": False}, budget=budget, until_decided=True)
         if not budget < answer["lower_bound"] <= 3 * best <= answer["peak"]:
             found.append(f"three times, budget {budget}: {3 * best}, {answer['peak']}, {answer['lower_bound']}")
         if n <= 8 and n:

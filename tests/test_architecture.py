@@ -9,7 +9,8 @@ import lowtide
 
 ROOT = Path(lowtide.__file__).parent
 BASE = {"graph", "opset", "target", "plan", "errors", "sizes", "stop", "_core"}
-FLOW = ["read", "analyse", "transform", "schedule", "allocate", "verify", "write", "report"]
+FLOW = ["analyse", "read", "transform", "schedule", "allocate", "verify", "write", "report"]
+# The reader measures the bodies of If, Loop and Scan, so it may use analyse; analyse never reads.
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare"}
 
 
@@ -20,7 +21,9 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [f"{node.module}.{alias.name}" if node.module == "lowtide" else str(node.module) for alias in node.names]
+            names = [
+                f"{node.module}.{alias.name}" if node.module == "lowtide" else str(node.module) for alias in node.names
+            ]
         else:
             continue
         rooms |= {name.split(".")[1] for name in names if name.startswith("lowtide.")}
@@ -67,7 +70,11 @@ def test_every_room_is_known():
 def test_files_stay_small():
     """No file of code grows over 500 lines, and the binding stays under 300."""
     core = ROOT.parent.parent / "core"
-    files = [*ROOT.rglob("*.py"), *(core.glob("*.cc") if core.is_dir() else ()), *(core.glob("*.h") if core.is_dir() else ())]
+    files = [
+        *ROOT.rglob("*.py"),
+        *(core.glob("*.cc") if core.is_dir() else ()),
+        *(core.glob("*.h") if core.is_dir() else ()),
+    ]
     for path in files:
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= (300 if path.name == "bind.cc" else 500), f"{path.name} has {lines} lines"

@@ -63,7 +63,8 @@ def test_cut_without_proof_has_the_same_value() -> None:
             memory_bytes=1 << 30,
             seed=0,
             budget=-1,
-            budget_only=False,
+            until_decided=False,
+            until_impossible=False,
             first_slice=1,
             report=None,
         )

@@ -103,7 +103,8 @@ def test_make_gives_a_plain_method(points: list[str]) -> None:
 def test_make_names_the_methods_there_are(points: list[str]) -> None:
     """An unknown method is refused with the list of the known ones."""
     with pytest.raises(
-        InputError, match="no method 'fastest'; use one of own, rpo, kahn, dfs, bfs, lpmf, greedy, serenity, hmcos, zhong, exact"
+        InputError,
+        match="no method 'fastest'; use one of own, rpo, kahn, dfs, bfs, lpmf, greedy, serenity, hmcos, zhong, exact",
     ):
         registry.make("fastest")
 

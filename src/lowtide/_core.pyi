@@ -4,20 +4,50 @@ lowtide's native core: exact scheduling. Ops and storages are positions; sizes a
 
 from collections.abc import Mapping, Sequence
 
-
 class Model:
-    def __init__(self, preds: Sequence[Sequence[int]], sizes: Sequence[int], touchers: Sequence[Sequence[int]], at_start: Sequence[bool], at_end: Sequence[bool], workspace: Sequence[int], overwrites: Sequence[Sequence[tuple[int, int]]]) -> None: ...
-
+    def __init__(
+        self,
+        preds: Sequence[Sequence[int]],
+        sizes: Sequence[int],
+        touchers: Sequence[Sequence[int]],
+        at_start: Sequence[bool],
+        at_end: Sequence[bool],
+        workspace: Sequence[int],
+        overwrites: Sequence[Sequence[tuple[int, int]]],
+    ) -> None: ...
     def peak(self, order: Sequence[int]) -> int: ...
 
-def solve(model: Model, start: Sequence[int], switches: dict, seconds: float, memory_bytes: int, seed: int, budget: int, budget_only: bool, first_slice: int, report: object | None) -> dict: ...
-
-def hmcos(model: Model, rpo: Sequence[int], cell_output: Sequence[bool], switches: Mapping[str, bool], seconds: float, memory_bytes: int, report: object | None) -> dict: ...
-
+def solve(
+    model: Model,
+    start: Sequence[int],
+    switches: dict,
+    seconds: float,
+    memory_bytes: int,
+    seed: int,
+    budget: int,
+    until_decided: bool,
+    until_impossible: bool,
+    first_slice: int,
+    report: object | None,
+) -> dict: ...
+def hmcos(
+    model: Model,
+    rpo: Sequence[int],
+    cell_output: Sequence[bool],
+    switches: Mapping[str, bool],
+    seconds: float,
+    memory_bytes: int,
+    report: object | None,
+) -> dict: ...
 def settle(model: Model, order: Sequence[int], budget: int) -> list[int]: ...
-
 def draw(model: Model, budget: int, width: int, seed: int, reversed: bool) -> list[int]: ...
-
 def cut_at(model: Model, op: int) -> dict: ...
-
-def serenity(model: Model, segments: Sequence[Sequence[Sequence[int]]], soft_budget: bool, step_limit: int, seconds: float, memory_bytes: int, report: object | None) -> dict: ...
+def serenity(
+    model: Model,
+    segments: Sequence[Sequence[Sequence[int]]],
+    soft_budget: bool,
+    step_limit: int,
+    seconds: float,
+    memory_bytes: int,
+    report: object | None,
+) -> dict: ...

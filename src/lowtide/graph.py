@@ -185,8 +185,7 @@ def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[T
     from dataclasses import replace
 
     marked = [
-        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t
-        for t in tensors
+        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t for t in tensors
     ]
     return marked, remaining, folded
 
@@ -221,9 +220,7 @@ def _check(graph: Graph) -> None:
                 raise InputError(f"{op.label} names tensor {t}, which does not exist; declare it", place)
         for t in op.outputs:
             if t in made_by:
-                raise InputError(
-                    f"{tensors[t].label} is made by {made_by[t].label} and by {op.label}; keep one", place
-                )
+                raise InputError(f"{tensors[t].label} is made by {made_by[t].label} and by {op.label}; keep one", place)
             made_by[t] = op
         for o in op.after:
             if o not in ops:
@@ -260,9 +257,7 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
             trail.append(at.id)
             on_trail.add(at.id)
             if at.alias_of not in tensors:
-                raise InputError(
-                    f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place
-                )
+                raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
             at = tensors[at.alias_of]
         settled.update(trail)
 
@@ -285,8 +280,7 @@ def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place
 
 def _cycle(graph: Graph, made_by: dict[int, Op]) -> list[int]:
     before = {
-        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after]
-        for op in (*graph.folded, *graph.ops)
+        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after] for op in (*graph.folded, *graph.ops)
     }
     done: set[int] = set()
     for start in before:

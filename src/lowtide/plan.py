@@ -29,9 +29,7 @@ class FlowCase(msgspec.Struct, frozen=True, kw_only=True):
     flow: list[FlowArc]
 
 
-class CutCertificate(
-    msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True
-):
+class CutCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True):
     """No order has a footprint below `value_bytes` at `op`.
 
     `downset` is what runs before `op` in the cheapest case. `flow` proves the value by max-flow min-cut duality:
@@ -98,7 +96,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file, version 1. See SPEC for each key; sizes are bytes.
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
-    `search` counts states and the search memory used. They are not in the contract.
+    `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
+    memory used. These keys are not in the contract.
     """
 
     version: int
@@ -131,6 +130,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workspace_offsets: dict[str, int] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
+    overwrite_inputs: bool | None = None
+    pin_inputs: bool | None = None
     search: dict[str, Any] | None = None
 
     @property
@@ -171,9 +172,7 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     try:
         plan = msgspec.json.decode(data, type=Plan)
     except msgspec.ValidationError as error:
-        raise InputError(
-            f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place
-        ) from None
+        raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if plan.version != 1:

@@ -29,7 +29,9 @@ class Limits:
     seed
         For methods that draw at random.
     budget_bytes
-        If given, the search may stop once it knows whether a peak within it exists.
+        If given, the search asks about a peak within it too.
+    until_impossible
+        Whether to stop once it is known that no peak is within the budget.
     enough_bytes
         If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
     report
@@ -42,6 +44,7 @@ class Limits:
     memory_bytes: int = 2 * 1024**3
     seed: int = 0
     budget_bytes: int | None = None
+    until_impossible: bool = False
     enough_bytes: int | None = None
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)

@@ -62,13 +62,9 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
-            raise InputError(
-                f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name
-            )
+            raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
         if self.constants not in get_args(Constants):
-            raise InputError(
-                f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name
-            )
+            raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
         if self.alignment < 1 or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two", self.name)
 
@@ -107,9 +103,7 @@ class Target:
         if row is not None and row.overwrites == "first":
             read = [t for t in read if t.id == op.inputs[0]]
         return tuple(
-            t.id
-            for t in read
-            if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
+            t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
         )
 
 
@@ -162,9 +156,7 @@ def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs:
         names = ", ".join(sorted(BUILT_IN))
         raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml")
     if overwrite_inputs and pin_inputs:
-        raise InputError(
-            "inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs"
-        )
+        raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
     if overwrite_inputs:
         found = replace(found, overwrite_inputs=True, pin_inputs=False)
     if pin_inputs:

@@ -193,7 +193,8 @@ def _overwrites(
             if into.at_start and not target.overwrite_inputs:
                 continue
             if any(
-                storage_of.get(t) == s and _overlap_shifted((displacement[t], sizes[t].size), (displacement[read], size))
+                storage_of.get(t) == s
+                and _overlap_shifted((displacement[t], sizes[t].size), (displacement[read], size))
                 for t in op.inputs
             ):
                 continue
@@ -205,7 +206,7 @@ def _overwrites(
 def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:
     """Whether two stretches of bytes (start, size) overlap without being the same: writing over one spoils the other
     before it is read."""
-    return a != b and a[0] < b[0] + b[1] and b[0] < a[0] + a[1]
+    return a != b and max(a[0], b[0]) < min(a[0] + a[1], b[0] + b[1])
 
 
 def _reads_only_later(graph: Graph, storage: Storage, toucher: int, first: int) -> bool:

@@ -114,7 +114,11 @@ def _to_check(
         if made.target not in BUILT_IN:
             raise InputError(f"the plan is for target {made.target!r}; name its file with --target")
         target = made.target
-    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    rules = resolve(
+        target,
+        overwrite_inputs=overwrite_inputs or bool(made.overwrite_inputs),
+        pin_inputs=pin_inputs or bool(made.pin_inputs),
+    )
     graph = model if isinstance(model, Graph) else load(model, dims)
     return graph, made, rules
 

@@ -101,7 +101,7 @@ def plan(
     read = clock.perf_counter()
 
     peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes
-    limits = Limits(time, memory_bytes, seed, peak_budget, report=report)
+    limits = Limits(time, memory_bytes, seed, peak_budget, until_impossible=quick, report=report)
     schedule = _schedule(scheduler, memory, limits)
     scheduled = clock.perf_counter()
     if quick and peak_budget is not None:
@@ -115,6 +115,7 @@ def plan(
 
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
+    made = _replaced(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
     verify_plan(graph, made, rules, replay_bytes=not quick and len(graph.ops) <= 2000)
     done = clock.perf_counter()
     seconds = Seconds(

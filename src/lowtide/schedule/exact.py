@@ -7,7 +7,6 @@ what gap is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -16,6 +15,9 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.plan import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits, Progress
+
+SECONDS_PER_OP = 1e-4
+"""What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
 
 
 def core_model(model: MemoryModel) -> _core.Model:
@@ -82,23 +84,20 @@ class Exact:
         return None
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
-        """Find the order of least peak, or the best within the limits, with the proved bound."""
+        """Find the order of least peak, or the best within the limits, with the proved bound.
+
+        What is not proved is at least no worse than any plain order.
+        """
         core = core_model(model)
-        result = self._solve(core, range(len(model.graph.ops)), limits, budget=-1, budget_only=False)
-        counters = {
-            "reduced_ops": result["reduced_ops"],
-            "states": result["states"],
-            "beam_states": result["beam_states"],
-            "cuts": result["cuts"],
-            "search_memory_bytes": result["memory_bytes"],
-        }
-        return Schedule(
-            order=tuple(result["order"]),
-            lower_bound=result["lower_bound"],
-            certificate=self._certificate(core, model, result),
-            stopped=result["stopped"],
-            counters=counters,
+        ops = len(model.graph.ops)
+        set_aside = min(0.1 * limits.left_seconds, SECONDS_PER_OP * ops)
+        result = self._solve(
+            core, ops, limits, set_aside=set_aside, budget=limits.budget_bytes, until_impossible=limits.until_impossible
         )
+        order = tuple(result["order"])
+        if result["stopped"] in ("time", "memory", "complete"):
+            order = _no_worse_than_plain(model, core, order, limits)
+        return self._schedule(core, model, result, order)
 
     def within(self, model: MemoryModel, budget: int, limits: Limits) -> Schedule:
         """Ask whether an order of peak at most `budget` bytes exists, and stop once that is known.
@@ -107,17 +106,32 @@ class Exact:
         otherwise (``stopped`` says why).
         """
         core = core_model(model)
-        result = self._solve(core, range(len(model.graph.ops)), limits, budget=budget, budget_only=True)
-        return Schedule(
-            order=tuple(result["order"]),
-            lower_bound=result["lower_bound"],
-            certificate=self._certificate(core, model, result),
-            stopped=result["stopped"],
-            counters={"states": result["states"]},
-        )
+        result = self._solve(core, len(model.graph.ops), limits, budget=budget, until_decided=True)
+        return self._schedule(core, model, result, tuple(result["order"]))
+
+    def _schedule(
+        self, core: _core.Model, model: MemoryModel, result: dict[str, Any], order: tuple[int, ...]
+    ) -> Schedule:
+        counters = {
+            "reduced_ops": result["reduced_ops"],
+            "states": result["states"],
+            "beam_states": result["beam_states"],
+            "cuts": result["cuts"],
+            "search_memory_bytes": result["memory_bytes"],
+        }
+        certificate = self._certificate(core, model, result)
+        return Schedule(order, result["lower_bound"], certificate, result["stopped"], counters)
 
     def _solve(
-        self, core: _core.Model, start: Sequence[int], limits: Limits, *, budget: int, budget_only: bool
+        self,
+        core: _core.Model,
+        ops: int,
+        limits: Limits,
+        *,
+        set_aside: float = 0.0,
+        budget: int | None = None,
+        until_decided: bool = False,
+        until_impossible: bool = False,
     ) -> dict[str, Any]:
         def report(best: int, bound: int, seconds: float) -> bool:
             try:
@@ -129,13 +143,14 @@ class Exact:
 
         return _core.solve(
             core,
-            start=list(start),
+            start=list(range(ops)),
             switches=self.switches,
-            seconds=limits.left_seconds,
+            seconds=limits.left_seconds - set_aside,
             memory_bytes=limits.memory_bytes,
             seed=limits.seed,
-            budget=budget,
-            budget_only=budget_only,
+            budget=-1 if budget is None else max(budget, 0),
+            until_decided=until_decided,
+            until_impossible=until_impossible,
             first_slice=self.first_slice,
             report=report,
         )
@@ -151,6 +166,23 @@ class Exact:
         if result["proof"] == "cut":
             return cut_certificate(core, model, result["cut_op"])
         return NoCertificate()
+
+
+def _no_worse_than_plain(
+    model: MemoryModel, core: _core.Model, order: tuple[int, ...], limits: Limits
+) -> tuple[int, ...]:
+    """The order, or a plain one if that is better; plain ones are tried while there is time."""
+    from lowtide.schedule.greedy import Greedy, Lpmf
+    from lowtide.schedule.order import Bfs, Dfs, Kahn, Rpo
+
+    best = core.peak(order)
+    for plain in (Rpo(), Kahn(), Dfs(), Bfs(), Lpmf(), Greedy()):
+        if limits.left_seconds <= 0:
+            break
+        found = plain.schedule(model, limits).order
+        if core.peak(found) < best:
+            best, order = core.peak(found), found
+    return order
 
 
 def cut_certificate(core: _core.Model, model: MemoryModel, position: int) -> CutCertificate:
