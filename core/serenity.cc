@@ -14,7 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
-constexpr int64_t kMovesPerLook = 4096;  // moves between two looks at the clock
+constexpr int64_t kMovesPerLook = 4096;  // moves between two looks at the clock, if a set is one word
+constexpr double kReportSeconds = 0.05;
 
 uint64_t scatter(int op) {
   uint64_t z = (static_cast<uint64_t>(op) + 1) * 0x9e3779b97f4a7c15ULL;
@@ -168,6 +169,8 @@ class Search {
   Result& result_;
   const Bytes unit_;
   const Clock::time_point began_ = Clock::now();
+  int64_t look_every_ = 1;
+  double next_report_ = 0;
   size_t used_ = 0;        // bytes of the steps and links there are
   bool out_of_memory_ = false;
   std::string why_;        // time or interrupt, once it is one of them
@@ -180,8 +183,11 @@ class Search {
 // Whether to stop.
 bool Search::look() {
   const double now = seconds();
-  if (options_.report && options_.report(best(), now)) why_ = "interrupt";
-  else if (now >= options_.seconds) why_ = "time";
+  if (options_.report && now >= next_report_) {
+    if (options_.report(best(), now)) why_ = "interrupt";
+    next_report_ = now + kReportSeconds;
+  }
+  if (why_.empty() && now >= options_.seconds) why_ = "time";
   return !why_.empty();
 }
 
@@ -201,7 +207,7 @@ void Search::measure(const std::vector<Nodes>& segments) {
 // Makes room for one more entry and its link, if there is memory for it.
 bool Search::grow(Step& next, std::vector<Link>& links) {
   if (links.size() == links.capacity()) {
-    const size_t wanted = std::max<size_t>(64, links.capacity() * 2);
+    const size_t wanted = std::max<size_t>(8, links.capacity() * 2);
     if (used_ + wanted * sizeof(Link) > options_.memory_bytes) return false;
     used_ += (wanted - links.capacity()) * sizeof(Link);
     links.reserve(wanted);
@@ -220,7 +226,7 @@ Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt&
   for (int w = 0; w < seg.words; run_[w] = before[w], ++w)
     for (uint64_t rest = now.ready(e)[w]; rest; rest &= rest - 1) {
       const int u = w * 64 + std::countr_zero(rest);
-      if (++attempt.moves % kMovesPerLook == 0 && look()) return Flag::kStopped;
+      if (++attempt.moves % look_every_ == 0 && look()) return Flag::kStopped;
       run_[w] = before[w] | (rest & -rest);
       const Segment::Move move = seg.move(u, at.live, before, run_.data());
       const Bytes peak = std::max(at.peak, move.hill);
@@ -258,6 +264,7 @@ Search::Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vecto
   const size_t used_before = used_;
   kept_ = 0;
   pruned_ = kMost;
+  look_every_ = std::max<int64_t>(1, kMovesPerLook / std::max(seg.words, 1));
   std::vector<std::vector<Link>> links(seg.n + 1);
   auto now = std::make_unique<Step>(seg.words, used_);
   Flag flag = grow(*now, links[0]) ? Flag::kSolution : Flag::kStopped;

@@ -110,7 +110,7 @@ class Step {
   // Whether one more entry fits in `limit` bytes of all steps and links together, the copying included.
   bool reserve(size_t limit) {
     if (size() < capacity_) return true;
-    const int wanted = capacity_ ? capacity_ * 2 : 64;
+    const int wanted = capacity_ ? capacity_ * 2 : 8;
     const size_t each = sizeof(Entry) + 16 * size_t(words_) + 8;
     if (used_ + wanted * each > limit || wanted < 0) return false;
     const size_t old = bytes();

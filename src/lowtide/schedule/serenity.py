@@ -49,7 +49,7 @@ from lowtide.plan import Certificate, NoCertificate, SearchCertificate
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
-from lowtide.schedule.serenity_parts import Segments, at_hourglasses, at_ops, cell_outputs, joined
+from lowtide.schedule.serenity_parts import at_hourglasses, at_ops, cell_outputs, joined
 from lowtide.stop import Limits, Progress
 
 Cells = Literal["hourglass", "cell"]
@@ -114,7 +114,7 @@ class Serenity:
         """Every graph is supported; what cannot be divided takes long where it is wide."""
         return None
 
-    def segments(self, model: MemoryModel) -> list[Segments]:
+    def segments(self, model: MemoryModel) -> list[list[list[int]]]:
         """The segments in the order in which they run, each a list of nodes, each a list of positions."""
         graph = model.graph
         if not self.divide_and_conquer:
@@ -123,7 +123,7 @@ class Serenity:
             parts = at_hourglasses(graph)
         else:
             parts = at_ops(graph, cell_outputs(graph, self.cell_output.split(",")))
-        return [joined(model, part) if self.sequences else [[v] for v in part] for part in parts]
+        return joined(model, parts) if self.sequences else [[[v] for v in part] for part in parts]
 
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
         """Schedule segment after segment; what is not done within the limits keeps Kahn's order.
@@ -184,7 +184,7 @@ class Serenity:
         return Schedule(order, peak, certificate, "proof", counters)
 
 
-def _counters(segments: list[Segments], result: dict[str, Any]) -> dict[str, Any]:
+def _counters(segments: list[list[list[int]]], result: dict[str, Any]) -> dict[str, Any]:
     return {
         "nodes": [len(nodes) for nodes in segments],
         "solved": result["solved"],

@@ -108,8 +108,8 @@ def cell_outputs(graph: Graph, types: Sequence[str]) -> list[int]:
     ]
 
 
-def joined(model: MemoryModel, segment: list[int]) -> list[list[int]]:
-    """Join the ops of a segment to sequences that run without interruption, and lose no order of least peak by it.
+def joined(model: MemoryModel, segments: Segments) -> list[list[list[int]]]:
+    """Join the ops of each segment to sequences that run without interruption, and lose no order of least peak by it.
 
     HMCOS (DAC 2022), section 3.1.1, and its comparison with SERENITY: op b joins the sequence that ends with a if
     a has no other successor and b no other predecessor, and wherever the sequence runs,
@@ -123,20 +123,25 @@ def joined(model: MemoryModel, segment: list[int]) -> list[list[int]]:
     most that of the sequence's first op, by 1. And no other sequence is torn, as what follows a in one is b.
     """
     touchers = [frozenset(s.touchers) for s in model.storages]
+    return [_join(model, touchers, segment) for segment in segments]
+
+
+def _join(model: MemoryModel, touchers: list[frozenset[int]], segment: list[int]) -> list[list[int]]:
     before, successors = model.graph.predecessors, dict.fromkeys(segment, 0)
     for v in segment:
         for u in before[v]:
             if u in successors:
                 successors[u] += 1
-    sequences: dict[int, _Sequence] = {}  # by last op
+    by_last: dict[int, _Sequence] = {}
     for v in segment:
-        open_end = sequences.get(before[v][0]) if len(before[v]) == 1 else None
-        if open_end is not None and successors[before[v][0]] == 1 and open_end.joins(model, touchers, v):
-            del sequences[before[v][0]]
-            sequences[v] = open_end
+        last = before[v][0] if len(before[v]) == 1 else -1
+        sequence = by_last.get(last)
+        if sequence is not None and successors[last] == 1 and sequence.joins(model, touchers, v):
+            del by_last[last]
         else:
-            sequences[v] = _Sequence.begin(model, touchers, v)
-    return sorted((s.ops for s in sequences.values()), key=lambda ops: ops[0])
+            sequence = _Sequence.begin(model, touchers, v)
+        by_last[v] = sequence
+    return sorted(sequence.ops for sequence in by_last.values())
 
 
 @dataclass
@@ -152,7 +157,7 @@ class _Sequence:
     def begin(cls, model: MemoryModel, touchers: list[frozenset[int]], v: int) -> _Sequence:
         """Of what dies at v, only that is sure whose other touchers must have run; a saving may use it up.
 
-        What dies by chance and is overwritten saves at most its own bytes.
+        What dies there by chance and is overwritten saves at most its own bytes: no room is lost by it.
         """
         ran = {v, *model.graph.predecessors[v]}
         sure = {s for s in model.touched[v] if touchers[s] <= ran and not model.storages[s].at_end}
