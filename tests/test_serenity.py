@@ -256,9 +256,13 @@ def test_budget_ends_under_any_step_limit(step_limit: int) -> None:
     assert peak == schedule.lower_bound == run(rows()["DP"], model)[1]
     steps = schedule.counters["budget_steps"]
     assert len(steps) < 60
-    assert schedule.counters["widest_step"] <= max(s["step_limit"] for s in steps)
+    assert schedule.counters["widest_step"] <= max([step_limit, *(s["step_limit"] for s in steps)])
+    assert schedule.counters["runs"]["solution"] == len(schedule.counters["nodes"])
+    assert steps or step_limit >= 50
     for k in range(len(schedule.counters["nodes"])):
         own = [s for s in steps if s["segment"] == k]
+        if not own:
+            continue
         best = schedule.counters["segment_peak_bytes"][k]
         assert [s["result"] for s in own].count("solution") == 1
         assert own[-1]["result"] == "solution"

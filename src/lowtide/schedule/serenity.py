@@ -38,6 +38,7 @@ same call gives the same order on every machine; 65,536 sets are about 0.2 secon
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -138,8 +139,10 @@ class Serenity:
             Sets of ops kept, and pairs of a set and a node tried, by all runs of Algorithm 1 together.
         ``widest_step``, ``search_memory_bytes``
             The most sets in one step, and the most memory for sets.
+        ``runs``
+            Runs of Algorithm 1 by result: ``solution``, ``no solution``, ``timeout``, ``stopped``.
         ``budget_steps``
-            Every run of Algorithm 1: its segment, budget in bytes (None: no budget), T, result, states and moves.
+            Of segments that took more than one run, each run: segment, budget in bytes, T, result, states, moves.
         """
         segments = self.segments(model)
         core = core_model(model)
@@ -185,6 +188,8 @@ class Serenity:
 
 
 def _counters(segments: list[list[list[int]]], result: dict[str, Any]) -> dict[str, Any]:
+    attempts = result["attempts"]
+    runs_of = Counter(attempt[0] for attempt in attempts)
     return {
         "nodes": [len(nodes) for nodes in segments],
         "solved": result["solved"],
@@ -194,16 +199,18 @@ def _counters(segments: list[list[list[int]]], result: dict[str, Any]) -> dict[s
         "moves": result["moves"],
         "widest_step": result["widest"],
         "search_memory_bytes": result["memory_bytes"],
+        "runs": dict(Counter(flag for _, _, _, flag, _, _ in attempts)),
         "budget_steps": [
             {
                 "segment": segment,
-                "budget_bytes": None if budget < 0 else budget,
-                "step_limit": None if limit < 0 else limit,
+                "budget_bytes": budget,
+                "step_limit": limit,
                 "result": flag,
                 "states": states,
                 "moves": moves,
             }
-            for segment, budget, limit, flag, states, moves in result["attempts"]
+            for segment, budget, limit, flag, states, moves in attempts
+            if runs_of[segment] > 1
         ],
     }
 
