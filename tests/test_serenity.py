@@ -211,6 +211,14 @@ def test_hmcos_s_column(name: str) -> None:
         assert schedule.certificate == NoCertificate()
 
 
+@pytest.mark.parametrize("name", ["amoebanet_a_cifar", "darts_cifar", "amoebanet_a_imagenet", "darts_imagenet"])
+def test_sequences_make_whole_networks_small_enough(name: str) -> None:
+    """Not divided at cells, but with ops joined: the optimum that the exact scheduler proves."""
+    model = network(name, "hmcos")
+    schedule, peak = run(Serenity(sequences=True), model)
+    assert peak == schedule.lower_bound == Exact().schedule(model, Limits()).lower_bound
+
+
 def test_cells_can_cost_peak_but_never_gain() -> None:
     """Divided at any ops: an order, its true peak, never below the optimum."""
     lost = 0
