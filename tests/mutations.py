@@ -234,10 +234,6 @@ MUTATIONS = (
     Mutation("propagate_pays_at_once", "propagate.cc", "if (before || begins_here) {", "if (true) {"),
     Mutation("propagate_never_refunds", "propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",
              "if (p.finishes[s] && false)"),
-    Mutation("propagate_beyond_its_budget", "solve.cc", "engine.budget <= restricted_->only_within", "true"),
-    Mutation("propagate_learns_the_next", "solve.cc",
-             "engine.reduced->only_within == kAnyBudget ? engine.search->next() : engine.budget",
-             "engine.search->next()"),
     # Footprints of orders.
     Mutation("footprint_saves_over_the_living", "model.cc", "if (last[o.storage] == step) saving", "saving"),
     Mutation("footprint_outputs_die", "model.cc", "if (storage.at_end) end = n;", ""),
