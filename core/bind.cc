@@ -185,6 +185,7 @@ nb::dict cut_at(const tide::Model& model, int op) {
 }  // namespace
 
 void bind_serenity(nb::module_& m);  // bind_serenity.cc
+void bind_sample(nb::module_& m);    // bind_sample.cc
 
 NB_MODULE(_core, m) {
   m.doc() = "lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.";
@@ -213,4 +214,5 @@ NB_MODULE(_core, m) {
       nb::arg("model"), nb::arg("budget"), nb::arg("width"), nb::arg("seed"), nb::arg("reversed"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
   bind_serenity(m);
+  bind_sample(m);
 }
