@@ -1,10 +1,13 @@
 #include "solve.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "beam.h"
 #include "bounds.h"
@@ -16,7 +19,8 @@ namespace {
 
 constexpr size_t kReachMemory = size_t{256} << 20;
 // Cutting a network of so many nodes takes about the time of expanding a state.
-constexpr int64_t kWorkPerState = 12;
+constexpr int64_t kWorkPerState = 6;
+constexpr int64_t kThreadedSlice = 30000, kLongestSlice = 500000;
 constexpr Bytes kAnyBudget = std::numeric_limits<Bytes>::max();
 
 // Every footprint is a multiple of this.
@@ -157,44 +161,76 @@ class Solver {
     bool reversed;
     bool nested;
     bool halfway;  // asks about the middle of the gap instead of just below the best
-    int share;     // its part of a slice: one in so many
     std::unique_ptr<Search> search = nullptr;
     std::shared_ptr<const Reduced> reduced = nullptr;
     Bytes budget = 0;
+    Answer answer = Answer::kUnknown;
+    int64_t counted = 0;  // states already in the result
+
+    bool leads() const { return reversed && !nested; }
   };
 
   // Lets the engines take turns, counted in states, until the bounds meet. From the end the search is usually far
-  // quicker (docs/proofs.md, Why reversed), so that engine gets most turns; the others are there for when it is not.
+  // quicker (docs/proofs.md, Why reversed), so those engines get most turns; the others are there for when it is not.
+  // Once turns are long, the reversed best-first engines have one thread and everything else another. Results are
+  // taken up when both are done, in a fixed order, so that the outcome does not depend on who was quicker.
   void search() {
     std::vector<Engine> engines;
     const Switches& on = options_.switches;
     for (const bool halfway : {false, true})
       for (const bool reversed : {true, false})
-        for (const bool nested : {false, true}) {
-          if (!(reversed ? on.reversed : on.forward) || !(nested ? on.nested : on.best_first)) continue;
-          engines.push_back({reversed, nested, halfway, (reversed ? 1 : 4) * (nested ? 2 : 1) * (halfway ? 4 : 1)});
-        }
+        for (const bool nested : {false, true})
+          if ((reversed ? on.reversed : on.forward) && (nested ? on.nested : on.best_first))
+            engines.push_back({reversed, nested, halfway});
     int64_t slice = options_.first_slice;
     int width = 64;
     while (!finished()) {
+      const bool wide = (result_.peak - result_.lower_bound) * 3 > result_.peak;
+      const auto turn = [&](Engine& engine, const std::function<bool()>& stop) {
+        const int64_t states = std::max<int64_t>(1, slice / share(engine, wide));
+        engine.answer = engine.search->run(states, stop);
+      };
+      Question question;
+      const bool ask = on.propagate && slice > options_.first_slice && next_question(question, slice);
+      const auto others = [&](const std::function<bool()>& stop) {
+        for (Engine& engine : engines)
+          if (!engine.leads() && !stop()) turn(engine, stop);
+        if (ask && !stop()) question.found = tide::propagate(model_, question.budget, on.fusion, question.work, stop);
+      };
+      for (Engine& engine : engines) prepare(engine);
+      const std::function<bool()> looking = [this] { return out_of_time(); };
+      const std::function<bool()> waiting = [this] { return halted_ || seconds() >= options_.seconds; };
+      const bool together = slice >= kThreadedSlice;
+      std::thread helper;
+      if (together) helper = std::thread(others, waiting);
+      for (Engine& engine : engines)
+        if (engine.leads() && !out_of_time()) turn(engine, looking);
+      if (together)
+        helper.join();
+      else
+        others(looking);
       bool any = false;
-      for (Engine& engine : engines) {
-        if (finished()) return;
-        any |= take_turn(engine, std::max<int64_t>(1, slice / engine.share));
-      }
-      if (on.propagate) any |= propagate(kWorkPerState * slice);
+      for (Engine& engine : engines) any |= take_up(engine);
+      if (ask) take_up(question);
+      any |= ask;
       if (finished()) return;
       if (!any) {
         if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
         return;
       }
-      slice = slice * 5 / 2;
+      slice = std::min(slice * 5 / 2, kLongestSlice);
       if (on.beams && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
         widen(width);
         width *= 2;
         raise_bound(64);
       }
     }
+  }
+
+  // One in how many states of a slice an engine gets. Where the gap is wide, its middle is asked about first: a lower
+  // budget is refuted in far fewer states, and a higher one met in fewer.
+  static int share(const Engine& engine, bool wide) {
+    return (engine.reversed ? 1 : 4) * (engine.nested ? 4 : 1) * (engine.halfway == wide ? 1 : 4);
   }
 
   Bytes target(bool halfway) const {
@@ -205,23 +241,28 @@ class Solver {
     return std::min(middle / unit_ * unit_, result_.peak - unit_);
   }
 
-  // Returns false if the engine can do no more for want of memory.
-  bool take_turn(Engine& engine, int64_t slice) {
+  // Gives an engine a new search if the bounds have overtaken its budget.
+  void prepare(Engine& engine) {
     if (engine.search && (engine.budget >= result_.peak || engine.budget < result_.lower_bound)) engine.search.reset();
-    if (!engine.search) {
-      engine.budget = target(engine.halfway);
-      engine.reduced = restricted_ && engine.budget <= restricted_->only_within
-                           ? restricted_
-                           : std::shared_ptr<const Reduced>(&free_, [](const Reduced*) {});
-      const Problem& p = engine.reversed ? engine.reduced->reversed : engine.reduced->forward;
-      const size_t memory = options_.memory_bytes / (2 * engine.share);
-      engine.search = engine.nested ? nested_commit(p, engine.budget, options_.switches.search, memory)
-                                    : best_first(p, engine.budget, options_.switches.search, memory);
-    }
-    const int64_t before = engine.search->states();
-    const Answer answer = engine.search->run(slice, [this] { return out_of_time(); });
-    result_.states += engine.search->states() - before;
+    if (engine.search) return;
+    engine.budget = target(engine.halfway);
+    engine.reduced = restricted_ && engine.budget <= restricted_->only_within
+                         ? restricted_
+                         : std::shared_ptr<const Reduced>(&free_, [](const Reduced*) {});
+    const Problem& p = engine.reversed ? engine.reduced->reversed : engine.reduced->forward;
+    const size_t memory = options_.memory_bytes / 3 / (engine.leads() ? 1 : 6);
+    engine.search = engine.nested ? nested_commit(p, engine.budget, options_.switches.search, memory)
+                                  : best_first(p, engine.budget, options_.switches.search, memory);
+    engine.counted = 0;
+  }
+
+  // Takes up what an engine found. Returns false if it can do no more for want of memory.
+  bool take_up(Engine& engine) {
+    if (!engine.search) return true;
+    result_.states += engine.search->states() - engine.counted;
+    engine.counted = engine.search->states();
     result_.memory_bytes = std::max(result_.memory_bytes, engine.search->memory());
+    const Answer answer = std::exchange(engine.answer, Answer::kUnknown);
     if (answer == Answer::kMemory) return false;
     if (answer == Answer::kYes) {
       offer_macros(*engine.reduced, engine.reversed, engine.search->order());
@@ -235,24 +276,33 @@ class Solver {
     return true;
   }
 
-  // Asks what follows from the budget just below the best; once that is known, from the middle of what propagation
-  // has left open. Returns whether there was anything to ask.
-  bool propagate(int64_t work) {
+  struct Question {
+    Bytes budget = 0;
+    int64_t work = 0;
+    bool below = false;  // about the budget just below the best
+    Restricted found;
+  };
+
+  // Propagation is asked what follows from the budget just below the best; once that is known, about the middle of
+  // what it has left open. Returns false if there is nothing to ask.
+  bool next_question(Question& question, int64_t slice) const {
     const Bytes below = target(false);
-    const bool first = !restricted_ || restricted_->only_within > below;
+    question.work = kWorkPerState * slice;
+    question.below = !restricted_ || restricted_->only_within > below;
     const Bytes low = result_.lower_bound / unit_ * unit_, high = std::min(standing_, below);
-    const Bytes budget = first ? below : low + (high - low) / 2 / unit_ * unit_;
-    if (!first && (budget >= high || budget < result_.lower_bound)) return false;
-    const Restricted found =
-        tide::propagate(model_, budget, options_.switches.fusion, work, [this] { return out_of_time(); });
+    question.budget = question.below ? below : low + (high - low) / 2 / unit_ * unit_;
+    return question.below || (question.budget < high && question.budget >= result_.lower_bound);
+  }
+
+  void take_up(Question& question) {
+    const Restricted& found = question.found;
     result_.cuts += found.cuts;
     if (found.refuted) {
-      refute(budget, budget, "propagation", 0);
+      refute(question.budget, question.budget, "propagation", 0);
     } else if (found.complete) {
-      standing_ = budget;
-      if (first) restricted_ = std::make_shared<Reduced>(reduce(found.model, found.original, below));
+      standing_ = std::min(standing_, question.budget);
+      if (question.below) restricted_ = std::make_shared<Reduced>(reduce(found.model, found.original, question.budget));
     }
-    return true;
   }
 
   void refute(Bytes budget, Bytes next, const char* direction, int64_t states) {
@@ -284,7 +334,7 @@ class Solver {
   Bytes standing_ = kAnyBudget;                // least budget that propagation could not refute
   Result result_;
   double reported_ = 0;
-  bool halted_ = false;
+  std::atomic<bool> halted_ = false;
 };
 
 }  // namespace
