@@ -184,6 +184,7 @@ nb::dict cut_at(const tide::Model& model, int op) {
 
 }  // namespace
 
+void bind_place(nb::module_& m);     // bind_place.cc
 void bind_serenity(nb::module_& m);  // bind_serenity.cc
 void bind_sample(nb::module_& m);    // bind_sample.cc
 
@@ -213,6 +214,7 @@ NB_MODULE(_core, m) {
       },
       nb::arg("model"), nb::arg("budget"), nb::arg("width"), nb::arg("seed"), nb::arg("reversed"));
   m.def("cut_at", &cut_at, nb::arg("model"), nb::arg("op"));
+  bind_place(m);
   bind_serenity(m);
   bind_sample(m);
 }

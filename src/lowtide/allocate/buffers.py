@@ -21,8 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
+from lowtide.errors import InputError
+from lowtide.graph import MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,43 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
 
 
 def load_bound(buffers: Iterable[Buffer]) -> int:
-    """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer."""
+    """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer.
+
+    Rounded up to the alignment if it is the same for all and every size is a multiple of it, for so is then every
+    height.
+    """
+    return core_buffers(buffers).load_bound()
+
+
+def core_buffers(buffers: Iterable[Buffer]) -> _core.Buffers:
+    """Buffers as the native core sees them.
+
+    Raises
+    ------
+    InputError
+        Two buffers have fixed offsets at which they overlap, or all together are too large to count.
+    """
     known = list(buffers)
-    most = max((b.size + (b.offset or 0) for b in known), default=0)
-    return max(most, max(load_sections(known)[1], default=0))
+    if sum(b.size + b.alignment for b in known) + max((b.offset or 0 for b in known), default=0) > MAX_BYTES:
+        raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
+    core = _core.Buffers(
+        [b.size for b in known],
+        [b.alignment for b in known],
+        [-1 if b.offset is None else b.offset for b in known],
+        [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(known) for p in b.pieces],
+    )
+    clash = core.clash()
+    if clash >= 0:
+        raise InputError(
+            f"buffer {known[clash].name} cannot lie at its fixed offset {known[clash].offset}: another fixed buffer is "
+            "there at the same time; move or free one of them"
+        )
+    return core
+
+
+def height_of(buffers: Iterable[Buffer], offsets: Iterable[int]) -> int:
+    """Bytes that a placement takes."""
+    return max((offset + b.size for b, offset in zip(buffers, offsets, strict=True)), default=0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+// Python bindings of placing: plain lists in, plain lists and dictionaries out.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "place_pack.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using tide::Bytes;
+using tide::place::Problem;
+
+namespace {
+
+using PieceRow = std::tuple<int, int64_t, int64_t, Bytes, Bytes>;  // buffer, start, end, low, size
+
+Problem make_problem(const std::vector<Bytes>& sizes, const std::vector<Bytes>& alignments,
+                     const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces) {
+  Problem problem;
+  size_t k = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int first = static_cast<int>(k);
+    for (; k < pieces.size() && std::get<0>(pieces[k]) == static_cast<int>(i); ++k) {
+      const auto& [buffer, start, end, low, size] = pieces[k];
+      problem.pieces.push_back({start, end, low, low + size});
+    }
+    problem.buffers.push_back({sizes[i], alignments[i], fixed[i], first, static_cast<int>(k)});
+  }
+  return problem;
+}
+
+tide::place::Key key_of(const std::string& name) {
+  const auto key = tide::place::key_named(name);
+  if (!key) throw nb::key_error(name.c_str());
+  return *key;
+}
+
+std::vector<tide::place::Rule> rules_of(const std::vector<std::pair<std::string, bool>>& named) {
+  std::vector<tide::place::Rule> rules;
+  for (const auto& [name, best_fit] : named) rules.push_back({key_of(name), best_fit});
+  return rules;
+}
+
+nb::dict packing_of(const tide::place::Packing& p) {
+  nb::dict out;
+  out["offsets"] = p.offsets;
+  out["height"] = p.height;
+  out["bound"] = p.bound;
+  out["rule"] = p.rule;
+  out["stretches"] = p.stretches;
+  out["pairs"] = p.pairs;
+  out["passes"] = p.passes;
+  out["work"] = p.work;
+  return out;
+}
+
+}  // namespace
+
+void bind_place(nb::module_& m) {
+  nb::class_<Problem>(m, "Buffers", "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer.")
+      .def(
+          "__init__",
+          [](Problem* self, const std::vector<Bytes>& sizes, const std::vector<Bytes>& alignments,
+             const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces) {
+            new (self) Problem(make_problem(sizes, alignments, fixed, pieces));
+          },
+          "sizes"_a, "alignments"_a, "fixed"_a, "pieces"_a)
+      .def("load_bound", &tide::place::load_bound)
+      .def("clash", &tide::place::clash)
+      .def("split", &tide::place::split)
+      .def("order", [](const Problem& p, const std::string& key) { return tide::place::Orders(p).by(key_of(key)); },
+           "key"_a)
+      .def(
+          "place",
+          [](const Problem& p, const std::vector<int>& order, bool best_fit, Bytes ceiling,
+             const std::string& kernel) -> std::optional<std::vector<Bytes>> {
+            using tide::place::Kernel;
+            tide::place::Placer placer(p, kernel == "lists"  ? Kernel::kLists
+                                          : kernel == "tree" ? Kernel::kTree
+                                                             : Kernel::kChoose);
+            std::vector<Bytes> offsets;
+            if (!placer.place(order, best_fit, ceiling, offsets)) return std::nullopt;
+            return offsets;
+          },
+          "order"_a, "best_fit"_a, "ceiling"_a = -1, "kernel"_a = "")
+      .def(
+          "portfolio",
+          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int64_t work) {
+            return packing_of(tide::place::portfolio(p, rules_of(rules), work));
+          },
+          "rules"_a, "work"_a)
+      .def(
+          "squeaky",
+          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int rounds, int64_t work) {
+            return packing_of(tide::place::squeaky(p, rules_of(rules), {rounds, work}));
+          },
+          "rules"_a, "rounds"_a, "work"_a);
+}
