@@ -77,6 +77,7 @@ def test_program_admits_every_order_with_its_peak(formulation: Formulation, prun
         whole = problem_of(model)
         order = [model.graph.index_of[i] for i in random_order(rng, model.graph)]
         program = form.build(whole, pruning=pruning)
+        assert program is not None
         values = form.hint_of(whole, program, order)
         peak = whole.peak(order) // program.unit
         assert set(values) == set(range(1, program.variables))
@@ -95,6 +96,7 @@ def test_pruning_leaves_variables_out() -> None:
         counts = []
         for pruning in (True, False):
             program = printed.build(whole, pruning=pruning)
+            assert program is not None
             assert printed.count_variables(whole, pruning=pruning) == program.variables
             counts.append(program.variables)
         assert counts[0] <= counts[1]

@@ -16,7 +16,7 @@ where b cannot be live, and is 1 where it must be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lowtide.schedule.zhong.problem import Problem
 from lowtide.schedule.zhong.program import PEAK, Program, unit_of, windows
@@ -25,9 +25,9 @@ Term = tuple[int, int]
 """``(constant, variable)``; variable 0 (which is M) stands for none."""
 
 
-def build(problem: Problem, *, pruning: bool = True) -> Program:
-    """Write the program down."""
-    return _Builder(problem, pruning).build()
+def build(problem: Problem, *, pruning: bool = True, keep_on: Callable[[], bool] = lambda: True) -> Program | None:
+    """Write the program down; None once `keep_on` says no."""
+    return _Builder(problem, pruning).build(keep_on)
 
 
 class _Builder:
@@ -37,7 +37,7 @@ class _Builder:
         self.first, self.last = windows(problem, pruning)
         self.program = Program(unit=unit_of(problem))
 
-    def build(self) -> Program:
+    def build(self, keep_on: Callable[[], bool]) -> Program | None:
         problem, program, n = self.problem, self.program, self.n
         for v in range(n):
             for t in range(self.first[v], self.last[v]):
@@ -47,13 +47,17 @@ class _Builder:
         for v in range(n):
             for t in range(self.first[v] + 1, self.last[v]):
                 self._row([(1, self._done(v, t - 1)), (-1, self._done(v, t))], None, 0)
+            if not keep_on():
+                return None
             for u in problem.preds[v]:
                 for t in range(self.first[v], self.last[v] + 1):
                     self._row([(1, self._done(v, t)), (-1, self._done(u, t - 1))], None, 0)
         holds: list[list[tuple[int, Term]]] = [[] for _ in range(n)]
         for b, block in enumerate(problem.blocks):
-            for t in range(n):
-                holds[t].append((block.size // program.unit, self._live(b, t)))
+            if not keep_on():
+                return None
+            for t, live in enumerate(self._lives(b)):
+                holds[t].append((block.size // program.unit, live))
         for v in range(n):
             for t in range(self.first[v], self.last[v] + 1):
                 extra = problem.extra[v] // program.unit
@@ -70,27 +74,33 @@ class _Builder:
             return 0, 0
         return (1, 0) if t >= self.last[v] else (0, self.program.x[v, t])
 
-    def _live(self, b: int, t: int) -> Term:
-        """Whether block `b` is live at step `t`: a constant where that is certain, else a variable and its rows."""
+    def _lives(self, b: int) -> list[Term]:
+        """Whether block `b` is live, per step: a constant where that is certain, else a variable and its rows."""
         block, problem, program = self.problem.blocks[b], self.problem, self.program
         if not block.size:
-            return 0, 0
+            return []
         touchers = sum(1 << v for v in block.touchers)
         makers = [v for v in block.touchers if not problem.ancestors[v] & touchers]
         ends = [v for v in block.touchers if not problem.descendants[v] & touchers]
-        begun: list[Term] = [(1, 0)] if block.at_start else [self._done(m, t) for m in makers]
-        ended: list[Term] = [(0, 0)] if block.at_end else [self._done(c, t - 1) for c in ends]
-        if all(term == (0, 0) for term in begun) or all(term == (1, 0) for term in ended):
-            return 0, 0
-        if (1, 0) in begun and (0, 0) in ended:
-            return 1, 0
-        program.continuous.add(program.variables)
-        program.y[b, t] = program.variables
-        for made in begun:
-            for over in ended:
-                if made != (0, 0) and over != (1, 0) and made != over:
-                    self._row([(1, made), (-1, over), (-1, (0, program.y[b, t]))], None, 0)
-        return 0, program.y[b, t]
+        found: list[Term] = []
+        for t in range(self.n):
+            begun: list[Term] = [(1, 0)] if block.at_start else [self._done(m, t) for m in makers]
+            ended: list[Term] = [(0, 0)] if block.at_end else [self._done(c, t - 1) for c in ends]
+            if all(term == (0, 0) for term in begun) or all(term == (1, 0) for term in ended):
+                found.append((0, 0))
+                continue
+            if (1, 0) in begun and (0, 0) in ended:
+                found.append((1, 0))
+                continue
+            live = program.variables
+            program.continuous.add(live)
+            program.y[b, t] = live
+            found.append((0, live))
+            for made in begun:
+                for over in ended:
+                    if made != (0, 0) and over != (1, 0) and made != over:
+                        self._row([(1, made), (-1, over), (-1, (0, live))], None, 0)
+        return found
 
     def _overwrites(self, v: int, e: int, b: int, t: int) -> Term:
         """Whether entry `e` of the node is taken at step `t`: it runs then, and the others of the block are done."""

@@ -31,6 +31,8 @@ MAX_VARIABLES = 100_000
 """Larger programs are not built: the solvers do nothing with them in any time that one waits."""
 
 POLL_SECONDS = 0.05
+HANDING_OVER = 0.5
+"""What MathOpt takes to hand a program to the solver, and the solver to read it, over what building it took."""
 LISTENING = ("cp_sat", "gurobi")
 PATIENCE_SECONDS = 2.0
 """How long to wait for a solver that was told to stop. HiGHS does not listen, and with an interrupter SCIP writes an
@@ -98,19 +100,19 @@ def solve(
         return result(start, peak, "optimal")
     if variables > MAX_VARIABLES:
         return result(start, least, "memory")
-    program = form.build(problem, pruning=pruning)
-    variables, constraints = program.variables, program.constraints
-    if deadline - time.perf_counter() <= 0:
+    program = form.build(problem, pruning=pruning, keep_on=lambda: time.perf_counter() < deadline)
+    if program is None:
         return result(start, least, "time")
+    variables, constraints = program.variables, program.constraints
     model, columns = _model(program, least, peak, whole=solver == "cp_sat")
     found, bound, status = _run(
         model,
         columns,
         form.hint_of(problem, program, start) | {PEAK: peak // program.unit},
         solver,
-        deadline - time.perf_counter(),
+        deadline - time.perf_counter() - HANDING_OVER * (time.perf_counter() - began),
         limits,
-        (peak, least),
+        (peak, 0),
     )
     least = max(least, ceil(bound - 1e-6) * program.unit)
     if found is None:

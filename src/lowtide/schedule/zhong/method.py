@@ -96,7 +96,7 @@ class Zhong:
     pruning: bool = True
     partition: Partition = "heuristic"
     parts: int = 0
-    part_nodes: int = 48
+    part_nodes: int = 32
     imbalance: float = 0.25
     printed_outputs: bool = False
     ilp_seconds: float = 0.0

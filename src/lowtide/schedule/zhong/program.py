@@ -20,7 +20,7 @@ w[v,b,t] <= 1 - y[b,t+1]; M between the largest single node and the peak of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -101,8 +101,8 @@ def _lifetime(problem: Problem, block: Block, first: list[int], last: list[int])
     return begin, problem.n - 1 if block.at_end else max(last[v] for v in block.touchers)
 
 
-def build(problem: Problem, *, pruning: bool = True) -> Program:
-    """Write down equations (1) to (6), and (7) to (10) if `pruning`."""
+def build(problem: Problem, *, pruning: bool = True, keep_on: Callable[[], bool] = lambda: True) -> Program | None:
+    """Write down equations (1) to (6), and (7) to (10) if `pruning`; None once `keep_on` says no."""
     n = problem.n
     sizes = [b.size for b in problem.blocks]
     program = Program(unit=unit_of(problem))
@@ -130,6 +130,8 @@ def build(problem: Problem, *, pruning: bool = True) -> Program:
     for v in range(n):
         rows.append((1, 1, {x[v, t]: 1 for t in range(first[v], last[v] + 1)}))  # (2)
     for b in range(len(problem.blocks)):
+        if not keep_on():
+            return None
         _block_rows(problem, program, b, first, last)
     _precedence_rows(problem, program)
     for v, entries in enumerate(problem.overwrites):

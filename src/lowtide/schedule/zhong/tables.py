@@ -67,19 +67,23 @@ def figure_9(model: MemoryModel, bound: int = 20, seconds: float = 60.0) -> dict
     return {kind: fuse(whole, Limits(seconds), fusion=kind, bound=bound).n for kind in kinds}
 
 
-def table_4(model: MemoryModel, method: Zhong, seconds: float, seed: int = 0) -> list[Cell]:
+def settings_4(model: MemoryModel, method: Zhong, seconds: float = 60.0) -> dict[str, Zhong]:
     """Origin, partition, with fusion, with pruning, with both. The parts are as many as after fusion in every row."""
     fused = fuse(problem_of(model), Limits(seconds), bound=method.bound)
     parts = method.parts or -(-fused.n // method.part_nodes)
     base = replace(method, parts=parts)
-    rows = {
+    return {
         "origin": replace(base, fusion="none", pruning=False, partition="none"),
         "partition": replace(base, fusion="none", pruning=False),
         "partition+fusion": replace(base, fusion="both", pruning=False),
         "partition+pruning": replace(base, fusion="none", pruning=True),
         "all": replace(base, fusion="both", pruning=True),
     }
-    return [measure(name, model, setting, seconds, seed) for name, setting in rows.items()]
+
+
+def table_4(model: MemoryModel, method: Zhong, seconds: float, seed: int = 0) -> list[Cell]:
+    """What each of fusion, pruning and partition does; see `settings_4`."""
+    return [measure(name, model, s, seconds, seed) for name, s in settings_4(model, method, seconds).items()]
 
 
 def table_5(model: MemoryModel, method: Zhong, seconds: float, seed: int = 0) -> list[Cell]:
