@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import commands
+from lowtide.cli import bench, commands
 from lowtide.errors import InputError
 
 _MODEL = "a .onnx or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
@@ -116,6 +116,13 @@ def _parser() -> _Parser:
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
     _printing(p)
+
+    p = add(
+        "bench", "run a benchmark suite: ours beside what the papers publish", None,
+        "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
+        "lowtide bench space --network swiftnet_cell_a",
+    )  # fmt: skip
+    bench.add_arguments(p, _seed, _printing)
 
     p = add(
         "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,

@@ -1,0 +1,193 @@
+"""One method on one network: what it reached, in how much processor time, and what its paper says."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lowtide.analyse.liveness import largest_single_op, profile
+from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.bench.cases import Case
+from lowtide.bench.published import Figure
+from lowtide.graph import Graph
+from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
+from lowtide.schedule.method import Method, Schedule
+from lowtide.stop import Limits
+from lowtide.target import resolve
+from lowtide.verify.memory import work_out
+from lowtide.verify.order import check_order, simulate
+
+SHORT_SECONDS = 0.5
+MOST_RUNS = 5
+"""A run shorter than this is repeated up to so often; the best time counts."""
+
+REDUCED = {"exact": "reduced_ops", "zhong": "ops_after", "hmcos": "sequences", "serenity": "nodes"}
+"""Per method, the counter of what is left to be ordered: ops after fusion, nodes, sequences."""
+
+
+CERTIFICATES = {CutCertificate: "cut", SearchCertificate: "search", NoCertificate: "none"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method under one setting on one network; a row of the results. Sizes are bytes.
+
+    Attributes
+    ----------
+    form
+        Which ops were made one, as the paper does.
+    status
+        ``"ok"``, or why there is no full result: ``"time"`` and ``"memory"`` are limits, after which the best found
+        is given; after ``"unsupported"`` and ``"error"`` there is nothing.
+    lower_bound_bytes
+        What this method proved, at least the largest single op.
+    optimal
+        Whether the peak is the best bound that any method proved here.
+    certificate
+        Kind of this method's own proof.
+    reduced_ops
+        What was left to be ordered: see `REDUCED`.
+    cpu_seconds
+        Processor time of all threads for scheduling alone, the least of `runs` runs.
+    published
+        What the paper prints for this cell.
+    """
+
+    part: str
+    network: str
+    ops: int
+    target: str
+    form: str
+    unit: str
+    method: str
+    setting: str
+    status: Literal["ok", "time", "memory", "unsupported", "error"]
+    reason: str | None = None
+    peak_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    optimal: bool = False
+    certificate: str = "none"
+    reduced_ops: int | None = None
+    states: int | None = None
+    variables: int | None = None
+    cpu_seconds: float = 0.0
+    runs: int = 0
+    constraint: str | None = None
+    constraint_bytes: int | None = None
+    within_constraint: bool | None = None
+    published: tuple[Figure, ...] = ()
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A case with its graph, and the graph under the case's target."""
+
+    part: str
+    case: Case
+    graph: Graph
+    model: MemoryModel
+
+
+def measure(
+    subject: Subject,
+    method: Method,
+    limits: Mapping[str, Any],
+    *,
+    setting: str = "",
+    published: tuple[Figure, ...] = (),
+    own_result: bool = False,
+) -> Cell:
+    """Run a method; whatever it raises is a cell.
+
+    Parameters
+    ----------
+    limits
+        Keywords of `Limits`.
+    own_result
+        Whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C, also where the method ended by itself because of it.
+    """
+    case, model = subject.case, subject.model
+    about: dict[str, Any] = {
+        "part": subject.part,
+        "network": case.name,
+        "ops": len(subject.graph.ops),
+        "target": model.target.name,
+        "form": case.form,
+        "unit": case.unit,
+        "method": method.name,
+        "setting": setting,
+        "published": published,
+    }
+    try:
+        reason = method.supports(model)
+        if reason is not None:
+            return Cell(**about, status="unsupported", reason=reason)
+        found, seconds, runs = _best_run(method, model, limits)
+        peak = _checked_peak(subject, found)
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return Cell(**about, status="error", reason=text)
+    if own_result:
+        peak = found.counters.get("algorithm_peak_bytes", peak)
+    constraint = case.constraint
+    return Cell(
+        **about,
+        status=found.stopped if found.stopped in ("time", "memory") else "ok",
+        peak_bytes=peak,
+        lower_bound_bytes=max(found.lower_bound, largest_single_op(model)),
+        certificate=CERTIFICATES[type(found.certificate)],
+        reduced_ops=_count(found.counters.get(REDUCED.get(method.name, ""))),
+        states=found.counters.get("states"),
+        variables=found.counters.get("variables"),
+        cpu_seconds=round(seconds, 6),
+        runs=runs,
+        constraint=constraint.text if constraint else None,
+        constraint_bytes=constraint.bytes if constraint else None,
+        within_constraint=peak <= constraint.bytes if constraint else None,
+        counters={k: len(v) if isinstance(v, list) else v for k, v in found.counters.items() if _is_small(v)},
+    )
+
+
+def _best_run(method: Method, model: MemoryModel, limits: Mapping[str, Any]) -> tuple[Schedule, float, int]:
+    best, runs = float("inf"), 0
+    while True:
+        began = clock.process_time()
+        found = method.schedule(model, Limits(**limits))
+        best, runs = min(best, clock.process_time() - began), runs + 1
+        if found.stopped == "interrupt":
+            raise KeyboardInterrupt
+        if best > SHORT_SECONDS or runs == MOST_RUNS or found.stopped in ("time", "memory"):
+            return found, best, runs
+
+
+def _checked_peak(subject: Subject, found: Schedule) -> int:
+    """Peak of the order, by the planner's accounting and by the checker's, which must agree."""
+    graph = subject.graph
+    order = [graph.ops[i].id for i in found.order]
+    check_order(graph, order)
+    peak = profile(subject.model, found.order).peak
+    seen = simulate(graph, work_out(graph, subject.model.target), order).peak
+    assert peak == seen, f"the planner counts {peak} bytes, the checker {seen}"
+    assert found.lower_bound <= peak, f"a bound of {found.lower_bound} bytes above the peak, {peak}"
+    return peak
+
+
+def _count(value: Any) -> int | None:
+    return sum(value) if isinstance(value, list) else value
+
+
+def _is_small(value: object) -> bool:
+    return isinstance(value, int | float | str | list)
+
+
+def make_subject(part: str, case: Case, graph: Graph) -> Subject:
+    """Put a case's graph under its target."""
+    return Subject(part, case, graph, memory_model(graph, resolve(case.target)))

@@ -1,0 +1,58 @@
+"""Files of results: JSON for programs, CSV for tables, Markdown and SVG for people."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lowtide.bench import tables
+from lowtide.bench.drawing import histogram, svg
+from lowtide.bench.sampling import Distribution
+from lowtide.bench.suite import Results
+from lowtide.errors import InputError
+from lowtide.write.atomic import Outputs
+
+
+def to_json(results: Results | Distribution) -> bytes:
+    """The dataclass by its fields."""
+    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+
+
+def write_results(results: Results, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``schedule[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"schedule-{label}" if label else "schedule"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(results),
+            f"{stem}.csv": tables.csv_text(results).encode(),
+            f"{stem}.md": tables.markdown(results).encode(),
+        },
+    )
+
+
+def write_distribution(found: Distribution, directory: str | Path) -> list[Path]:
+    """Write ``space-NETWORK.json``, ``.txt`` and ``.svg``. Raises `InputError` if that is not possible."""
+    stem = "space-" + re.sub(r"[^A-Za-z0-9_.=-]", "_", found.network)
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(found),
+            f"{stem}.txt": (histogram(found) + "\n").encode(),
+            f"{stem}.svg": svg(found).encode(),
+        },
+    )
+
+
+def _write(directory: Path, data: dict[str, Any]) -> list[Path]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make this directory: {error.strerror}; name another one", str(directory)) from None
+    with Outputs() as outputs:
+        for name, content in data.items():
+            outputs.write(directory / name, content)
+    return [directory / name for name in data]

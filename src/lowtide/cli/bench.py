@@ -1,0 +1,167 @@
+"""`lowtide bench SUITE`: its words, its progress on stderr, its results on stdout and in files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lowtide.cli.terminal import ProgressLine, say, show, show_json
+
+if TYPE_CHECKING:
+    from lowtide.bench.measure import Cell
+    from lowtide.stop import Progress
+
+SAID_SECONDS = 5.0
+
+
+def add_arguments(p: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
+    """Give the command its suites and their options."""
+    suites = p.add_subparsers(metavar="SUITE", required=True, dest="suite")
+    s = suites.add_parser(
+        "schedule",
+        help="every method on the papers' networks, beside the published figures",
+        description="Every method on the papers' networks, each under its paper's own memory rules.",
+        epilog="examples:\n  lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact\n"
+        "  lowtide bench schedule --part hmcos-3 -o results\n"
+        "  lowtide bench schedule --graphs graphs -o results --label mine",
+    )
+    s.set_defaults(command=schedule)
+    s.add_argument("--networks", metavar="A,B,...", default="", help="of the zoo (default: the papers')")
+    s.add_argument("--graphs", metavar="DIR", help="plan every *.graph.json there; parts take from it what they lack")
+    s.add_argument("--methods", metavar="A,B,...", default="", help="(default: the papers'; for --graphs own,exact)")
+    s.add_argument(
+        "--part", metavar="A,B,...", default="",
+        help="main, hmcos-3, serenity-2, zhong-4, zhong-5, zhong-6, zhong-9, zhong-solvers, ablation, or all",
+    )  # fmt: skip
+    s.add_argument("--target", default="strict", metavar="NAME", help="for networks without a paper (default: strict)")
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called schedule-TEXT")
+    _common(s, seed, printing)
+
+    s = suites.add_parser(
+        "space",
+        help="the peaks of random orders of one network, with the optimum and each method marked",
+        description="The peaks of random orders of one network, with the optimum and each method marked. Each step\n"
+        "of an order runs one of the ready ops, all equally likely: not uniform over orders.",
+        epilog="examples:\n  lowtide bench space\n  lowtide bench space --network swiftnet_cell_a --orders 100000",
+    )
+    s.set_defaults(command=space)
+    s.add_argument("--network", metavar="NAME", help="of the zoo, or a file (default: nasnet_a_imagenet)")
+    s.add_argument("--orders", type=int, default=1_000_000, metavar="N", help="(default: 1000000)")
+    s.add_argument("--methods", metavar="A,B,...", default="", help="which to mark (default: the papers')")
+    s.add_argument("--target", metavar="NAME", help="memory rules (default: those of the network's paper, or strict)")
+    _common(s, seed, printing)
+
+
+def _common(s: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
+    s.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
+    s.add_argument(
+        "--time", type=float, default=30.0, metavar="SECONDS", help="limit of each method on each network (default: 30)"
+    )
+    s.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="the same for memory (default: 2GiB)")
+    s.add_argument("--seed", type=seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    printing(s)
+
+
+def schedule(options: argparse.Namespace) -> int:
+    """Run the suite, print its tables, write its files."""
+    from lowtide import bench
+    from lowtide.bench.output import write_results
+    from lowtide.bench.tables import text
+
+    line = ProgressLine(options.quiet)
+
+    def done(cell: Cell) -> None:
+        line.end()
+        if not options.quiet:
+            peak = cell.status if cell.peak_bytes is None else f"{cell.peak_bytes:,} B"
+            limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
+            words = (cell.network, cell.method, cell.setting)
+            say(f"{' '.join(w for w in words if w)}: {peak}, {cell.cpu_seconds:.3f} CPU s{limit}")
+
+    results = bench.schedule(
+        networks=_names(options.networks),
+        graphs=options.graphs,
+        methods=_names(options.methods),
+        parts=_names(options.part),
+        target=options.target,
+        time=options.time,
+        search_memory=options.search_memory,
+        seed=options.seed,
+        report=_tell(line),
+        done=done,
+    )
+    line.end()
+    if options.json:
+        show_json(results)
+    else:
+        show(text(results))
+    if options.out is not None:
+        _wrote(write_results(results, options.out, options.label), options)
+    return 0 if results.complete else _interrupted(options)
+
+
+def space(options: argparse.Namespace) -> int:
+    """Draw, print the histogram, write the files."""
+    from lowtide import bench
+    from lowtide.bench.drawing import histogram
+    from lowtide.bench.output import write_distribution
+    from lowtide.bench.parts import METHODS
+
+    line = ProgressLine(options.quiet)
+    said = time.monotonic()
+
+    def drawn(count: int) -> None:
+        nonlocal said
+        if not options.quiet and time.monotonic() - said > SAID_SECONDS:
+            said = time.monotonic()
+            say(f"{count:,} of {options.orders:,} orders")
+
+    named = {} if options.network is None else {"network": options.network}
+    found = bench.space(
+        **named,
+        orders=options.orders,
+        seed=options.seed,
+        methods=_names(options.methods) or METHODS,
+        target=options.target,
+        time=options.time,
+        search_memory=options.search_memory,
+        report=_tell(line),
+        drawn=drawn,
+    )
+    line.end()
+    if options.json:
+        show_json(found)
+    else:
+        show(histogram(found))
+    if options.out is not None:
+        _wrote(write_distribution(found, options.out), options)
+    return 0 if found.complete else _interrupted(options)
+
+
+def _tell(line: ProgressLine) -> Callable[[str, Progress], None]:
+    return lambda name, progress: line(progress, f"{name}: ")
+
+
+def _names(text: str) -> list[str]:
+    """The parts of a list; a comma inside a network's parameters (``a:n=4,filters=16``) does not end it."""
+    names: list[str] = []
+    for part in (p.strip() for p in text.split(",")):
+        if names and "=" in part and ":" not in part:
+            names[-1] += f",{part}"
+        elif part:
+            names.append(part)
+    return names
+
+
+def _wrote(paths: list[Any], options: argparse.Namespace) -> None:
+    if not options.quiet:
+        for path in paths:
+            say(f"wrote {path}")
+
+
+def _interrupted(options: argparse.Namespace) -> int:
+    if not options.quiet:
+        say("interrupted: these are the results so far")
+    return 130
