@@ -97,5 +97,12 @@ void bind_place(nb::module_& m) {
           [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int rounds, int64_t work) {
             return packing_of(tide::place::squeaky(p, rules_of(rules), {rounds, work}));
           },
-          "rules"_a, "rounds"_a, "work"_a);
+          "rules"_a, "rounds"_a, "work"_a)
+      .def(
+          "sweep",
+          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int rounds, int64_t window_work,
+             int64_t work, const std::vector<int>& segments) {
+            return packing_of(tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments}));
+          },
+          "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a);
 }

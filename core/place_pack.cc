@@ -1,6 +1,7 @@
 #include "place_pack.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace tide::place {
@@ -114,37 +115,174 @@ std::vector<int> a_quarter_forward(const std::vector<int>& order, const std::vec
   return moved;
 }
 
-Packing squeaky(const Problem& problem, const std::vector<Rule>& rules, const Wheel& wheel) {
-  using Move = std::vector<int> (*)(const std::vector<int>&, const std::vector<char>&);
+namespace {
+
+using Move = std::vector<int> (*)(const std::vector<int>&, const std::vector<char>&);
+
+Best turn(const Problem& part, const std::vector<Rule>& rules, const Wheel& wheel, Bytes goal, Packing& counters) {
   struct Line {
     int rule;
     Move move;  // null before the first pass
     std::vector<int> order;
   };
-  return pack_stretches(problem, [&](const Problem& part, Bytes goal, Packing& counters) {
-    Placer placer(part);
-    Orders orders(part);
-    Best best;
-    std::vector<Bytes> found;
-    std::vector<char> blamed(part.buffers.size());
-    std::vector<Line> lines;
-    for (size_t r = 0; r < rules.size(); ++r) lines.push_back({static_cast<int>(r), nullptr, orders.by(rules[r].key)});
-    for (int round = 0; round < wheel.rounds; ++round) {
-      std::vector<Line> advanced;
-      for (const Line& line : lines) {
-        if (best.rule >= 0 && counters.work + placer.cost() > wheel.work) return best;
-        ++counters.passes;
-        counters.work += placer.cost();
-        placer.place(line.order, rules[line.rule].best_fit, -1, found);
-        for (size_t i = 0; i < found.size(); ++i) blamed[i] = found[i] + part.buffers[i].size > goal;
-        if (best.take(found, height_of(part, found), line.rule) && best.height <= goal) return best;
-        for (const Move move : {to_front, a_quarter_forward})
-          if (!line.move || line.move == move) advanced.push_back({line.rule, move, move(line.order, blamed)});
-      }
-      lines = std::move(advanced);
+  Placer placer(part);
+  counters.work += placer.cost();  // for listing what meets what
+  Orders orders(part);
+  Best best;
+  std::vector<Bytes> found;
+  std::vector<char> blamed(part.buffers.size());
+  std::vector<Line> lines;
+  for (size_t r = 0; r < rules.size(); ++r) lines.push_back({static_cast<int>(r), nullptr, orders.by(rules[r].key)});
+  for (int round = 0; round < wheel.rounds; ++round) {
+    std::vector<Line> advanced;
+    for (const Line& line : lines) {
+      if (best.rule >= 0 && counters.work + placer.cost() > wheel.work) return best;
+      ++counters.passes;
+      counters.work += placer.cost();
+      placer.place(line.order, rules[line.rule].best_fit, -1, found);
+      for (size_t i = 0; i < found.size(); ++i) blamed[i] = found[i] + part.buffers[i].size > goal;
+      if (best.take(found, height_of(part, found), line.rule) && best.height <= goal) return best;
+      for (const Move move : {to_front, a_quarter_forward})
+        if (!line.move || line.move == move) advanced.push_back({line.rule, move, move(line.order, blamed)});
     }
-    return best;
+    lines = std::move(advanced);
+  }
+  return best;
+}
+
+// The beginnings of segments of `least` buffers or more, at the step of least load before there are thrice as many.
+std::vector<int64_t> low_points(const Problem& problem, int least) {
+  std::vector<int64_t> starts;
+  for (int i = 0; i < static_cast<int>(problem.buffers.size()); ++i)
+    if (!problem.empty(i)) starts.push_back(problem.start(i));
+  std::sort(starts.begin(), starts.end());
+  const Load all = load(problem);
+  std::vector<int64_t> cuts;
+  size_t begun = 0, since = 0;  // buffers that begin before this section; before the last cut
+  size_t low = 0, begun_low = 0;
+  Bytes lowest = -1;
+  for (size_t k = 0; k < all.steps.size(); ++k) {
+    while (begun < starts.size() && starts[begun] < all.steps[k]) ++begun;
+    if (begun - since >= 3 * static_cast<size_t>(least) && lowest >= 0) {
+      cuts.push_back(all.steps[low]);
+      since = begun_low;
+      lowest = -1;
+    }
+    // A step's load counts together with what is live just before it: at the cut only what crosses it is there.
+    if (begun - since >= static_cast<size_t>(least)) {
+      if (lowest < 0 || all.bytes[k] < lowest) {
+        lowest = all.bytes[k];
+        low = k;
+        begun_low = begun;
+      }
+    }
+  }
+  return cuts;
+}
+
+// Mirrors time.
+Problem reversed(const Problem& problem) {
+  Problem mirror = problem;
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const Buffer& b = problem.buffers[i];
+    for (int k = b.first; k < b.last; ++k) {
+      Piece& p = mirror.pieces[b.first + b.last - 1 - k];
+      p = problem.pieces[k];
+      p.start = -problem.pieces[k].end;
+      p.end = -problem.pieces[k].start;
+    }
+  }
+  return mirror;
+}
+
+constexpr Bytes kGivenUp = std::numeric_limits<Bytes>::max();
+
+// Given up where the work is spent or the ceiling reached before everything is placed.
+Best sweep_once(const Problem& part, const std::vector<Rule>& rules, const Sweep& how, int least, Bytes goal,
+                Bytes ceiling, Packing& counters) {
+  const Best given_up{std::vector<Bytes>(part.buffers.size(), 0), kGivenUp, 0};
+  std::vector<int64_t> begins = low_points(part, least);
+  begins.insert(begins.begin(), std::numeric_limits<int64_t>::min());
+  begins.push_back(std::numeric_limits<int64_t>::max());
+  std::vector<int> by_start(part.buffers.size());
+  std::iota(by_start.begin(), by_start.end(), 0);
+  std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return part.start(a) < part.start(b); });
+  std::vector<size_t> first;            // per segment, where its buffers begin in `by_start`
+  std::vector<std::vector<int>> cross;  // per segment, what crosses its begin
+  std::vector<int> live;
+  for (size_t k = 0, at = 0; k + 1 < begins.size(); ++k) {
+    std::erase_if(live, [&](int i) { return part.end(i) <= begins[k]; });
+    cross.push_back(live);
+    first.push_back(at);
+    for (; at < by_start.size() && part.start(by_start[at]) < begins[k + 1]; ++at) live.push_back(by_start[at]);
+  }
+  first.push_back(by_start.size());
+  std::vector<int> fixed;  // what comes before them has to leave their bytes free
+  for (int i : by_start)
+    if (part.buffers[i].fixed >= 0) fixed.push_back(i);
+
+  Best best{std::vector<Bytes>(part.buffers.size(), 0), 0, 0};
+  for (size_t k = 0; k < cross.size(); ++k) {
+    if (counters.work > how.work) return given_up;
+    Bytes lowest = -1;
+    for (size_t back = 0; back <= 7; back = 2 * back + 1) {
+      const size_t from = k - std::min(k, back);
+      std::vector<int> members = cross[from];
+      members.insert(members.end(), by_start.begin() + first[from], by_start.begin() + first[k + 1]);
+      int64_t reach = begins[from];
+      for (int i : members) reach = std::max(reach, part.end(i));
+      for (int i : fixed)
+        if (part.start(i) >= begins[k + 1] && part.start(i) < reach) members.push_back(i);
+      Problem window = part_of(part, members);
+      for (size_t j = 0; j < cross[from].size(); ++j) window.buffers[j].fixed = best.offsets[members[j]];
+      Wheel wheel = how.wheel;
+      wheel.work = std::min(how.work, counters.work + wheel.work);
+      const Best found = turn(window, rules, wheel, goal, counters);
+      if (lowest < 0 || found.height < lowest) {
+        lowest = found.height;
+        for (size_t j = 0; j < members.size(); ++j) best.offsets[members[j]] = found.offsets[j];
+      }
+      if (lowest <= goal || from == 0 || counters.work > how.work) break;
+    }
+    goal = std::max(goal, lowest);
+    if (ceiling >= 0 && lowest >= ceiling) return given_up;
+  }
+  best.height = height_of(part, best.offsets);
+  return best;
+}
+
+}  // namespace
+
+Packing squeaky(const Problem& problem, const std::vector<Rule>& rules, const Wheel& wheel) {
+  return pack_stretches(problem, [&](const Problem& part, Bytes goal, Packing& counters) {
+    return turn(part, rules, wheel, goal, counters);
   });
+}
+
+Packing sweep(const Problem& problem, const std::vector<Rule>& rules, const Sweep& how) {
+  const Problem mirror = reversed(problem);
+  Packing best;
+  int64_t passes = 0, work = 0;
+  for (const int least : how.segments) {
+    for (const bool back : {false, true}) {
+      const Bytes ceiling = best.rule < 0 ? -1 : best.height;
+      Packing found = pack_stretches(back ? mirror : problem, [&](const Problem& part, Bytes goal, Packing&) {
+        Packing own;
+        own.work = work;
+        const Best result = sweep_once(part, rules, how, least, goal, ceiling, own);
+        passes += own.passes;
+        work = own.work;
+        return result;
+      });
+      if (found.height < kGivenUp && (best.rule < 0 || found.height < best.height)) best = std::move(found);
+      if (best.rule >= 0 && best.height == best.bound) break;
+    }
+    if ((best.rule >= 0 && best.height == best.bound) || work > how.work) break;
+  }
+  if (best.rule < 0) best = portfolio(problem, {rules[0]}, 0);
+  best.passes = passes;
+  best.work = work;
+  return best;
 }
 
 }  // namespace tide::place

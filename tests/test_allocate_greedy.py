@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lowtide.allocate.buffers import Buffer, Piece, block, core_buffers, height_of, load_bound
 from lowtide.allocate.greedy import RULES, Portfolio, Rule
-from lowtide.allocate.squeaky import SqueakyWheel
+from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.errors import InputError
 from lowtide.stop import Limits
 
@@ -323,6 +323,46 @@ def test_the_squeaky_wheel_spends_no_more_than_its_work() -> None:
     """With no work allowed it places once and stops."""
     packing = SqueakyWheel((RULES[0],), work=0).pack(FIVE, Limits())
     assert (packing.height_bytes, packing.counters["squeaky passes"]) == (10, 1)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 40), st.sampled_from([4, 40]), st.integers(1, 9))
+def test_a_sweep_overlaps_nothing(seed: int, n: int, steps: int, least: int) -> None:
+    """Short segments, windows packed again, fixed offsets: every byte is checked, and it repeats itself."""
+    buffers = list(problem(seed, n, steps, 9, (1, 2, 4) if seed % 2 else (1,)))
+    if n and seed % 3 == 0:
+        b = buffers[0]
+        buffers[0] = Buffer(b.name, b.size, b.pieces, b.alignment, 3 * b.alignment)
+    engine = Sweep(RULES[:3], segments=(least,), rounds=4)
+    packing = engine.pack(buffers, Limits())
+    check(tuple(buffers), packing.offsets)
+    assert packing.lower_bound_bytes == load_bound(buffers) <= packing.height_bytes
+    assert packing.height_bytes == max(load_bound(buffers), height_of(buffers, packing.offsets))
+    assert packing == engine.pack(buffers, Limits())
+
+
+def test_a_sweep_without_work_is_its_first_rule() -> None:
+    """Where no sweep can end, everything is placed all the same."""
+    buffers = problem(3, 60, 200, 9)
+    packing = Sweep(segments=(2,), work=0).pack(buffers, Limits())
+    assert packing.offsets == RULES[0].place(buffers)
+
+
+def test_a_sweep_mends_what_the_whole_cannot() -> None:
+    """Sixty copies of the five buffers in turn, each tied to the next by one that crosses: no rule packs them all.
+
+    Each copy needs an order of its own; a sweep mends one after the other.
+    """
+    rng = Random(2)
+    buffers: list[Buffer] = []
+    for k in range(60):
+        shift = 6 * k
+        buffers += [block(b.name, b.start + shift, b.end + shift, b.size) for b in FIVE]
+        buffers.append(block("tie", shift + 5, shift + 9, rng.randint(1, 2)))
+    greedy, swept = Portfolio().pack(buffers, Limits()), Sweep().pack(buffers, Limits())
+    check(tuple(buffers), swept.offsets)
+    assert swept.height_bytes < greedy.height_bytes
+    assert swept.optimal
 
 
 def test_pairs_are_counted() -> None:

@@ -12,7 +12,8 @@ from typing import ClassVar, Protocol
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, arena_buffers, load_sections
 from lowtide.allocate.greedy import Packing, Portfolio
-from lowtide.allocate.squeaky import SqueakyWheel
+from lowtide.allocate.squeaky import SqueakyWheel, Sweep
+from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.stop import Limits
@@ -32,7 +33,7 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(), SqueakyWheel())
+ENGINES: tuple[Engine, ...] = (Portfolio(), Sweep(), SqueakyWheel())
 """In the order in which they are asked; the first one packs everything."""
 
 
@@ -58,8 +59,7 @@ class Allocation:
     in_place
         Pairs of output and input tensor id that share memory, in the order of the steps.
     dropped
-        Pairs that were asked for and are not in place: the alignment rules them out, or the arena is smaller
-        without them and the peak no larger.
+        Pairs that were asked for and are not in place: the arena is smaller without them and the peak no larger.
     method
         Which engine, or which of its rules, placed them.
     counters
@@ -105,6 +105,7 @@ def allocate(
     alignment: int | None = None,
     limits: Limits | None = None,
     engines: Sequence[Engine] = ENGINES,
+    lifetimes: Profile | None = None,
 ) -> Allocation:
     """Place what an order needs in one arena.
 
@@ -125,16 +126,19 @@ def allocate(
         For engines that search.
     engines
         To be asked in turn; the first one packs everything.
+    lifetimes
+        `profile(model, order)`, if it is known already.
     """
+    lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
     wanted = tuple(overwrites)
-    made = arena_buffers(model, order, wanted, alignment)
+    made = arena_buffers(model, order, wanted, alignment, lifetimes)
     packing = allocate_best(made.buffers, limits, engines[:1])
     if not packing.optimal and len(made.buffers) <= MOST_FOR_FREER:
-        needed = _needed(model, order, made, alignment)
+        needed = _needed(model, order, made, alignment, lifetimes)
         if len(needed) < len(made.in_place):
-            freer = arena_buffers(model, order, needed, alignment)
+            freer = arena_buffers(model, order, needed, alignment, lifetimes)
             other = allocate_best(freer.buffers, limits, engines[:1])
             if other.height_bytes < packing.height_bytes:
                 made, packing = freer, other
@@ -222,7 +226,9 @@ def allocate_buffers(
     )
 
 
-def _needed(model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int) -> tuple[Overwrite, ...]:
+def _needed(
+    model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int, lifetimes: Profile
+) -> tuple[Overwrite, ...]:
     """Overwrites without which the peak would rise, in exact bytes or in aligned ones.
 
     An overwrite lowers the footprint of its own step only, so each is judged alone.
@@ -230,7 +236,9 @@ def _needed(model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignm
     step_of = {i: step for step, i in enumerate(order)}
     needed: set[Overwrite] = set()
     for unit in {1, alignment}:
-        buffers = arena_buffers(model, order, made.in_place, unit).buffers
+        buffers = (
+            arena_buffers(model, order, made.in_place, unit, lifetimes).buffers if unit != alignment else made.buffers
+        )
         loads = _load_per_step(buffers, len(order))
         peak = max(loads)
         for o in made.in_place:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lowtide import _core
-from lowtide.analyse.liveness import profile
+from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
@@ -64,9 +64,12 @@ class Buffer:
 
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
-        assert all(p.start < p.end and p.size > 0 and p.low >= 0 for p in self.pieces), self
-        assert all(p.low + p.size <= self.size for p in self.pieces), self
-        assert all(p.end <= q.start for p, q in zip(self.pieces, self.pieces[1:], strict=False)), self
+        until: int | None = None
+        for p in self.pieces:
+            assert p.start < p.end, self
+            assert p.size > 0 <= p.low <= self.size - p.size, self
+            assert until is None or until <= p.start, self
+            until = p.end
 
     @property
     def start(self) -> int:
@@ -153,26 +156,32 @@ class ArenaBuffers:
     ----------
     buffers
         One for each group of storages, by the index of the group's first storage; then the ops' workspaces.
-        Sizes and displacements are multiples of the alignment.
+        Sizes are multiples of the alignment, but for pieces that lie unaligned in their buffer: those are exact.
     place_of
         Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
     workspace_of
         Op id to the index of the buffer that is its workspace.
-    in_place, dropped
-        The overwrites that the buffers respect, and those that the alignment rules out.
+    in_place
+        The overwrites that the buffers respect.
     """
 
     buffers: tuple[Buffer, ...]
     place_of: dict[int, tuple[int, int]]
     workspace_of: dict[int, int]
     in_place: tuple[Overwrite, ...]
-    dropped: tuple[Overwrite, ...]
 
 
 def arena_buffers(
-    model: MemoryModel, order: Sequence[int], overwrites: Iterable[Overwrite], alignment: int
+    model: MemoryModel,
+    order: Sequence[int],
+    overwrites: Iterable[Overwrite],
+    alignment: int,
+    lifetimes: Profile | None = None,
 ) -> ArenaBuffers:
     """Make the buffers of an order given as positions in own order.
+
+    An output lies exactly over the input that it overwrites, and so at no multiple of the alignment where that input
+    is part of a storage and does not.
 
     Parameters
     ----------
@@ -184,23 +193,20 @@ def arena_buffers(
         At most one per op, each of a storage that dies at that op, as `profile(model, order).in_place` gives
         them.
     alignment
-        Bytes. An overwrite whose displacement is no multiple of it is dropped, for the output could not lie
-        there.
+        Bytes.
+    lifetimes
+        `profile(model, order)`, if it is known already.
     """
-    lifetimes = profile(model, order)
+    lifetimes = lifetimes or profile(model, order)
     steps = max(len(order), 1)
     end_of = [min(last + 1, steps) for last in lifetimes.last]
     into: dict[int, tuple[int, int]] = {}
-    taken, dropped = [], []
+    taken = []
     overwritten: set[int] = set()
     for o in overwrites:
-        displacement = model.displacement[o.input]
-        if displacement % alignment:
-            dropped.append(o)
-            continue
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
         assert o.storage not in into, f"storage {o.storage} is overwritten twice"
-        into[o.storage] = (model.storage_of[o.output], displacement)
+        into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
         overwritten.add(model.storage_of[o.output])
         taken.append(o)
 
@@ -217,7 +223,10 @@ def arena_buffers(
             at, displacement = into[at]
             low += displacement
             place_of[at] = (len(buffers), low)
-            last, part = pieces[-1], _round_up(model.storages[at].size, alignment)
+            part = model.storages[at].size
+            if low % alignment == 0:
+                part = _round_up(part, alignment)
+            last = pieces[-1]
             if (last.low, last.size) == (low, part):
                 pieces[-1] = Piece(last.start, end_of[at], low, part)
             elif last.end < end_of[at]:
@@ -231,7 +240,7 @@ def arena_buffers(
             workspace_of[op.id] = len(buffers)
             size = _round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
-    return ArenaBuffers(tuple(buffers), place_of, workspace_of, tuple(taken), tuple(dropped))
+    return ArenaBuffers(tuple(buffers), place_of, workspace_of, tuple(taken))
 
 
 def _round_up(size: int, alignment: int) -> int:

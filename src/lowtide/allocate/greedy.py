@@ -127,10 +127,10 @@ class Portfolio:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         found = core_buffers(buffers).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
         counters = {"buffers": len(buffers), **{k: found[k] for k in ("stretches", "pairs", "passes", "work")}}
-        return packing(found, self.rules, counters)
+        return packing(found, self.rules[found["rule"]].name, counters)
 
 
-def packing(found: dict[str, Any], rules: Sequence[Rule], counters: dict[str, int], prefix: str = "") -> Packing:
-    """What the core found, with the name of the rule that decided the height."""
-    winner = f"{prefix}{rules[found['rule']].name}" if found["rule"] >= 0 else "nothing to place"
-    return Packing(tuple(found["offsets"]), found["height"], found["bound"], winner, counters)
+def packing(found: dict[str, Any], winner: str, counters: dict[str, int]) -> Packing:
+    """What the core found, and who found it."""
+    engine = winner if found["rule"] >= 0 else "nothing to place"
+    return Packing(tuple(found["offsets"]), found["height"], found["bound"], engine, counters)

@@ -21,6 +21,44 @@ from lowtide.stop import Limits
 WORK = 60_000_000
 """What an instance may cost, in the units of the portfolio's work."""
 
+WINDOW_WORK = 3_000_000
+"""What one window of a sweep may cost."""
+
+SWEEP_WORK = 1_000_000_000
+"""What all sweeps of an instance may cost: only those of ten thousands of buffers need a tenth of it."""
+
+MOST_FOR_WHEEL = 20_000
+"""Buffers. Above that the wheel's work is spent before it has turned."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Engine that goes through time, segment by segment from low point to low point.
+
+    Each segment is packed by the squeaky wheel with what crosses into it where it lies already. If it ends above the
+    load bound it is packed again, together with the 1, 3, 7 segments before it. Each length of `segments` (least
+    number of buffers) is tried in time and in time reversed, until the load bound is reached or `work` is spent. A
+    repair touches a few dozen buffers and no others, so this gets to the bound where a network has hundreds of cells.
+    """
+
+    name: ClassVar[str] = "sweep"
+    rules: tuple[Rule, ...] = RULES[:8]
+    segments: tuple[int, ...] = (24, 12, 48)
+    rounds: int = 30
+    window_work: int = WINDOW_WORK
+    work: int = SWEEP_WORK
+
+    def supports(self, buffers: Sequence[Buffer]) -> str | None:
+        """Every instance."""
+        return None
+
+    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+        """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
+        rules = [(r.key, r.best_fit) for r in self.rules]
+        found = core_buffers(buffers).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
+        counters = {"sweep passes": found["passes"], "sweep work": found["work"]}
+        return packing(found, self.name, counters)
+
 
 @dataclass(frozen=True)
 class SqueakyWheel:
@@ -35,11 +73,12 @@ class SqueakyWheel:
     work: int = WORK
 
     def supports(self, buffers: Sequence[Buffer]) -> str | None:
-        """Every instance."""
-        return None
+        """Up to `MOST_FOR_WHEEL` buffers."""
+        return None if len(buffers) <= MOST_FOR_WHEEL else "too many buffers"
 
     def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         found = core_buffers(buffers).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
         counters = {"squeaky passes": found["passes"], "squeaky work": found["work"]}
-        return packing(found, self.rules, counters, f"{self.name} on ")
+        winner = f"{self.name} on {self.rules[found['rule']].name}"
+        return packing(found, winner, counters)

@@ -12,8 +12,9 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.schedule.settle import equal_orders, ops_moved
 from lowtide.stop import Limits
 
-OPS_TO_DRAW_FOR = 5000
-"""Above this many ops only the settled order and the order found are placed; more would take seconds."""
+OPS_TO_PLACE = 90_000
+"""Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the settled order
+and the order found."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,24 @@ class Layout:
 def place(model: MemoryModel, order: tuple[int, ...], limits: Limits, engines: Sequence[Engine] = ENGINES) -> Layout:
     """Place one order as it is."""
     steps = profile(model, order)
-    return Layout(order, steps, allocate(model, order, steps.in_place, limits=limits, engines=engines))
+    return Layout(order, steps, allocate(model, order, steps.in_place, None, limits, engines, steps))
 
 
-def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits, *, quick: bool = False) -> Layout:
+def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> Layout:
     """Among orders of no higher peak, the one of the smallest arena, and among those the one with fewest ops moved.
 
     An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends there.
-    `quick` leaves it at two orders, and at the first engine for the second of them.
+    So it does where an arena is small enough for `Limits.enough_bytes`.
     """
     if not order:
         return place(model, order, limits)
     peak = profile(model, order).peak
-    draws = 2 if quick or len(order) > OPS_TO_DRAW_FOR else 18
+    draws = max(2, min(18, OPS_TO_PLACE // len(order)))
     best: Layout | None = None
     tried = 0
     try:
         for candidate in islice(equal_orders(model, order, peak, limits.seed), draws):
-            found = place(model, candidate, limits, ENGINES[:1] if quick and tried else ENGINES)
+            found = place(model, candidate, limits)
             tried += 1
             if best is None or _rank(found) < _rank(best):
                 best = found

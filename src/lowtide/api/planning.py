@@ -67,9 +67,8 @@ def plan(
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
     quick
-        Whether to spend little on the arena, as `check` does: try two orders for a smaller one, stop once the budget is
-        met or proved impossible, and leave out the byte-level replay, which finds nothing that the checks of the
-        offsets do not.
+        Whether to stop once the budget is met or proved impossible, as `check` does, and leave out the byte-level
+        replay, which finds nothing that the checks of the offsets do not.
     report
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
@@ -108,7 +107,7 @@ def plan(
         impossible = schedule.lower_bound > peak_budget
         limits = replace(limits, enough_bytes=MAX_BYTES if impossible else peak_budget)
     if method == "exact" and schedule.stopped != "interrupt":
-        layout = best_layout(memory, schedule.order, limits, quick=quick)
+        layout = best_layout(memory, schedule.order, limits)
     else:
         layout = place(memory, schedule.order, limits)
     placed = clock.perf_counter()
@@ -272,8 +271,7 @@ class Check:
 def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
-    It answers in the time that reading takes, so it tries fewer orders for a smaller arena than `plan` does. Where the
-    lower bound is within the budget and the arena is not, `plan` with its longer search may still find one that fits.
+    It tries what `plan` tries, and stops at the first arena that fits.
 
     Parameters
     ----------
