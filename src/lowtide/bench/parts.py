@@ -31,6 +31,9 @@ class Run(NamedTuple):
     printed: str = ""
 
 
+OPTIMUM = Run(Exact(), "lowtide")
+"""What the settings of another method are to be compared with."""
+
 Runs = Callable[[Case, MemoryModel, Sequence[str]], Iterator[Run]]
 
 
@@ -68,6 +71,7 @@ def by_method(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterato
 def _hmcos_configurations(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
     for number, method in configurations().items():
         yield Run(method, setting := f"configuration {number}", setting)
+    yield OPTIMUM
 
 
 def _serenity_rows(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
@@ -83,11 +87,13 @@ def _zhong_4(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator
 def _zhong_5(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
     yield Run(Zhong(partition="naive"), "naive", "naive")
     yield Run(Zhong(partition="heuristic"), "heuristic", "heuristic")
+    yield OPTIMUM
 
 
 def _zhong_6(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
     for parts in range(1, 7):
         yield Run(Zhong(parts=parts), setting := f"parts {parts}", setting)
+    yield OPTIMUM
 
 
 def _zhong_9(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
