@@ -168,7 +168,6 @@ std::vector<int64_t> low_points(const Problem& problem, int least) {
       since = begun_low;
       lowest = -1;
     }
-    // A step's load counts together with what is live just before it: at the cut only what crosses it is there.
     if (begun - since >= static_cast<size_t>(least)) {
       if (lowest < 0 || all.bytes[k] < lowest) {
         lowest = all.bytes[k];
