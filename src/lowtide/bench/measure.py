@@ -80,6 +80,11 @@ class Cell:
     published: tuple[Figure, ...] = ()
     counters: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def graph_key(self) -> tuple[str, str, str]:
+        """Cells with the same one are of the same graph under the same rules."""
+        return self.network, self.target, self.form
+
 
 @dataclass(frozen=True)
 class Subject:

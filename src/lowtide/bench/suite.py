@@ -170,6 +170,5 @@ def _with_best_bound(cells: Iterable[Cell]) -> tuple[Cell, ...]:
     found = list(cells)
     best: dict[tuple[str, str, str], int] = {}
     for cell in found:
-        key = (cell.network, cell.target, cell.form)
-        best[key] = max(best.get(key, 0), cell.lower_bound_bytes or 0)
-    return tuple(replace(c, optimal=c.peak_bytes == best[c.network, c.target, c.form]) for c in found)
+        best[cell.graph_key] = max(best.get(cell.graph_key, 0), cell.lower_bound_bytes or 0)
+    return tuple(replace(c, optimal=c.peak_bytes == best[c.graph_key]) for c in found)

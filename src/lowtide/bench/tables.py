@@ -91,7 +91,7 @@ def tables(results: Results) -> list[Table]:
         for name, show in zip(("peaks", "CPU seconds", "ops to order / states or variables"), SHOWS, strict=True):
             if name in about.tables:
                 table = _grid(f"{title}: {name}", cells, show, across=across)
-                found.append(_with_facts(table, cells) if name == "peaks" and across else table)
+                found.append(_with_facts(table, cells, results.cells) if name == "peaks" and across else table)
     return found
 
 
@@ -115,13 +115,13 @@ def _graphs(cells: Sequence[Cell]) -> Table:
     return Table("graphs, bytes", rows, frozenset({0, 6}))
 
 
-def _with_facts(table: Table, cells: Sequence[Cell]) -> Table:
-    """Peaks, with what is known of each network."""
+def _with_facts(table: Table, cells: Sequence[Cell], everything: Sequence[Cell]) -> Table:
+    """Peaks, with what is known of each network, from all parts."""
     head, *rest = table.rows
     rows = [[head[0], "ops", "target", "unit", "limit", *head[1:], "lower bound"]]
     for row, of_network in zip(rest, _networks(cells).values(), strict=True):
         first = of_network[0]
-        bound = max(c.lower_bound_bytes or 0 for c in of_network)
+        bound = max(c.lower_bound_bytes or 0 for c in everything if c.graph_key == first.graph_key)
         limit = _size(first, first.constraint_bytes) if first.constraint_bytes else ""
         about = [f"{first.ops:,}", first.target, first.unit, limit]
         rows.append([row[0], *about, *row[1:], _size(first, bound) + LEAST * any(c.optimal for c in of_network)])
