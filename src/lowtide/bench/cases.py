@@ -134,7 +134,8 @@ ABLATION = tuple(
         "amoebanet_a_imagenet",
         "amoebanet_d",
         "randwire_ba",
-        "randwire_ws_one_stage:nodes=48",
+        "randwire_ws_one_stage:nodes=64",
+        "randwire_ws_one_stage:nodes=80",
         "series_parallel:n=300",
         "grid:side=12",
     )
