@@ -1,3 +1,4 @@
+#include <numeric>
 #include <queue>
 
 #include "search.h"
@@ -9,8 +10,9 @@ namespace {
 
 class BestFirst final : public Search {
  public:
-  BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes)
-      : total_(problem.n), limit_(memory_bytes), move_(problem, budget, rules) {
+  BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
+            const Symmetry* symmetry)
+      : total_(problem.n), limit_(memory_bytes), symmetry_(symmetry), move_(problem, budget, rules) {
     plant(move_.close_all(problem.start, prefix_));
   }
 
@@ -70,7 +72,31 @@ class BestFirst final : public Search {
   }
 
   void insert(Bytes f, int parent, int move) {
-    note(table_.insert(move_.walker), f, move_.walker.done(), parent, move);
+    const Key key = settled(nullptr);
+    note(table_.insert(key.hash, key.first, key.words, key.length), f, move_.walker.done(), parent, move);
+  }
+
+  struct Key {
+    uint64_t hash;
+    int first, length;
+    const uint64_t* words;
+  };
+
+  // The walker's state, or the image that stands for it. `image`: what each macro was mapped to.
+  Key settled(std::vector<int>* image) {
+    const Walker& walker = move_.walker;
+    if (!symmetry_ || nodes_.empty()) {
+      const auto [first, last] = walker.extent();
+      return {walker.hash(), first, last - first, walker.words() + first};
+    }
+    words_.assign(walker.words(), walker.words() + total_ / 64 + 1);
+    symmetry_->settle(words_, image);
+    uint64_t hash = 0;
+    for (const uint64_t word : words_) hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL ^ (hash >> 31);
+    int first = 0, last = static_cast<int>(words_.size());
+    while (first < last && words_[first] == ~uint64_t{0}) ++first;
+    while (last > first && words_[last - 1] == 0) --last;
+    return {hash ^ (hash >> 29), first, last - first, words_.data() + first};
   }
 
   void note(std::pair<int, bool> known, Bytes f, int done, int parent, int move) {
@@ -94,26 +120,33 @@ class BestFirst final : public Search {
         move_.take_back_move();
         return;
       }
-      const auto [first, last] = move_.walker.extent();
-      children_.push_back({after, move_.walker.hash(), child_words_.size(), first, last - first,
-                           move_.walker.done(), move_.ready[k]});
-      child_words_.insert(child_words_.end(), move_.walker.words() + first, move_.walker.words() + last);
+      const Key key = settled(nullptr);
+      children_.push_back({after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(),
+                           move_.ready[k]});
+      child_words_.insert(child_words_.end(), key.words, key.words + key.length);
       move_.take_back_move();
     }
     for (const Child& c : children_)
       note(table_.insert(c.hash, c.first_word, &child_words_[c.words], c.length), c.f, c.done, at, c.move);
   }
 
-  // Appends the macros that ran from the root to a node, in order. Leaves the walker at the node.
+  // Appends the macros that ran from the root to a node, in order. With symmetries, a node stands for the state that
+  // was really reached: `back` takes its macros to those.
   void append_path(int at, std::vector<int>& out) {
-    std::vector<int> path;
+    std::vector<int> path, back(total_), image;
+    std::iota(back.begin(), back.end(), 0);
     for (int i = at; nodes_[i].parent >= 0; i = nodes_[i].parent) path.push_back(i);
-    table_.jump(move_.walker, 0);
     for (auto i = path.rbegin(); i != path.rend(); ++i) {
+      table_.jump(move_.walker, nodes_[*i].parent);
       const Bytes f = nodes_[nodes_[*i].parent].f;
       move_.look_around(f);
       move_.make_move(f, move_.index_of(nodes_[*i].move));
-      out.insert(out.end(), move_.ran.begin(), move_.ran.end());
+      for (int m : move_.ran) out.push_back(back[m]);
+      if (!symmetry_) continue;
+      settled(&image);
+      std::vector<int> next(total_);
+      for (int m = 0; m < total_; ++m) next[image[m]] = back[m];
+      back = std::move(next);
     }
   }
 
@@ -129,20 +162,22 @@ class BestFirst final : public Search {
 
   const int total_;
   const size_t limit_;
+  const Symmetry* const symmetry_;
   Mover move_;
   StateTable table_;
   std::vector<Node> nodes_;  // numbered as in the table; 0 is the root
   std::priority_queue<Entry> queue_;
   std::vector<int> prefix_;  // what ran before the root
   std::vector<Child> children_;
-  std::vector<uint64_t> child_words_;
+  std::vector<uint64_t> child_words_, words_;
 };
 
 }  // namespace
 
 std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules,
-                                   size_t memory_bytes) {
-  return std::make_unique<BestFirst>(problem, budget, rules, memory_bytes);
+                                   size_t memory_bytes, const Symmetry* symmetry) {
+  return std::make_unique<BestFirst>(problem, budget, rules, memory_bytes,
+                                     symmetry && !symmetry->empty() ? symmetry : nullptr);
 }
 
 }  // namespace tide

@@ -46,6 +46,7 @@ void set_switch(tide::Switches& on, const std::string& name, bool value) {
   else if (name == "best_first") on.best_first = value;
   else if (name == "nested") on.nested = value;
   else if (name == "propagate") on.propagate = value;
+  else if (name == "symmetry") on.symmetry = value;
   else throw nb::key_error(name.c_str());
 }
 
@@ -97,6 +98,7 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
   out["states"] = r.states;
   out["beam_states"] = r.beam_states;
   out["cuts"] = r.cuts;
+  out["symmetries"] = r.symmetries;
   out["memory_bytes"] = r.memory_bytes;
   return out;
 }

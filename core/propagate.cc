@@ -227,88 +227,105 @@ class Witness {
   int stamp_ = 0;
 };
 
-// One pass over all hills. Appends the precedences that follow, as pairs of macros. False: the budget is refuted.
-bool pass(const Problem& p, const Reach& reach, Bytes budget, int64_t limit, Restricted& counters,
-          std::vector<std::pair<int, int>>& found, const std::function<bool()>& stop) {
-  Witness witness(p);
-  for (int v = 0; v < p.n; ++v) {
-    std::vector<int> free;
-    for (int u = 0; u < p.n; ++u)
-      if (u != v && !reach.comparable(u, v)) free.push_back(u);
-    std::vector<char> settled(p.n, 0);
-    for (int hill = p.program[v]; hill < p.program[v + 1]; ++hill) {
-      if (p.items[hill].kind != Item::kHill) continue;
-      MacroCut cut = cut_hill(p, reach, v, hill);
-      ++counters.cuts;
-      counters.work += cut.net.nodes();
-      if (cut.value > budget) return false;
-      const std::vector<char> reached = cut.net.source_side(kSource);
-      std::vector<char> ran(p.n);
-      for (int m = 0; m < p.n; ++m) ran[m] = cut.node[m] >= 0 ? reached[cut.node[m]] : reach.before(m, v);
-      witness.go(ran);
-      const Bytes slack = budget - cut.value;
-      for (int u : free) {
-        if (settled[u]) continue;
-        if (counters.work >= limit || stop()) return true;
-        counters.work += 8 + witness.moved();
-        // On the cheap side already: forcing it there changes nothing, so only the other side is worth a test.
-        const bool is_before = ran[u];
-        if ((is_before ? witness.without(u, v) : witness.with(u, v)) <= budget) continue;
-        FlowNetwork forced = cut.net;
-        if (is_before)
-          forced.add_arc(cut.node[u], kSink, FlowNetwork::kInfinite);
-        else
-          forced.add_arc(kSource, cut.node[u], FlowNetwork::kInfinite);
-        ++counters.cuts;
-        counters.work += cut.net.nodes();
-        if (forced.augment(kSource, kSink, slack + 1) > slack) {
-          settled[u] = 1;
-          found.push_back(is_before ? std::pair{u, v} : std::pair{v, u});
-        }
-      }
+}  // namespace
+
+// A pass over all macros, on the problem as it stood when the pass began.
+struct Propagation::Pass {
+  Chains chains;
+  Reach reach;
+  Problem problem;
+  Witness witness;
+  std::vector<std::pair<int, int>> found;  // pairs of macros, the first to run before the second
+  int next = 0;                            // macro to test next
+
+  Pass(const Model& model, Chains fused)
+      : chains(std::move(fused)),
+        reach(chain_preds(model, chains), kReachMemory),
+        problem(compile(model, chains, reach, false)),
+        witness(problem) {}
+};
+
+Propagation::Propagation(const Model& model, Bytes budget, const FusionRules& rules)
+    : budget_(budget), rules_(rules), restricted_{model, std::vector<int>(model.n)} {
+  for (int v = 0; v < model.n; ++v) restricted_.original[v] = v;
+}
+
+Propagation::~Propagation() = default;
+
+bool Propagation::run(int64_t work, const std::function<bool()>& stop) {
+  const int64_t until = work_ + work;
+  while (!done_ && work_ < until && !stop()) {
+    if (!pass_) begin_pass();
+    if (pass_->next < pass_->problem.n) {
+      if (!test(pass_->next++)) refuted_ = done_ = true;
+    } else if (pass_->found.empty()) {
+      done_ = true;
+    } else {
+      if (!end_pass()) refuted_ = done_ = true;
+      pass_.reset();
+    }
+  }
+  return done_;
+}
+
+void Propagation::begin_pass() {
+  pass_ = std::make_unique<Pass>(restricted_.model, fuse(restricted_.model, rules_, kReachMemory));
+}
+
+bool Propagation::test(int v) {
+  const Problem& p = pass_->problem;
+  const Reach& reach = pass_->reach;
+  std::vector<int> free;
+  for (int u = 0; u < p.n; ++u)
+    if (u != v && !reach.comparable(u, v)) free.push_back(u);
+  std::vector<char> settled(p.n, 0);
+  for (int hill = p.program[v]; hill < p.program[v + 1]; ++hill) {
+    if (p.items[hill].kind != Item::kHill) continue;
+    const MacroCut cut = cut_hill(p, reach, v, hill);
+    ++cuts_;
+    work_ += cut.net.nodes();
+    if (cut.value > budget_) return false;
+    const std::vector<char> reached = cut.net.source_side(kSource);
+    std::vector<char> ran(p.n);
+    for (int m = 0; m < p.n; ++m) ran[m] = cut.node[m] >= 0 ? reached[cut.node[m]] : reach.before(m, v);
+    pass_->witness.go(ran);
+    const Bytes slack = budget_ - cut.value;
+    for (int u : free) {
+      if (settled[u]) continue;
+      // On the cheap side already: forcing it there changes nothing, so only the other side is worth a test.
+      const bool is_before = ran[u];
+      const Bytes seen = is_before ? pass_->witness.without(u, v) : pass_->witness.with(u, v);
+      work_ += 8 + pass_->witness.moved();
+      if (seen <= budget_) continue;
+      FlowNetwork forced = cut.net;
+      if (is_before)
+        forced.add_arc(cut.node[u], kSink, FlowNetwork::kInfinite);
+      else
+        forced.add_arc(kSource, cut.node[u], FlowNetwork::kInfinite);
+      ++cuts_;
+      work_ += cut.net.nodes();
+      if (forced.augment(kSource, kSink, slack + 1) <= slack) continue;
+      settled[u] = 1;
+      pass_->found.push_back(is_before ? std::pair{u, v} : std::pair{v, u});
     }
   }
   return true;
 }
 
-}  // namespace
-
-Restricted propagate(const Model& model, Bytes budget, const FusionRules& rules, int64_t limit,
-                     const std::function<bool()>& stop) {
-  Restricted result;
-  result.model = model;
-  result.original.resize(model.n);
-  for (int v = 0; v < model.n; ++v) result.original[v] = v;
-  while (result.work < limit && !stop()) {
-    const Chains chains = fuse(result.model, rules, kReachMemory);
-    const Reach reach(chain_preds(result.model, chains), kReachMemory);
-    const Problem p = compile(result.model, chains, reach, false);
-    std::vector<std::pair<int, int>> found;
-    if (!pass(p, reach, budget, limit, result, found, stop)) {
-      result.refuted = true;
-      return result;
-    }
-    if (found.empty()) {
-      result.complete = result.work < limit && !stop();
-      return result;
-    }
-    std::vector<std::pair<int, int>> precedences;
-    for (const auto& [u, v] : found) precedences.push_back({chains[u].back(), chains[v].front()});
-    // Fusion has moved ops next to each other; the restricted model keeps that, as precedences within the chains.
-    for (const std::vector<int>& chain : chains)
-      for (size_t i = 1; i < chain.size(); ++i) precedences.push_back({chain[i - 1], chain[i]});
-    const std::vector<int> order = order_under(result.model, precedences);
-    if (order.empty()) {
-      result.refuted = true;
-      return result;
-    }
-    result.added += static_cast<int>(found.size());
-    result.model = renumbered(result.model, order, precedences);
-    std::vector<int> original(model.n);
-    for (int i = 0; i < model.n; ++i) original[i] = result.original[order[i]];
-    result.original = std::move(original);
-  }
-  return result;
+bool Propagation::end_pass() {
+  const Chains& chains = pass_->chains;
+  std::vector<std::pair<int, int>> precedences;
+  for (const auto& [u, v] : pass_->found) precedences.push_back({chains[u].back(), chains[v].front()});
+  // Fusion has moved ops next to each other; the restricted model keeps that, as precedences within the chains.
+  for (const std::vector<int>& chain : chains)
+    for (size_t i = 1; i < chain.size(); ++i) precedences.push_back({chain[i - 1], chain[i]});
+  const std::vector<int> order = order_under(restricted_.model, precedences);
+  if (order.empty()) return false;
+  restricted_.model = renumbered(restricted_.model, order, precedences);
+  std::vector<int> original(order.size());
+  for (size_t i = 0; i < order.size(); ++i) original[i] = restricted_.original[order[i]];
+  restricted_.original = std::move(original);
+  return true;
 }
 
 }  // namespace tide

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "fuse.h"
 
@@ -16,15 +17,37 @@ namespace tide {
 struct Restricted {
   Model model;
   std::vector<int> original;  // per op, its number in the model that was given
-  bool refuted = false;       // no order is within the budget
-  bool complete = false;      // reached the fixpoint (else: stopped early, what is there is sound)
-  int added = 0;              // precedences
-  int64_t cuts = 0;
-  int64_t work = 0;           // nodes of the networks cut
 };
 
-// `limit` bounds the work.
-Restricted propagate(const Model& model, Bytes budget, const FusionRules& rules, int64_t limit,
-                     const std::function<bool()>& stop);
+// The question of one budget. It can be continued: run() until it is done or has cut about `work` nodes more.
+class Propagation {
+ public:
+  Propagation(const Model& model, Bytes budget, const FusionRules& rules);
+  ~Propagation();
+
+  // Whether it is done: refuted, or nothing new follows.
+  bool run(int64_t work, const std::function<bool()>& stop);
+
+  Bytes budget() const { return budget_; }
+  bool refuted() const { return refuted_; }
+  const Restricted& restricted() const { return restricted_; }
+  int64_t cuts() const { return cuts_; }
+  int64_t work() const { return work_; }
+
+ private:
+  struct Pass;
+  // One macro's hills. False: the budget is refuted.
+  bool test(int v);
+  void begin_pass();
+  // Adds what the pass found. False: the precedences make a cycle.
+  bool end_pass();
+
+  const Bytes budget_;
+  const FusionRules rules_;
+  Restricted restricted_;
+  std::unique_ptr<Pass> pass_;
+  bool refuted_ = false, done_ = false;
+  int64_t cuts_ = 0, work_ = 0;
+};
 
 }  // namespace tide

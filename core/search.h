@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 
+#include "symmetry.h"
 #include "walker.h"
 
 namespace tide {
@@ -40,8 +41,9 @@ class Search {
   size_t memory_ = 0;
 };
 
-// Expands the state of least f first.
-std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes);
+// Expands the state of least f first. With symmetries, one state stands for all its images.
+std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
+                                   const Symmetry* symmetry);
 // Goes deep, and commits within each state's own subtree: a state is left for the first one not above it.
 std::unique_ptr<Search> nested_commit(const Problem& problem, Bytes budget, const SearchRules& rules,
                                       size_t memory_bytes);

@@ -19,8 +19,9 @@ namespace {
 
 constexpr size_t kReachMemory = size_t{256} << 20;
 // Cutting a network of so many nodes takes about the time of expanding a state.
-constexpr int64_t kWorkPerState = 6;
-constexpr int64_t kThreadedSlice = 30000, kLongestSlice = 500000;
+constexpr int64_t kWorkPerState = 10;
+constexpr int64_t kSymmetryWork = 20000000;
+constexpr int64_t kThreadedSlice = 30000, kLongestSlice = 200000;
 constexpr Bytes kAnyBudget = std::numeric_limits<Bytes>::max();
 
 // Every footprint is a multiple of this.
@@ -94,12 +95,13 @@ class Solver {
     Problem forward, reversed;
     std::vector<int> original;
     Bytes only_within = kAnyBudget;  // what it says holds for budgets up to this
+    std::unique_ptr<Symmetry> symmetry[2] = {};  // forward, reversed; looked for when turns get long
   };
 
   Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within) const {
     const Chains chains = fuse(model, options_.switches.fusion, kReachMemory);
     const Reach reach(chain_preds(model, chains), kReachMemory);
-    return {compile(model, chains, reach, false), compile(model, chains, reach, true), std::move(original), only_within};
+    return {compile(model, chains, reach, false), compile(model, chains, reach, true), std::move(original), only_within, {}};
   }
 
   void offer_macros(const Reduced& reduced, bool reversed, const std::vector<int>& macros) {
@@ -185,18 +187,24 @@ class Solver {
     int64_t slice = options_.first_slice;
     int width = 64;
     while (!finished()) {
-      const bool wide = (result_.peak - result_.lower_bound) * 3 > result_.peak;
+      const bool wide = (result_.peak - result_.lower_bound) * 4 > result_.peak;
       const auto turn = [&](Engine& engine, const std::function<bool()>& stop) {
         const int64_t states = std::max<int64_t>(1, slice / share(engine, wide));
         engine.answer = engine.search->run(states, stop);
       };
-      Question question;
-      const bool ask = on.propagate && slice > options_.first_slice && next_question(question, slice);
+      const bool ask = on.propagate && slice > options_.first_slice;
       const auto others = [&](const std::function<bool()>& stop) {
         for (Engine& engine : engines)
           if (!engine.leads() && !stop()) turn(engine, stop);
-        if (ask && !stop()) question.found = tide::propagate(model_, question.budget, on.fusion, question.work, stop);
+        if (ask) answer_questions(kWorkPerState * slice, stop);
       };
+      if (on.symmetry && !looked_for_symmetry_ && slice > 4 * options_.first_slice) {
+        looked_for_symmetry_ = true;
+        look_for_symmetry(free_);
+        if (restricted_) look_for_symmetry(*restricted_);
+        if (result_.symmetries > 0)
+          for (Engine& engine : engines) engine.search.reset();
+      }
       for (Engine& engine : engines) prepare(engine);
       const std::function<bool()> looking = [this] { return out_of_time(); };
       const std::function<bool()> waiting = [this] { return halted_ || seconds() >= options_.seconds; };
@@ -211,8 +219,8 @@ class Solver {
         others(looking);
       bool any = false;
       for (Engine& engine : engines) any |= take_up(engine);
-      if (ask) take_up(question);
-      any |= ask;
+      any |= question_ || !answers_.empty();
+      for (auto& answer : std::exchange(answers_, {})) take_up(*answer);
       if (finished()) return;
       if (!any) {
         if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
@@ -237,8 +245,14 @@ class Solver {
     if (options_.budget >= result_.lower_bound && options_.budget < result_.peak && (options_.until_decided || halfway))
       return options_.budget;
     if (!halfway) return result_.peak - unit_;
-    const Bytes low = result_.lower_bound, middle = low + (result_.peak - low) / 2;
-    return std::min(middle / unit_ * unit_, result_.peak - unit_);
+    const Bytes low = result_.lower_bound, middle = low + (result_.peak - low) / aim_;
+    return std::clamp(middle / unit_ * unit_, low, result_.peak - unit_);
+  }
+
+  void look_for_symmetry(Reduced& reduced) {
+    reduced.symmetry[0] = std::make_unique<Symmetry>(reduced.forward, kSymmetryWork);
+    reduced.symmetry[1] = std::make_unique<Symmetry>(reduced.reversed, kSymmetryWork);
+    result_.symmetries = std::max(result_.symmetries, reduced.symmetry[1]->size());
   }
 
   // Gives an engine a new search if the bounds have overtaken its budget.
@@ -252,7 +266,8 @@ class Solver {
     const Problem& p = engine.reversed ? engine.reduced->reversed : engine.reduced->forward;
     const size_t memory = options_.memory_bytes / 3 / (engine.leads() ? 1 : 6);
     engine.search = engine.nested ? nested_commit(p, engine.budget, options_.switches.search, memory)
-                                  : best_first(p, engine.budget, options_.switches.search, memory);
+                                  : best_first(p, engine.budget, options_.switches.search, memory,
+                                               engine.reduced->symmetry[engine.reversed].get());
     engine.counted = 0;
   }
 
@@ -271,37 +286,52 @@ class Solver {
       // Within a restriction, budgets above its own are not excluded, however high the least hill left out.
       const Bytes next = engine.reduced->only_within == kAnyBudget ? engine.search->next() : engine.budget;
       refute(engine.budget, next, engine.reversed ? "reversed" : "forward", engine.search->states());
+      longest_refutation_ = std::max(longest_refutation_, engine.search->states());
       engine.search.reset();
+    } else if (engine.halfway && engine.leads() && engine.search->states() > 3 * longest_refutation_) {
+      // The middle asks too much: a budget nearer to the bound falls sooner.
+      engine.search.reset();
+      aim_ = std::min<Bytes>(2 * aim_, 64);
     }
     return true;
   }
 
-  struct Question {
-    Bytes budget = 0;
-    int64_t work = 0;
-    bool below = false;  // about the budget just below the best
-    Restricted found;
-  };
-
   // Propagation is asked what follows from the budget just below the best; once that is known, about the middle of
-  // what it has left open. Returns false if there is nothing to ask.
-  bool next_question(Question& question, int64_t slice) const {
+  // what it has left open, and so on. Only reads what the other thread does not write.
+  void answer_questions(int64_t work, const std::function<bool()>& stop) {
     const Bytes below = target(false);
-    question.work = kWorkPerState * slice;
-    question.below = !restricted_ || restricted_->only_within > below;
-    const Bytes low = result_.lower_bound / unit_ * unit_, high = std::min(standing_, below);
-    question.budget = question.below ? below : low + (high - low) / 2 / unit_ * unit_;
-    return question.below || (question.budget < high && question.budget >= result_.lower_bound);
+    Bytes low = result_.lower_bound / unit_ * unit_;
+    if (question_ && (question_->budget() > below || question_->budget() < low)) question_.reset();
+    while (work > 0 && !stop()) {
+      if (!question_) {
+        const bool first = asked_below_ > below;
+        const Bytes high = std::min(standing_, below);
+        const Bytes budget = first ? below : low + (high - low) / 2 / unit_ * unit_;
+        if (!first && budget >= high) return;
+        question_ = std::make_unique<Propagation>(model_, budget, options_.switches.fusion);
+      }
+      const int64_t before = question_->work();
+      const bool done = question_->run(work, stop);
+      work -= question_->work() - before;
+      if (!done) return;
+      if (question_->budget() == below) asked_below_ = below;
+      if (question_->refuted())
+        low = question_->budget() + unit_;
+      else
+        standing_ = std::min(standing_, question_->budget());
+      answers_.push_back(std::move(question_));
+      if (low > below) return;
+    }
   }
 
-  void take_up(Question& question) {
-    const Restricted& found = question.found;
-    result_.cuts += found.cuts;
-    if (found.refuted) {
-      refute(question.budget, question.budget, "propagation", 0);
-    } else if (found.complete) {
-      standing_ = std::min(standing_, question.budget);
-      if (question.below) restricted_ = std::make_shared<Reduced>(reduce(found.model, found.original, question.budget));
+  void take_up(const Propagation& answer) {
+    result_.cuts += answer.cuts();
+    if (answer.refuted()) {
+      refute(answer.budget(), answer.budget(), "propagation", 0);
+    } else if (answer.budget() == asked_below_ && (!restricted_ || restricted_->only_within > asked_below_)) {
+      restricted_ =
+          std::make_shared<Reduced>(reduce(answer.restricted().model, answer.restricted().original, answer.budget()));
+      if (looked_for_symmetry_) look_for_symmetry(*restricted_);
     }
   }
 
@@ -330,7 +360,13 @@ class Solver {
   LazyBound bound_;
   const Bytes unit_;
   Reduced free_;
-  std::shared_ptr<const Reduced> restricted_;  // what the budget below the best implies, once that is known
+  std::shared_ptr<Reduced> restricted_;  // what the budget below the best implies, once that is known
+  std::unique_ptr<Propagation> question_;               // being answered
+  std::vector<std::unique_ptr<Propagation>> answers_;   // of this round
+  Bytes asked_below_ = kAnyBudget;                      // least budget just below the best that was asked about
+  bool looked_for_symmetry_ = false;
+  Bytes aim_ = 2;                         // the halfway engines ask about one part in so many of the gap
+  int64_t longest_refutation_ = 100000;   // states of the longest one that ended
   Bytes standing_ = kAnyBudget;                // least budget that propagation could not refute
   Result result_;
   double reported_ = 0;

@@ -20,6 +20,7 @@ struct Switches {
   bool best_first = true;
   bool nested = true;      // nested-commit depth-first search
   bool propagate = true;   // precedences that a budget implies
+  bool symmetry = true;    // one state stands for all its images
 };
 
 struct Options {
@@ -50,6 +51,7 @@ struct Result {
   int64_t states = 0;         // expanded by all engines together
   int64_t beam_states = 0;
   int64_t cuts = 0;           // propagation's included
+  int symmetries = 0;         // generators found
   size_t memory_bytes = 0;    // largest use by stored states
 };
 

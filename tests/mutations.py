@@ -229,7 +229,7 @@ MUTATIONS = (
     # What a budget implies.
     Mutation("propagate_the_wrong_way", "propagate.cc", "is_before ? std::pair{u, v} : std::pair{v, u}",
              "is_before ? std::pair{v, u} : std::pair{u, v}"),
-    Mutation("propagate_within_the_slack", "propagate.cc", "slack + 1) > slack", "slack + 1) >= slack"),
+    Mutation("propagate_within_the_slack", "propagate.cc", "slack + 1) <= slack", "slack + 1) < slack"),
     Mutation("propagate_never_in_place", "propagate.cc", "constant -= surely;", ""),
     Mutation("propagate_pays_at_once", "propagate.cc", "if (before || begins_here) {", "if (true) {"),
     Mutation("propagate_never_refunds", "propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",

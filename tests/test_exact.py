@@ -208,7 +208,14 @@ def test_schedule_says_what_it_did() -> None:
     assert is_topological(graph.predecessors, schedule.order)
     assert schedule.stopped == "proof"
     assert profile(model, schedule.order).peak == schedule.lower_bound
-    assert schedule.counters.keys() == {"reduced_ops", "states", "beam_states", "cuts", "search_memory_bytes"}
+    assert schedule.counters.keys() == {
+        "reduced_ops",
+        "states",
+        "beam_states",
+        "cuts",
+        "symmetries",
+        "search_memory_bytes",
+    }
 
 
 def test_no_op_and_one_op() -> None:

@@ -53,6 +53,8 @@ class Exact:
         The two search engines.
     propagate
         Precedences that a budget implies, and the bounds that follow.
+    symmetry
+        One state of the best-first searches stands for all its images under symmetries of the graph.
     first_slice
         States an engine expands before the next engine's turn; turns grow from there.
     """
@@ -72,6 +74,7 @@ class Exact:
     best_first: bool = True
     nested: bool = True
     propagate: bool = True
+    symmetry: bool = True
     first_slice: int = 2000
 
     @property
@@ -117,6 +120,7 @@ class Exact:
             "states": result["states"],
             "beam_states": result["beam_states"],
             "cuts": result["cuts"],
+            "symmetries": result["symmetries"],
             "search_memory_bytes": result["memory_bytes"],
         }
         certificate = self._certificate(core, model, result)

@@ -44,9 +44,7 @@ def methods() -> dict[str, type[Method]]:
         name = getattr(method, "name", None)
         if not (is_dataclass(method) and isinstance(method, type) and isinstance(name, str)):
             _leave_out(point, "it is no dataclass with a name")
-        elif not (
-            callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))
-        ):
+        elif not (callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))):
             _leave_out(point, "it lacks supports() or schedule()")
         elif name in found:
             _leave_out(point, f"there is a method {name!r} already")
@@ -97,9 +95,7 @@ def _describe(kind: Any, option: Field[Any]) -> str:
     if get_origin(kind) is Literal:
         text = " or ".join(str(a) for a in get_args(kind))
     else:
-        text = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(
-            kind, str(kind)
-        )
+        text = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(kind, str(kind))
     return text if option.default is MISSING else f"{text}, default {_show(option.default)}"
 
 
