@@ -99,6 +99,9 @@ nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict
   out["beam_states"] = r.beam_states;
   out["cuts"] = r.cuts;
   out["symmetries"] = r.symmetries;
+  nb::list trace;
+  for (const tide::Result::Point& p : r.trace) trace.append(nb::make_tuple(p.seconds, p.best, p.bound));
+  out["trace"] = trace;
   out["memory_bytes"] = r.memory_bytes;
   return out;
 }

@@ -81,6 +81,8 @@ class Solver {
     return out_of_time();
   }
 
+  void note() { result_.trace.push_back({seconds(), result_.peak, std::min(result_.lower_bound, result_.peak)}); }
+
   // Takes an order if it is better than the best.
   void offer(const std::vector<int>& order) {
     const Bytes value = peak(model_, order);
@@ -88,6 +90,7 @@ class Solver {
     if (result_.order.size() == order.size() && value >= result_.peak && model_.n > 0) return;
     result_.order = order;
     result_.peak = value;
+    note();
   }
 
   // Both directions of a reduced problem, and how its ops are numbered in the model.
@@ -131,6 +134,7 @@ class Solver {
       if (bound_.value() > result_.lower_bound) {
         result_.lower_bound = bound_.value();
         result_.proof = Result::kCut;
+        note();
       }
       result_.cut_op = bound_.op();
       result_.cut_bound = bound_.value();
@@ -343,6 +347,7 @@ class Solver {
     result_.refuted = above - 1;
     result_.direction = direction;
     result_.refuting_states = states;
+    note();
   }
 
   void conclude() {

@@ -52,6 +52,11 @@ struct Result {
   int64_t beam_states = 0;
   int64_t cuts = 0;           // propagation's included
   int symmetries = 0;         // generators found
+  struct Point {
+    double seconds;
+    Bytes best, bound;
+  };
+  std::vector<Point> trace;   // each time the best or the bound got better
   size_t memory_bytes = 0;    // largest use by stored states
 };
 

@@ -34,6 +34,8 @@ class Limits:
         Whether to stop once it is known that no peak is within the budget.
     enough_bytes
         If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
+    trace
+        If given, each improvement of the best or the bound is appended: the anytime log.
     report
         Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     started
@@ -46,6 +48,7 @@ class Limits:
     budget_bytes: int | None = None
     until_impossible: bool = False
     enough_bytes: int | None = None
+    trace: list[Progress] | None = None
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
 

@@ -42,6 +42,7 @@ def plan(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     quick: bool = False,
+    trace: list[Progress] | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Plan:
     """Find the order of least peak, its arena, and the proof of how good they are; check them.
@@ -69,6 +70,8 @@ def plan(
     quick
         Whether to stop once the budget is met or proved impossible, as `check` does, and leave out the byte-level
         replay, which finds nothing that the checks of the offsets do not.
+    trace
+        A list to which the exact method appends each improvement of its best order or its bound: an anytime log.
     report
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
@@ -100,7 +103,7 @@ def plan(
     read = clock.perf_counter()
 
     peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes
-    limits = Limits(time, memory_bytes, seed, peak_budget, until_impossible=quick, report=report)
+    limits = Limits(time, memory_bytes, seed, peak_budget, until_impossible=quick, trace=trace, report=report)
     schedule = _schedule(scheduler, memory, limits)
     scheduled = clock.perf_counter()
     if quick and peak_budget is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lowtide.api.models import user_function
 from lowtide.errors import InputError
 from lowtide.plan import Plan
+from lowtide.stop import Progress
 
 
 def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
@@ -27,9 +29,13 @@ def write_all(
     *,
     out: str | Path | None = None,
     plan_file: str | Path | None = None,
+    log_file: str | Path | None = None,
+    trace: Sequence[Progress] = (),
     copy_external: bool = False,
 ) -> None:
-    """Write the model, the plan, or both: together or not at all, and never over the input.
+    """Write the model, the plan, the anytime log: together or not at all, and never over the input.
+
+    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes.
 
     Raises
     ------
@@ -50,9 +56,12 @@ def write_all(
             write_model(source, made.order, out, copy_external, outputs)
         if plan_file is not None:
             outputs.write(plan_file, made.to_json())
+        if log_file is not None:
+            lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
+            outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())
 
 
-def check_outputs(model: str | Path, out: str | Path | None, plan_file: str | Path | None) -> None:
+def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path | None) -> None:
     """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
 
     Raises
@@ -68,7 +77,7 @@ def check_outputs(model: str | Path, out: str | Path | None, plan_file: str | Pa
     source = _file_of(model)
     outputs = Outputs([source] if source else [])
     try:
-        for path in (out, plan_file):
+        for path in (out, *others):
             if path is not None:
                 with outputs.create(path):
                     pass

@@ -22,14 +22,23 @@ def plan(options: argparse.Namespace) -> int:
     from lowtide.api.planning import exit_status
     from lowtide.api.writing import check_outputs, write_all
 
-    if options.out is not None or options.plan_file is not None:
-        check_outputs(options.model, options.out, options.plan_file)
+    outputs = (options.out, options.plan_file, options.log_file)
+    if any(path is not None for path in outputs):
+        check_outputs(options.model, *outputs)
     line = ProgressLine(options.quiet)
-    made = api.plan(options.model, report=line, **_budget(options), **_method(options), **_common(options))
+    trace: list[Progress] = []
+    settings = {**_budget(options), **_method(options), **_common(options)}
+    made = api.plan(options.model, report=line, trace=trace, **settings)
     line.end()
-    if options.out is not None or options.plan_file is not None:
+    if any(path is not None for path in outputs):
         write_all(
-            made, options.model, out=options.out, plan_file=options.plan_file, copy_external=options.copy_external
+            made,
+            options.model,
+            out=options.out,
+            plan_file=options.plan_file,
+            log_file=options.log_file,
+            trace=trace,
+            copy_external=options.copy_external,
         )
     if options.json:
         show_json(made)
@@ -38,7 +47,7 @@ def plan(options: argparse.Namespace) -> int:
 
         show(plan_text(made, verbose=options.verbose))
     if not options.quiet:
-        for path in (options.out, options.plan_file):
+        for path in outputs:
             if path is not None:
                 say(f"wrote {path}")
         if made.stopped == "interrupt":

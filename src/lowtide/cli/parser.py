@@ -62,6 +62,7 @@ def _parser() -> _Parser:
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
     p.add_argument("--plan", dest="plan_file", metavar="P.json", help="write the plan")
+    p.add_argument("--log", dest="log_file", metavar="L.csv", help="write when the best and the bound got better")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _planning(p, budget=True, method=True)
 

@@ -145,7 +145,7 @@ class Exact:
                 return True
             return False
 
-        return _core.solve(
+        result = _core.solve(
             core,
             start=list(range(ops)),
             switches=self.switches,
@@ -158,6 +158,9 @@ class Exact:
             first_slice=self.first_slice,
             report=report,
         )
+        if limits.trace is not None:
+            limits.trace.extend(Progress(best, bound, seconds) for seconds, best, bound in result["trace"])
+        return result
 
     def _certificate(self, core: _core.Model, model: MemoryModel, result: dict[str, Any]) -> Certificate:
         if result["proof"] == "search":
