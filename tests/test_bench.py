@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide import bench
-from lowtide.schedule.exact import Exact, zoo
+from lowtide import bench, zoo
 from lowtide.bench import suite
 from lowtide.bench.cases import FILE, FORMS, HMCOS, Case, known
 from lowtide.bench.machine import machine
@@ -25,6 +24,7 @@ from lowtide.bench.tables import csv_text, markdown, text
 from lowtide.cli import main
 from lowtide.cli.bench import _names
 from lowtide.errors import InputError
+from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
 from small_models import branches, graph_file
 
