@@ -141,7 +141,7 @@ def test_graphs_of_a_directory(tmp_path: Path) -> None:
     found = bench.schedule(graphs=tmp_path)
     assert [(c.method, c.peak_bytes) for c in found.cells] == [("own", 208), ("exact", 109)]
     shown = text(found)
-    assert "1 graphs, 1 proved" in shown
+    assert "all 1, 1 proved" in shown
     assert "109" in shown
     assert str(tmp_path) not in to_json(found).decode()
     with pytest.raises(InputError, match=r"no \*\.graph\.json"):

@@ -51,7 +51,7 @@ def _about(found: Distribution) -> str:
         f"{found.cpu_seconds:.1f} CPU s",
     ]
     if found.share_within_constraint is not None:
-        lines.append(f"within {found.constraint}: {100 * found.share_within_constraint:.3g} %")
+        lines.append(f"within {found.constraint}: {100 * found.share_within_constraint:.2f} %")
     if not found.complete:
         lines.append("interrupted: this is what was done")
     lines.append(f"lowtide {m.lowtide}, commit {m.commit or 'not known'}; {m.python}, {m.cpu}")

@@ -106,6 +106,7 @@ def _zhong_solvers(case: Case, model: MemoryModel, methods: Sequence[str]) -> It
     yield Run(Zhong(solver="highs"), "highs")
     yield Run(Zhong(solver="scip"), "scip")
     yield Run(Zhong(solver="cp_sat"), "cp_sat")
+    yield OPTIMUM
 
 
 def _ablation(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
