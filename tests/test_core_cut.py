@@ -5,7 +5,8 @@ from random import Random
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.exact import core_model, cut_certificate
+from lowtide.schedule.core_model import core_model
+from lowtide.schedule.exact import cut_certificate
 from lowtide.target import BUILT_IN
 from lowtide.verify.cut import check_cut
 from lowtide.verify.memory import work_out

@@ -5,7 +5,7 @@ from random import Random
 from brute import peak_of
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.exact import core_model
+from lowtide.schedule.core_model import core_model
 from random_graphs import random_order
 from stress_exact import sample
 

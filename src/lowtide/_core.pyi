@@ -4,20 +4,43 @@ lowtide's native core: exact scheduling. Ops and storages are positions; sizes a
 
 from collections.abc import Mapping, Sequence
 
-
 class Model:
-    def __init__(self, preds: Sequence[Sequence[int]], sizes: Sequence[int], touchers: Sequence[Sequence[int]], at_start: Sequence[bool], at_end: Sequence[bool], workspace: Sequence[int], overwrites: Sequence[Sequence[tuple[int, int]]]) -> None: ...
-
+    def __init__(
+        self,
+        preds: Sequence[Sequence[int]],
+        sizes: Sequence[int],
+        touchers: Sequence[Sequence[int]],
+        at_start: Sequence[bool],
+        at_end: Sequence[bool],
+        workspace: Sequence[int],
+        overwrites: Sequence[Sequence[tuple[int, int]]],
+    ) -> None: ...
     def peak(self, order: Sequence[int]) -> int: ...
 
-def solve(model: Model, start: Sequence[int], switches: dict, seconds: float, memory_bytes: int, seed: int, budget: int, until_decided: bool, until_impossible: bool, first_slice: int, report: object | None) -> dict: ...
-
-def hmcos(model: Model, rpo: Sequence[int], cell_output: Sequence[bool], switches: Mapping[str, bool], seconds: float, memory_bytes: int, report: object | None) -> dict: ...
-
+def solve(
+    model: Model,
+    start: Sequence[int],
+    switches: dict,
+    seconds: float,
+    memory_bytes: int,
+    seed: int,
+    budget: int,
+    until_decided: bool,
+    until_impossible: bool,
+    first_slice: int,
+    report: object | None,
+) -> dict: ...
+def hmcos(
+    model: Model,
+    rpo: Sequence[int],
+    cell_output: Sequence[bool],
+    switches: Mapping[str, bool],
+    seconds: float,
+    memory_bytes: int,
+    report: object | None,
+) -> dict: ...
 def settle(model: Model, order: Sequence[int], budget: int) -> list[int]: ...
-
 def draw(model: Model, budget: int, width: int, seed: int, reversed: bool) -> list[int]: ...
-
 def cut_at(model: Model, op: int) -> dict: ...
 
 class Buffers:
@@ -25,24 +48,31 @@ class Buffers:
     Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer.
     """
 
-    def __init__(self, sizes: Sequence[int], alignments: Sequence[int], fixed: Sequence[int], pieces: Sequence[tuple[int, int, int, int, int]]) -> None: ...
-
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        alignments: Sequence[int],
+        fixed: Sequence[int],
+        pieces: Sequence[tuple[int, int, int, int, int]],
+    ) -> None: ...
     def load_bound(self) -> int: ...
-
     def clash(self) -> int: ...
-
     def split(self) -> list[list[int]]: ...
-
     def order(self, key: str) -> list[int]: ...
-
-    def place(self, order: Sequence[int], best_fit: bool, ceiling: int = -1, kernel: str = '') -> list[int] | None: ...
-
+    def place(self, order: Sequence[int], best_fit: bool, ceiling: int = -1, kernel: str = "") -> list[int] | None: ...
     def portfolio(self, rules: Sequence[tuple[str, bool]], work: int) -> dict: ...
-
     def squeaky(self, rules: Sequence[tuple[str, bool]], rounds: int, work: int) -> dict: ...
+    def sweep(
+        self, rules: Sequence[tuple[str, bool]], rounds: int, window_work: int, work: int, segments: Sequence[int]
+    ) -> dict: ...
 
-    def sweep(self, rules: Sequence[tuple[str, bool]], rounds: int, window_work: int, work: int, segments: Sequence[int]) -> dict: ...
-
-def serenity(model: Model, segments: Sequence[Sequence[Sequence[int]]], soft_budget: bool, step_limit: int, seconds: float, memory_bytes: int, report: object | None) -> dict: ...
-
+def serenity(
+    model: Model,
+    segments: Sequence[Sequence[Sequence[int]]],
+    soft_budget: bool,
+    step_limit: int,
+    seconds: float,
+    memory_bytes: int,
+    report: object | None,
+) -> dict: ...
 def sample(model: Model, orders: int, seed: int, report: object | None) -> dict: ...

@@ -13,24 +13,12 @@ from typing import Any, ClassVar
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
 from lowtide.plan import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
+from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits, Progress
 
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
-
-
-def core_model(model: MemoryModel) -> _core.Model:
-    """Hand a memory model to the core. Ops and storages keep their positions."""
-    return _core.Model(
-        preds=model.graph.predecessors,
-        sizes=[s.size for s in model.storages],
-        touchers=[s.touchers for s in model.storages],
-        at_start=[s.at_start for s in model.storages],
-        at_end=[s.at_end for s in model.storages],
-        workspace=model.workspace,
-        overwrites=[[(o.storage, o.saving) for o in row] for row in model.overwrites],
-    )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Literal
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
 from lowtide.plan import Stopped
+from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
 from lowtide.stop import Limits, Progress
@@ -132,17 +133,8 @@ class Hmcos:
 
         types = frozenset(part.strip() for part in self.cell_output.split(","))
         ends_cell = [_without_overload(op.type) in types for op in model.graph.ops]
-        core = _core.Model(
-            preds=model.graph.predecessors,
-            sizes=[s.size for s in model.storages],
-            touchers=[s.touchers for s in model.storages],
-            at_start=[s.at_start for s in model.storages],
-            at_end=[s.at_end for s in model.storages],
-            workspace=model.workspace,
-            overwrites=[[(o.storage, o.saving) for o in row] for row in model.overwrites],
-        )
         return _core.hmcos(
-            core,
+            core_model(model),
             rpo=Rpo().schedule(model, limits).order,
             cell_output=ends_cell,
             switches=self.switches,
