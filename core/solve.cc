@@ -142,13 +142,20 @@ class Solver {
     }
   }
 
+  BeamResult run_beam(bool reversed, int width, const std::function<bool()>& stop) const {
+    return beam(reversed ? free_.reversed : free_.forward, width, result_.lower_bound, result_.peak, options_.seed,
+                stop);
+  }
+
+  void take_up(const BeamResult& found, bool reversed) {
+    result_.beam_states += found.states;
+    if (!found.macros.empty()) offer_macros(free_, reversed, found.macros);
+  }
+
   void widen(int width) {
     for (const bool reversed : {true, false}) {
       if (finished()) return;
-      const BeamResult found = beam(reversed ? free_.reversed : free_.forward, width, result_.lower_bound, result_.peak,
-                                    options_.seed, [this] { return out_of_time(); });
-      result_.beam_states += found.states;
-      if (!found.macros.empty()) offer_macros(free_, reversed, found.macros);
+      take_up(run_beam(reversed, width, [this] { return out_of_time(); }), reversed);
     }
   }
 
@@ -197,10 +204,16 @@ class Solver {
         engine.answer = engine.search->run(states, stop);
       };
       const bool ask = on.propagate && slice > options_.first_slice;
+      std::vector<BeamResult> beams;
       const auto others = [&](const std::function<bool()>& stop) {
         for (Engine& engine : engines)
           if (!engine.leads() && !stop()) turn(engine, stop);
         if (ask) answer_questions(kWorkPerState * slice, stop);
+        if (on.beams && slice > options_.first_slice && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
+          for (const bool reversed : {true, false})
+            if (!stop()) beams.push_back(run_beam(reversed, width, stop));
+          width *= 2;
+        }
       };
       if (on.symmetry && !looked_for_symmetry_ && slice > 4 * options_.first_slice) {
         looked_for_symmetry_ = true;
@@ -225,17 +238,14 @@ class Solver {
       for (Engine& engine : engines) any |= take_up(engine);
       any |= question_ || !answers_.empty();
       for (auto& answer : std::exchange(answers_, {})) take_up(*answer);
+      for (size_t i = 0; i < beams.size(); ++i) take_up(beams[i], i == 0);
       if (finished()) return;
       if (!any) {
         if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
         return;
       }
       slice = std::min(slice * 5 / 2, kLongestSlice);
-      if (on.beams && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
-        widen(width);
-        width *= 2;
-        raise_bound(64);
-      }
+      raise_bound(64);
     }
   }
 

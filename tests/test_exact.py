@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brute import optimum
+from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -319,3 +320,16 @@ def test_report_can_stop_the_search() -> None:
     result = solve(core_model(memory_model(HARD, STRICT)), len(HARD.ops), seconds=20, report=report)
     assert len(calls) == 2
     assert result["stopped"] == "interrupt"
+
+
+def test_two_threads_give_the_same_bytes() -> None:
+    """Long turns run side by side; who is quicker changes nothing, counters included."""
+    graph = zoo.build("randwire_ws_one_stage:nodes=64,seed=1").graph()
+    core = core_model(memory_model(graph, STRICT))
+    runs = []
+    for _ in range(3):
+        result = Exact(first_slice=30000, beams=False, cut=False)._solve(core, len(graph.ops), Limits())
+        del result["trace"]
+        runs.append(result)
+    assert runs[0] == runs[1] == runs[2]
+    assert runs[0]["stopped"] == "proof"
