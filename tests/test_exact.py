@@ -192,12 +192,14 @@ def test_engines_agree_beyond_a_few_words() -> None:
 
 @pytest.mark.parametrize("number", [4095, 4095 - 16, 0b111100001111, 0b101011111000])
 def test_the_same_call_twice_gives_the_same_result(number: int) -> None:
-    """Orders, bounds and counters alike."""
+    """Orders, bounds and counters alike; the trace too, but for its seconds."""
     for index in range(40):
         _, graph, target = sample(5, index)
         core = core_model(memory_model(graph, target))
         n = len(graph.ops)
         first, second = (solve(core, n, combination(number), seed=3) for _ in range(2))
+        traces = [[point[1:] for point in result.pop("trace")] for result in (first, second)]
+        assert traces[0] == traces[1]
         assert first == second
 
 
