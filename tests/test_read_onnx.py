@@ -136,6 +136,8 @@ def test_all_free_dimensions_are_named_and_bound(tmp_path):
     graph = _read(made, tmp_path, {"batch": 2, "y:1": 7})
     assert graph.tensors[-1].shape == (2, 7)
     assert _read(made, tmp_path, {"x:0": 2, "y:1": 7}) == graph
+    with pytest.raises(InputError, match=r"1 dimension is free: y:1; bind it, for example --dim y:1=1"):
+        _read(made, tmp_path, {"batch": 2})
 
 
 @pytest.mark.parametrize(

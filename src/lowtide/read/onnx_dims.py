@@ -72,8 +72,8 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
     left = list(dict.fromkeys(d.key for d in free if d.name not in by_name and d.place not in by_place))
     if left:
         flags = " ".join(f"--dim {key}=1" for key in left)
-        noun = "dimensions are free" if len(left) > 1 else "dimension is free"
-        raise InputError(f"{len(left)} {noun}: {_listed(left)}; bind them, for example {flags}", place)
+        noun, them = ("dimensions are free", "them") if len(left) > 1 else ("dimension is free", "it")
+        raise InputError(f"{len(left)} {noun}: {_listed(left)}; bind {them}, for example {flags}", place)
     if not free:
         return
     for value in inputs:

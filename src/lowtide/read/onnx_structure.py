@@ -120,8 +120,9 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
         too_early += [(op, name) for name in unknown]
         for name in makes:
             if name in kinds or name in made_by:
-                other = made_by[name].label if name in made_by else f"declared as graph {kinds[name]}"
-                raise InputError(f"tensor {name!r} is made by {op.label} and by {other}; rename one", place)
+                declared = "an initializer" if kinds.get(name) is Kind.CONSTANT else "a graph input"
+                other = f"by {made_by[name].label}" if name in made_by else f"is {declared}"
+                raise InputError(f"tensor {name!r} is made by {op.label} and {other}; rename one", place)
             made_by[name] = op
         ops.append(op)
     check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)

@@ -53,7 +53,7 @@ class TensorType(NamedTuple):
 def element_name(element: int) -> str:
     """Name of an element type, numpy's where numpy has one: ``float32``, ``int4``, ``float8e4m3fn``."""
     types = protobuf_classes().TensorProto.DataType
-    name = types.Name(element) if element in types.values() else f"type {element}"
+    name = types.Name(element) if element in types.values() else f"number {element}"
     return _NAMES.get(name, name.lower())
 
 
