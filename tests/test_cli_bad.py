@@ -203,3 +203,32 @@ def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monk
 
     monkeypatch.setattr(cli.commands.api, "plan", interrupted)
     assert "interrupted" in refused(capsys, "plan", graph_file(tmp_path, branches()), status=130)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ("alignment = 3", "power of two"),
+        (f"alignment = {2**62}", "at most 2^30"),
+        ("alignment = 1.5", "must be of type int"),
+        ("in_place = 'often'", "use one of"),
+        ("\x00", "not a TOML file"),
+    ],
+)
+def test_targets_that_are_no_targets(tmp_path: Path, capsys: Captured, text: str, says: str):
+    """Nesting, numbers and words that no target has; the file is named."""
+    toml = tmp_path / "mine.toml"
+    toml.write_text(text)
+    said = refused(capsys, "check", graph_file(tmp_path, branches()), "--budget", "1KiB", "--target", toml)
+    assert says in said
+    assert "mine" in said
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])
+def test_a_time_to_prove_that_is_no_time(tmp_path: Path, capsys: Captured, seconds: str):
+    """As for the search of a plan, also where the proof needs no search."""
+    path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
+    assert main(["plan", str(path), "--plan", str(plan_file), "-q"]) == 0
+    capsys.readouterr()
+    assert "positive number of seconds" in refused(capsys, "verify", path, plan_file, "--prove", f"--time={seconds}")

@@ -19,6 +19,9 @@ InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 
 
+MAX_ALIGNMENT = 2**30
+
+
 @dataclass(frozen=True)
 class Target:
     """Memory rules of a runtime. The fields are the keys of a target's TOML file.
@@ -65,8 +68,8 @@ class Target:
             raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
         if self.constants not in get_args(Constants):
             raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
-        if self.alignment < 1 or self.alignment & (self.alignment - 1):
-            raise InputError(f"alignment is {self.alignment}; use a power of two", self.name)
+        if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
+            raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
@@ -170,6 +173,8 @@ def read_toml(path: Path) -> Target:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the target: {error.strerror}", str(path)) from None
+    except RecursionError:
+        raise InputError("not a TOML file: nested too deeply", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not a TOML file: {error}", str(path)) from None
     base_name = table.pop("base", "strict")

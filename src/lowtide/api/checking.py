@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.planning import check_time
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
@@ -59,6 +60,7 @@ def verify(
     from lowtide.verify.check import verify_plan
     from lowtide.verify.prove import prove as search_again
 
+    check_time(time)
     graph, plan, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
     report = verify_plan(graph, plan, rules)
     if prove:
@@ -93,6 +95,7 @@ def prove(
     """Prove a plan's bound again, with a second, plain search where it was proved by one. Raises as `verify`."""
     from lowtide.verify.prove import prove as search_again
 
+    check_time(time)
     graph, made, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
     return search_again(graph, made, rules, seconds=time)
 

@@ -205,7 +205,7 @@ def _seed(text: str) -> int:
 def _dim(text: str) -> tuple[str, int]:
     name, _, size = text.rpartition("=")
     if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a positive whole number")
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a whole number above 0 and below 2^62")
     return name, int(size)
 
 
