@@ -378,3 +378,42 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path, capsys: Captured):
     made["ops"][1]["inputs"] = [99]
     status, _, err = run(capsys, "inspect", graph_file(tmp_path, made))
     assert (status, "\x1b" in err) == (2, False)
+
+
+@pytest.mark.parametrize("command", ["plan", "check", "inspect", "compare"])
+def test_models_that_need_no_memory(tmp_path: Path, capsys: Captured, command: str):
+    """No ops and a peak of nothing, while the outputs still have a place: no command stumbles."""
+    empty = {"name": "empty", "tensors": [tensor(0, 4, "input"), tensor(1, 4, "output")], "ops": []}
+    budget = ["--budget", "1KiB"] if command == "check" else []
+    status, _, err = run(capsys, command, graph_file(tmp_path, empty), *budget)
+    assert (status, err) == (0, "")
+
+
+def test_a_line_break_in_a_name_stays_in_its_line(tmp_path: Path, capsys: Captured):
+    """Tables keep their rows, whatever the model's names hold."""
+    path = graph_file(tmp_path, branches() | {"name": "two\nlines", "ops": [
+        o | {"name": f"a\nQ{o['id']}"} for o in branches()["ops"]
+    ]})  # fmt: skip
+    for command in ("plan", "inspect"):
+        out = run(capsys, command, path)[1]
+        assert "two\\nlines" in out
+        assert "\nlines" not in out
+        assert "\nQ" not in out
+
+
+def test_figures_of_a_report_have_units(tmp_path: Path, capsys: Captured):
+    """Bytes are said to be bytes, thousands are parted, and a bound that is proved again is not said to be open."""
+    large = branches()
+    large["tensors"] = [t | {"size": 1000 * t["size"]} for t in large["tensors"]]
+    path, plan_file = graph_file(tmp_path, large), tmp_path / "p.json"
+    run(capsys, "plan", path, "--plan", plan_file, "--target", "strict")
+    out = run(capsys, "verify", path, plan_file, "--prove")[1]
+    assert "109,000 of 109,000 B" in out
+    assert "109000" not in out
+    assert "not re-proved" not in out
+
+
+def test_an_impossible_budget_says_its_bound_once(tmp_path: Path, capsys: Captured):
+    """A bound found on the way to a no is no second figure."""
+    out = run(capsys, "check", "zoo:nasnet_a_imagenet", "--target", "strict", "--budget", "1KiB")[1]
+    assert out.count("lower bound") == 1

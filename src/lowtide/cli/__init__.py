@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(str(error))
         return error.exit_status
     except KeyboardInterrupt:
-        say("interrupted before there was a plan; nothing was written")
+        say("interrupted before there was a result; nothing was written")
         return 130
     except MemoryError:
         say("out of memory; lower --search-memory, or plan on a larger machine")

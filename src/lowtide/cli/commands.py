@@ -87,6 +87,8 @@ def check(options: argparse.Namespace) -> int:
     }[found.status]
     if options.as_is:
         proof = "own order"
+    elif found.status == "impossible" and not found.optimal:
+        proof = "peak not proved least"
     else:
         proof = "peak proved optimal" if found.optimal else f"lower bound {found.lower_bound_bytes:,} B"
     show(
@@ -161,7 +163,7 @@ def allocate(options: argparse.Namespace) -> int:
     show(format_buffers(read_buffers(options.buffers), placed.offsets).rstrip("\n"))
     if not options.quiet:
         bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
-        fits = {0: "fits the capacity", 3: "over the capacity", 4: "the capacity is proved impossible"}[status]
+        fits = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}[status]
         verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
         say(f"height {format_size(placed.height_bytes)}, {bound}, {len(placed.offsets):,} buffers{verdict}")
     return status

@@ -27,11 +27,14 @@ MOST_LIVE = 12
 def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
     """Rows of cells as lines of aligned columns; `right` are the columns flush right. The last is never padded.
 
+    A line break in a cell, such as a model's name may hold, is written out.
+
     >>> columns([("a", "10"), ("long", "5")], right=[1])
     'a     10\\nlong   5'
     """
     if not rows:
         return ""
+    rows = [[cell.replace("\n", "\\n") for cell in row] for row in rows]
     count = max(len(row) for row in rows)
     flush = set(right)
     widths = [max((len(row[c]) for row in rows if c < len(row)), default=0) for c in range(count)]
@@ -152,7 +155,8 @@ def proof_text(plan: Plan) -> str:
 def _arena_text(plan: Plan) -> str:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     above = arena - plan.peak_bytes
-    text = f"{above:,} B ({100 * above / plan.peak_bytes:.1f} %) above the peak" if above else "as the peak"
+    percent = f" ({100 * above / plan.peak_bytes:.1f} %)" if plan.peak_bytes else ""
+    text = f"{above:,} B{percent} above the peak" if above else "as the peak"
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")
@@ -231,7 +235,7 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
 
 def _op_text(op: OpName) -> str:
     name = shorten(op.name or f"op {op.op}", 24)
-    return f"{name} ({op.type})" if op.type else name
+    return (f"{name} ({op.type})" if op.type else name).replace("\n", "\\n")
 
 
 def _live_text(entry: Live) -> str:

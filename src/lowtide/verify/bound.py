@@ -63,11 +63,11 @@ def check_bound(graph: Graph, plan: Plan, memory: Memory) -> tuple[str, str]:
                 f"{certificate.refuted_bytes} bytes are refuted, and the plan's own order needs {peak}",
             )
         given = next_footprint(graph, memory, certificate.refuted_bytes)
-        seen, note = f"a search refuted {certificate.refuted_bytes} bytes", "bound: search, not re-proved"
+        seen, note = f"a search refuted {certificate.refuted_bytes:,} B", "bound: by search; --prove searches again"
     else:
         given, seen, note = 0, "no certificate", "bound: footprint of a single op"
     if single >= bound and given < bound:
-        return f"{seen}; a single op needs {single} bytes", "bound: footprint of a single op"
+        return f"{seen}; a single op needs {single:,} B", "bound: footprint of a single op"
     if bound > given:
         raise VerificationError(
             "bound",

@@ -86,7 +86,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
 
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
-    checks.append(Check("in_place", f"{len(claimed)} ops write over an input that dies there"))
+    checks.append(Check("in_place", f"{len(claimed):,} written over an input that dies there"))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(Check("peak", format_size(steps.peak)))

@@ -101,8 +101,9 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             raise VerificationError(FAILURE, f"the downset holds op {o} without all that it needs")
     reached = memory.footprint(graph, v, downset)
     arcs = sum(len(flow) for _, flow in cases)
-    tight = "which its downset reaches" if reached == certificate.value_bytes else f"its downset needs {reached}"
-    return f"{arcs} flow arcs prove {certificate.value_bytes} bytes at {label}, {tight}"
+    exact = reached == certificate.value_bytes
+    tight = "which its downset reaches" if exact else f"its downset needs {reached:,} B"
+    return f"a flow of {arcs:,} arcs proves {certificate.value_bytes:,} B at {label}, {tight}"
 
 
 def _reach(edges: dict[int, set[int]], start: int) -> set[int]:

@@ -126,7 +126,7 @@ def check_layout(
                 live.remove(at[i])
         if above is not None and simulation.last[above] > step:
             live.add(at[above], at[above] + memory.blocks[above].size, name(above), step)
-    return f"{len(at)} storages end at {end} of {arena} bytes, no two live ones overlap", at
+    return f"{len(at):,} storages end at {end:,} of {arena:,} B, no two live ones overlap", at
 
 
 def aligned_load(graph: Graph, memory: Memory, simulation: Simulation, order: Sequence[int], alignment: int) -> int:

@@ -130,7 +130,7 @@ def check_ids(graph: Graph, plan: Plan, memory: Memory) -> str:
     for t in graph.tensors:
         if t.id not in tensors and t.kind is not Kind.CONSTANT:
             raise VerificationError("ids", f"the plan does not list {t.label}")
-    return f"{len(known)} ops, {len(folded)} folded, {len(graph.tensors)} tensors agree with the graph"
+    return f"{len(known):,} ops, {len(folded):,} folded, {len(graph.tensors):,} tensors agree with the graph"
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:
@@ -157,7 +157,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     for v in known:
         if v not in done:
             raise VerificationError("order", f"{known[v].label} is not run")
-    return f"{len(order)} ops, each once and after what it needs"
+    return f"{len(order):,} ops, each once and after what it needs"
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:

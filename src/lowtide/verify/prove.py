@@ -113,7 +113,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
         )
     if not found.complete:
         return Proof("not re-proved", found.why, found.states, spent)
-    return Proof("re-proved", f"a search of {found.states} states finds no order", found.states, spent)
+    return Proof("re-proved", f"a search of {found.states:,} states finds no order", found.states, spent)
 
 
 def refute(

@@ -40,7 +40,7 @@ class Replay:
     @property
     def text(self) -> str:
         """One line for a report."""
-        return f"{self.reads} reads intact, {self.moved_bytes} bytes, as {self.mode}"
+        return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}"
 
 
 class _Arena(Protocol):
