@@ -417,3 +417,21 @@ def test_an_impossible_budget_says_its_bound_once(tmp_path: Path, capsys: Captur
     """A bound found on the way to a no is no second figure."""
     out = run(capsys, "check", "zoo:nasnet_a_imagenet", "--target", "strict", "--budget", "1KiB")[1]
     assert out.count("lower bound") == 1
+
+
+def test_check_and_inspect_say_that_time_was_up(tmp_path: Path, capsys: Captured):
+    """A run that `--time` stopped says so."""
+    path = graph_file(tmp_path, matrix_product(5))
+    for command in (["check", path, "--budget", "300"], ["inspect", path]):
+        _, out, _ = run(capsys, *command, "--target", "strict", "--time", "0.2")
+        assert "stopped by --time" in out
+    assert "stopped" not in run(capsys, "inspect", graph_file(tmp_path, branches()))[1]
+
+
+def test_allocate_says_in_words_that_nothing_fits(tmp_path: Path, capsys: Captured):
+    """A capacity below the load: status 4."""
+    buffers = tmp_path / "b.csv"
+    buffers.write_text("id,lower,upper,size\n1,0,2,5\n2,0,2,5\n")
+    status, _, err = run(capsys, "allocate", buffers, "--capacity", "9")
+    assert status == 4
+    assert "proved not to fit the capacity of 9 B" in err

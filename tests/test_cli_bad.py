@@ -125,6 +125,8 @@ def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
     before = sorted(os.listdir(tmp_path))
     for out in ("none/o.graph.json", "folder.graph.json", "o.onnx", "o"):
         refused(capsys, "plan", path, "-o", tmp_path / out)
+    long = f"{'x' * 300}.graph.json"
+    assert refused(capsys, "plan", path, "-o", tmp_path / long).count(long) == 1
     refused(capsys, "plan", path, "--plan", tmp_path / "none" / "p.json")
     refused(capsys, "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
     refused(capsys, "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")

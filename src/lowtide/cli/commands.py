@@ -91,6 +91,10 @@ def check(options: argparse.Namespace) -> int:
         proof = "peak not proved least"
     else:
         proof = "peak proved optimal" if found.optimal else f"lower bound {found.lower_bound_bytes:,} B"
+    if found.stopped not in ("proof", "complete"):
+        from lowtide.report.text import CUT_SHORT
+
+        proof += f", {CUT_SHORT[found.stopped]}"
     show(
         f"{said}: required {found.required_bytes:,} B, available {found.available_bytes:,} B, "
         f"excess {found.excess_bytes:,} B (target {found.target}, {proof})"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
+CUT_SHORT = {"time": "stopped by --time", "memory": "stopped by --search-memory", "interrupt": "interrupted"}
 MOST_LIVE = 12
 """Storages listed at the peak; the rest is summed up in a line."""
 
@@ -163,13 +164,7 @@ def _arena_text(plan: Plan) -> str:
 
 
 def _stopped_text(plan: Plan) -> str:
-    ended = {
-        "proof": "ended by proof",
-        "complete": "ended",
-        "time": "stopped by --time",
-        "memory": "stopped by --search-memory",
-        "interrupt": "interrupted",
-    }[plan.stopped]
+    ended = {"proof": "ended by proof", "complete": "ended", **CUT_SHORT}[plan.stopped]
     states = (plan.search or {}).get("states")
     return ended if states is None else f"{ended}, {_count(states, 'state')}"
 
@@ -187,8 +182,8 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     best = f"{format_size(seen.peak_bytes)}, {change(seen.own_order_peak_bytes, seen.peak_bytes)}"
     if seen.optimal:
         best += ", proved least"
-    if seen.stopped == "interrupt":
-        best += ", interrupted"
+    if seen.stopped in CUT_SHORT:
+        best += f", {CUT_SHORT[seen.stopped]}"
     head = [
         ("model", f"{seen.graph}, {_count(seen.ops, 'op')}"),
         ("target", seen.target),

@@ -109,7 +109,8 @@ class Outputs:
             final = Path(os.path.realpath(target))
             status = final.stat() if final.exists() else None
         except (OSError, ValueError) as error:
-            raise InputError(f"cannot write here: {error}; name another output", repr(place)) from None
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise InputError(f"cannot write here: {why}; name another output", place) from None
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise InputError("the output is a directory; name a file in it", place)
         if status is not None and not stat.S_ISREG(status.st_mode):
