@@ -419,12 +419,14 @@ def test_an_impossible_budget_says_its_bound_once(tmp_path: Path, capsys: Captur
     assert out.count("lower bound") == 1
 
 
-def test_check_and_inspect_say_that_time_was_up(tmp_path: Path, capsys: Captured):
+def test_check_and_inspect_say_that_time_was_up(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
     """A run that `--time` stopped says so."""
-    path = graph_file(tmp_path, matrix_product(5))
-    for command in (["check", path, "--budget", "300"], ["inspect", path]):
-        _, out, _ = run(capsys, *command, "--target", "strict", "--time", "0.2")
-        assert "stopped by --time" in out
+    _, out, _ = run(capsys, "inspect", graph_file(tmp_path, matrix_product(5)), "--target", "strict", "--time", "0.1")
+    assert "stopped by --time" in out
+    late = lowtide.Check(20, 10, 10, 5, False, "strict", "over_budget", "time")
+    monkeypatch.setattr(lowtide.api, "check", lambda *_, **__: late)
+    _, out, _ = run(capsys, "check", graph_file(tmp_path, branches()), "--budget", "10")
+    assert out.endswith("(target strict, lower bound 5 B, stopped by --time)\n")
     assert "stopped" not in run(capsys, "inspect", graph_file(tmp_path, branches()))[1]
 
 
@@ -435,3 +437,11 @@ def test_allocate_says_in_words_that_nothing_fits(tmp_path: Path, capsys: Captur
     status, _, err = run(capsys, "allocate", buffers, "--capacity", "9")
     assert status == 4
     assert "proved not to fit the capacity of 9 B" in err
+
+
+def test_an_impossible_budget_names_the_reserve(tmp_path: Path, capsys: Captured):
+    """The lower bound alone would fit; with the reserve nothing does."""
+    path = graph_file(tmp_path, branches())
+    status, out, _ = run(capsys, "check", path, "--target", "strict", "--budget", "110", "--reserve", "2")
+    assert status == 4
+    assert out.startswith("cannot fit, the lower bound is 109 B, with the reserve 111 B: required 111 B")

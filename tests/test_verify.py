@@ -105,7 +105,10 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
         "replay", "status",
     ]  # fmt: skip
     assert report.numbers["peak_bytes"] == plan.peak_bytes == max(report.footprint_bytes)
-    assert report.notes == ("bound: footprint of a single op", "arena bound: load")
+    assert report.notes == (
+        "bound: footprint of a single op",
+        "arena bound: most bytes live at once in this order, counted here",
+    )
     assert plan.in_place == [(3, 2)]
 
 

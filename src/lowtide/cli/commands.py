@@ -11,7 +11,7 @@ from lowtide import api
 from lowtide.api.models import user_function
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.errors import InputError
-from lowtide.sizes import format_size
+from lowtide.sizes import format_size, parse_size
 
 if TYPE_CHECKING:
     from lowtide.stop import Progress
@@ -83,7 +83,7 @@ def check(options: argparse.Namespace) -> int:
         "ok": "fits",
         "unproved": "fits, but is not proved least",
         "over_budget": "does not fit",
-        "impossible": f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B",
+        "impossible": f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_reserve(found, options)}",
     }[found.status]
     if options.as_is:
         proof = "own order"
@@ -100,6 +100,12 @@ def check(options: argparse.Namespace) -> int:
         f"excess {found.excess_bytes:,} B (target {found.target}, {proof})"
     )
     return found.exit_status
+
+
+def _with_reserve(found: api.Check, options: argparse.Namespace) -> str:
+    if options.reserve is None:
+        return ""
+    return f", with the reserve {found.lower_bound_bytes + parse_size(options.reserve, 'reserve'):,} B"
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -156,7 +162,6 @@ def verify(options: argparse.Namespace) -> int:
 def allocate(options: argparse.Namespace) -> int:
     """Print the buffers with their offsets."""
     from lowtide.allocate.csv_buffers import format_buffers, read_buffers
-    from lowtide.sizes import parse_size
 
     placed = api.allocate(options.buffers, options.capacity, time=options.time, seed=options.seed)
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")

@@ -109,7 +109,11 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
         checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
         bound = plan.arena_lower_bound_bytes or 0
-        notes.append("arena bound: load" if bound <= load else "arena bound: above the load, not re-proved")
+        notes.append(
+            "arena bound: most bytes live at once in this order, counted here"
+            if bound <= load
+            else "arena bound: above the load, not re-proved"
+        )
     checks.append(Check("status", check_budget(plan)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
