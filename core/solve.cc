@@ -142,9 +142,33 @@ class Solver {
     }
   }
 
-  BeamResult run_beam(bool reversed, int width, const std::function<bool()>& stop) const {
-    return beam(reversed ? free_.reversed : free_.forward, width, result_.lower_bound, result_.peak, options_.seed,
-                stop);
+  struct Descent {
+    bool reversed;
+    BeamResult found;
+  };
+
+  // Beams that aim at a budget below the best: up to it all peaks are equal, so the least f decides. Ties broken at
+  // random find what ties broken by number miss. Big steps first, as many as `states` allow.
+  std::vector<Descent> descend(int width, int64_t states, const std::function<bool()>& stop) const {
+    std::vector<Descent> results;
+    Bytes best = result_.peak;
+    Bytes step = std::max(unit_, (best - result_.lower_bound) / 2 / unit_ * unit_);
+    while (states > 0 && best - step >= result_.lower_bound && !stop()) {
+      bool lower = false;
+      for (uint64_t draw = 0; draw < 6 && !lower; ++draw) {
+        const bool reversed = draw % 2 == 0;
+        const Bytes budget = best - step;
+        BeamResult found = beam(reversed ? free_.reversed : free_.forward, width, budget, budget + 1,
+                                draw < 2 ? 0 : options_.seed + width + draw, stop);
+        states -= found.states + 1;
+        lower = !found.macros.empty();
+        if (lower) best = found.peak;
+        results.push_back({reversed, std::move(found)});
+      }
+      if (!lower && step == unit_) break;
+      if (!lower || best - step < result_.lower_bound) step = std::max(unit_, step / 2 / unit_ * unit_);
+    }
+    return results;
   }
 
   void take_up(const BeamResult& found, bool reversed) {
@@ -155,7 +179,9 @@ class Solver {
   void widen(int width) {
     for (const bool reversed : {true, false}) {
       if (finished()) return;
-      take_up(run_beam(reversed, width, [this] { return out_of_time(); }), reversed);
+      take_up(beam(reversed ? free_.reversed : free_.forward, width, result_.lower_bound, result_.peak, options_.seed,
+                   [this] { return out_of_time(); }),
+              reversed);
     }
   }
 
@@ -196,7 +222,7 @@ class Solver {
           if ((reversed ? on.reversed : on.forward) && (nested ? on.nested : on.best_first))
             engines.push_back({reversed, nested, halfway});
     int64_t slice = options_.first_slice;
-    int width = 64;
+    int width = 128;
     while (!finished()) {
       const bool wide = (result_.peak - result_.lower_bound) * 4 > result_.peak;
       const auto turn = [&](Engine& engine, const std::function<bool()>& stop) {
@@ -204,14 +230,13 @@ class Solver {
         engine.answer = engine.search->run(states, stop);
       };
       const bool ask = on.propagate && slice > options_.first_slice;
-      std::vector<BeamResult> beams;
+      std::vector<Descent> beams;
       const auto others = [&](const std::function<bool()>& stop) {
         for (Engine& engine : engines)
           if (!engine.leads() && !stop()) turn(engine, stop);
         if (ask) answer_questions(kWorkPerState * slice, stop);
-        if (on.beams && slice > options_.first_slice && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
-          for (const bool reversed : {true, false})
-            if (!stop()) beams.push_back(run_beam(reversed, width, stop));
+        if (on.beams && slice > 4 * options_.first_slice && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
+          beams = descend(width, std::max<int64_t>(slice / 2, 40000), stop);
           width *= 2;
         }
       };
@@ -238,7 +263,7 @@ class Solver {
       for (Engine& engine : engines) any |= take_up(engine);
       any |= question_ || !answers_.empty();
       for (auto& answer : std::exchange(answers_, {})) take_up(*answer);
-      for (size_t i = 0; i < beams.size(); ++i) take_up(beams[i], i == 0);
+      for (const Descent& d : beams) take_up(d.found, d.reversed);
       if (finished()) return;
       if (!any) {
         if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
