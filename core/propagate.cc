@@ -257,7 +257,8 @@ bool Propagation::run(int64_t work, const std::function<bool()>& stop) {
   while (!done_ && work_ < until && !stop()) {
     if (!pass_) begin_pass();
     if (pass_->next < pass_->problem.n) {
-      if (!test(pass_->next++)) refuted_ = done_ = true;
+      if (!test(pass_->next, stop)) refuted_ = done_ = true;
+      if (!stop()) ++pass_->next;
     } else if (pass_->found.empty()) {
       done_ = true;
     } else {
@@ -272,7 +273,7 @@ void Propagation::begin_pass() {
   pass_ = std::make_unique<Pass>(restricted_.model, fuse(restricted_.model, rules_, kReachMemory));
 }
 
-bool Propagation::test(int v) {
+bool Propagation::test(int v, const std::function<bool()>& stop) {
   const Problem& p = pass_->problem;
   const Reach& reach = pass_->reach;
   std::vector<int> free;
@@ -292,6 +293,7 @@ bool Propagation::test(int v) {
     const Bytes slack = budget_ - cut.value;
     for (int u : free) {
       if (settled[u]) continue;
+      if (stop()) return true;
       // On the cheap side already: forcing it there changes nothing, so only the other side is worth a test.
       const bool is_before = ran[u];
       const Bytes seen = is_before ? pass_->witness.without(u, v) : pass_->witness.with(u, v);

@@ -36,8 +36,8 @@ class Propagation {
 
  private:
   struct Pass;
-  // One macro's hills. False: the budget is refuted.
-  bool test(int v);
+  // One macro's hills. False: the budget is refuted. Told to stop, it leaves off; the macro is to be tested again.
+  bool test(int v, const std::function<bool()>& stop);
   void begin_pass();
   // Adds what the pass found. False: the precedences make a cycle.
   bool end_pass();

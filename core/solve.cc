@@ -289,8 +289,9 @@ class Solver {
   }
 
   void look_for_symmetry(Reduced& reduced) {
-    reduced.symmetry[0] = std::make_unique<Symmetry>(reduced.forward, kSymmetryWork);
-    reduced.symmetry[1] = std::make_unique<Symmetry>(reduced.reversed, kSymmetryWork);
+    const auto stop = [this] { return out_of_time(); };
+    reduced.symmetry[0] = std::make_unique<Symmetry>(reduced.forward, kSymmetryWork, stop);
+    reduced.symmetry[1] = std::make_unique<Symmetry>(reduced.reversed, kSymmetryWork, stop);
     result_.symmetries = std::max(result_.symmetries, reduced.symmetry[1]->size());
   }
 

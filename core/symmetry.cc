@@ -138,7 +138,7 @@ bool holds(const Problem& p, const std::vector<int>& image) {
 
 }  // namespace
 
-Symmetry::Symmetry(const Problem& p, int64_t work) : n_(p.n) {
+Symmetry::Symmetry(const Problem& p, int64_t work, const std::function<bool()>& stop) : n_(p.n) {
   Colours colours(p);
   work -= colours.refine();
   std::vector<int> orbit(p.n);  // union-find: macros that symmetries found so far exchange
@@ -150,7 +150,7 @@ Symmetry::Symmetry(const Problem& p, int64_t work) : n_(p.n) {
   for (const auto& [colour, members] : classes(colours.colour)) {
     if (members.size() < 2 || members[0] >= p.n) continue;
     // Neighbours in number: exchanging them is likely to move little else.
-    for (size_t i = 0; i + 1 < members.size() && work > 0; ++i) {
+    for (size_t i = 0; i + 1 < members.size() && work > 0 && !stop(); ++i) {
       if (find(members[i]) == find(members[i + 1])) continue;
       const std::vector<int> image = match(p, colours.colour, members[i], members[i + 1], work);
       if (image.empty() || !holds(p, image)) continue;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -16,8 +17,8 @@ namespace tide {
 
 class Symmetry {
  public:
-  // Looks for symmetries with about `work` steps; what it has found by then is what there is.
-  Symmetry(const Problem& problem, int64_t work);
+  // Looks for symmetries with about `work` steps; what it has found by then, or when told to stop, is what there is.
+  Symmetry(const Problem& problem, int64_t work, const std::function<bool()>& stop);
 
   bool empty() const { return generators_.empty(); }
   int size() const { return static_cast<int>(generators_.size()); }

