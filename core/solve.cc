@@ -155,11 +155,11 @@ class Solver {
     Bytes step = std::max(unit_, (best - result_.lower_bound) / 2 / unit_ * unit_);
     while (states > 0 && best - step >= result_.lower_bound && !stop()) {
       bool lower = false;
-      for (uint64_t draw = 0; draw < 6 && !lower; ++draw) {
-        const bool reversed = draw % 2 == 0;
+      for (uint64_t draw = 0; draw < 4 && !lower; ++draw) {
+        const bool reversed = draw % 3 == 0;
         const Bytes budget = best - step;
         BeamResult found = beam(reversed ? free_.reversed : free_.forward, width, budget, budget + 1,
-                                draw < 2 ? 0 : options_.seed + width + draw, stop);
+                                draw == 0 ? 0 : options_.seed + width + draw, stop);
         states -= found.states + 1;
         lower = !found.macros.empty();
         if (lower) best = found.peak;
@@ -223,6 +223,7 @@ class Solver {
             engines.push_back({reversed, nested, halfway});
     int64_t slice = options_.first_slice;
     int width = 128;
+    int64_t saved = 0;  // states put aside for the next, wider beams
     while (!finished()) {
       const bool wide = (result_.peak - result_.lower_bound) * 4 > result_.peak;
       const auto turn = [&](Engine& engine, const std::function<bool()>& stop) {
@@ -235,8 +236,9 @@ class Solver {
         for (Engine& engine : engines)
           if (!engine.leads() && !stop()) turn(engine, stop);
         if (ask) answer_questions(kWorkPerState * slice, stop);
-        if (on.beams && slice > 4 * options_.first_slice && static_cast<int64_t>(width) * free_.forward.n <= 2000000) {
-          beams = descend(width, std::max<int64_t>(slice / 2, 40000), stop);
+        saved += slice / 4;
+        if (on.beams && saved > int64_t{2} * width * free_.forward.n) {
+          beams = descend(width, std::exchange(saved, 0), stop);
           width *= 2;
         }
       };
@@ -277,7 +279,7 @@ class Solver {
   // One in how many states of a slice an engine gets. Where the gap is wide, its middle is asked about first: a lower
   // budget is refuted in far fewer states, and a higher one met in fewer.
   static int share(const Engine& engine, bool wide) {
-    return (engine.reversed ? 1 : 4) * (engine.nested ? 4 : 1) * (engine.halfway == wide ? 1 : 4);
+    return (engine.reversed ? 1 : 8) * (engine.nested ? 8 : 1) * (engine.halfway == wide ? 1 : 4);
   }
 
   Bytes target(bool halfway) const {
