@@ -210,7 +210,7 @@ class Solver {
   };
 
   // Lets the engines take turns, counted in states, until the bounds meet. From the end the search is usually far
-  // quicker (docs/proofs.md, Why reversed), so those engines get most turns; the others are there for when it is not.
+  // quicker (docs/proofs.md, From the end), so those engines get most turns; the others are there for when it is not.
   // Once turns are long, the reversed best-first engines have one thread and everything else another. Results are
   // taken up when both are done, in a fixed order, so that the outcome does not depend on who was quicker.
   void search() {
