@@ -9,7 +9,7 @@ import lowtide
 
 ROOT = Path(lowtide.__file__).parent
 BASE = {"graph", "opset", "target", "plan", "errors", "sizes", "stop", "_core"}
-FLOW = ["analyse", "read", "transform", "schedule", "allocate", "verify", "write", "report"]
+FLOW = ["analyse", "read", "transform", "schedule", "allocate", "spill", "verify", "write", "report"]
 # The reader measures the bodies of If, Loop and Scan, so it may use analyse; analyse never reads.
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare"}
 

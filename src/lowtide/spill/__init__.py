@@ -1,0 +1,1 @@
+"""Spilling: which storages leave a small fast memory, when they come back, and where they lie."""

@@ -1,0 +1,103 @@
+"""The answer: an order, who is in the fast memory when and where, and the moves that this takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
+
+from lowtide.analyse.storage import Overwrite
+from lowtide.plan import Stopped
+from lowtide.spill.problem import SpillProblem
+from lowtide.stop import Limits
+
+MoveKind = Literal["spill", "fill"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """Storage `storage` is in memory `memory` at `offset` during the steps ``[start, end)``."""
+
+    storage: int
+    start: int
+    end: int
+    offset: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Move:
+    """Before the op of `step` runs, `bytes` of a storage go from one memory to another (indices into the problem's)."""
+
+    step: int
+    kind: MoveKind
+    storage: int
+    bytes: int
+    source: int
+    goal: int
+
+
+@dataclass(frozen=True)
+class TrafficCertificate:
+    """Why no order has less traffic: `kind` names the theorem of docs/proofs.md, `facts` are its numbers."""
+
+    kind: str = "none"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpillAnswer:
+    """What a method found.
+
+    Attributes
+    ----------
+    order
+        Positions in own order.
+    intervals
+        Residency in each memory, by storage and start; intervals of a storage in one memory do not touch.
+    moves
+        By step; spills before fills.
+    in_place
+        The overwrites that the offsets rely on.
+    workspace_offsets
+        Op position to the offset of its workspace in the fast memory; ops without one are absent.
+    traffic_bytes
+        Sum of the moves' bytes.
+    traffic_lower_bound_bytes
+        No order, residency and addresses move fewer bytes, as far as the method proved it.
+    certificate
+        Why.
+    stopped
+        Why the method ended.
+    counters
+        The method's own figures.
+    """
+
+    order: tuple[int, ...]
+    intervals: tuple[Interval, ...]
+    moves: tuple[Move, ...]
+    in_place: tuple[Overwrite, ...]
+    workspace_offsets: dict[int, int]
+    traffic_bytes: int
+    traffic_lower_bound_bytes: int = 0
+    certificate: TrafficCertificate = field(default_factory=TrafficCertificate)
+    stopped: Stopped = "complete"
+    counters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no answer has less traffic."""
+        return self.traffic_bytes == self.traffic_lower_bound_bytes
+
+
+class SpillMethod(Protocol):
+    """A way to spill: a frozen dataclass whose fields are its options."""
+
+    name: ClassVar[str]
+
+    def supports(self, problem: SpillProblem) -> str | None:
+        """None if the method can do this problem, else the reason why not, in a few words."""
+        ...
+
+    def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
+        """Find an answer within the limits. The capacity is at least that of the largest op."""
+        ...

@@ -1,0 +1,256 @@
+"""What is to be solved: a graph whose tensors do not all fit the fast memory, and what counts as traffic.
+
+Source: COSMA (arXiv 2311.18246), sections III-A to III-D; SPEC, section Files. A storage that an op touches is in the
+fast memory while the op runs. Between two touches it may be out (a **gap**); then it is spilled, unless the next
+memory level has a copy of it already, and filled before the next touch.
+
+    step        0    1    2    3    4    5    6
+    storage s   made           read           read        touches 0, 3, 6: two gaps, [1, 3) and [4, 6)
+    in fast     ####           ##############             interval [0, 1), then [3, 7): the first gap is dropped
+    moves            spill     fill                       at steps 1 and 3, both before that step's op
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model
+from lowtide.graph import Graph, Kind
+from lowtide.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory with a name for people and a capacity in bytes."""
+
+    name: str
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """What a move costs. The defaults are COSMA's (equations 8 and 12) with SPEC's free copies.
+
+    Attributes
+    ----------
+    write_once
+        A storage that was spilled keeps its copy until an op writes to it, so leaving again costs nothing. If not,
+        every gap that is dropped costs a write.
+    inputs_have_copy
+        Graph inputs and constants need no write-back. If not, the first spill of an input is paid for.
+    outputs_written_early
+        The one write of a graph output happens as soon as its last writer has run and leaves a copy, so an output may
+        leave for nothing. If not, it is written after the last step, and leaving before costs a spill.
+    outputs_end_fast
+        Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what
+        nobody reads any more never comes back.
+    """
+
+    write_once: bool = True
+    inputs_have_copy: bool = True
+    outputs_written_early: bool = True
+    outputs_end_fast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Steps ``[start, end)`` between two touches of a storage, in which it may be out.
+
+    `read_bytes` are paid if it is. `write_bytes` are paid too, under `write_once` a single time for all gaps of the
+    same storage and `epoch`: the stretch between two writes to it.
+    """
+
+    storage: int
+    start: int
+    end: int
+    read_bytes: int
+    write_bytes: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class SpillProblem:
+    """A graph under a target and the memories there are; made by `spill_problem`.
+
+    Attributes
+    ----------
+    model
+        Ops and storages. Sizes are what they take in memory: rounded up to the target's alignment.
+    traffic_bytes
+        Per storage, its exact size: what a spill or a fill of it moves.
+    memories
+        Fastest first; behind the last stands the host, unbounded, whose index is ``len(memories)``. Ops work in
+        memory 0.
+    copied
+        Per storage, whether a copy exists before the first step.
+    is_output
+        Per storage, whether a graph output lies in it.
+    written_free
+        Per storage, whether its last value is written to the host in any case, and at once.
+    writers
+        Per storage, positions of the ops that write to it, ascending. After each of them older copies are stale.
+    semantics
+        What a move costs.
+    """
+
+    model: MemoryModel
+    traffic_bytes: tuple[int, ...]
+    memories: tuple[Memory, ...]
+    copied: tuple[bool, ...]
+    is_output: tuple[bool, ...]
+    written_free: tuple[bool, ...]
+    writers: tuple[tuple[int, ...], ...]
+    semantics: Semantics
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of the fast memory."""
+        return self.memories[0].capacity_bytes
+
+    @property
+    def steps(self) -> int:
+        """Ops in an order."""
+        return len(self.model.graph.ops)
+
+    @cached_property
+    def largest_op(self) -> tuple[int, int]:
+        """Bytes that the most demanding op needs in any order, in place where it may be, and its position."""
+        model = self.model
+        needs = [
+            sum(model.storages[s].size for s in touched)
+            + model.workspace[i]
+            - max((o.saving for o in model.overwrites[i]), default=0)
+            for i, touched in enumerate(model.touched)
+        ]
+        most = max(needs, default=0)
+        return most, needs.index(most) if needs else -1
+
+
+def spill_problem(
+    graph: Graph,
+    target: Target,
+    memories: Sequence[Memory],
+    semantics: Semantics | None = None,
+    *,
+    parameters: bool = False,
+) -> SpillProblem:
+    """Work out a spilling problem.
+
+    Parameters
+    ----------
+    memories
+        Fastest first.
+    parameters
+        Whether constants lie in the fast memory while ops read them (COSMA's second setting): they are loaded for
+        the first time for nothing, as late as one likes, and need no write-back. A target that counts constants
+        always means the same.
+    """
+    assert memories
+    semantics = semantics or Semantics()
+    if parameters:
+        target = replace(target, constants="always")
+    exact = memory_model(graph, target)
+    views = {op.outputs[0] for op in graph.ops if target.view_source(graph, op) is not None}
+    kinds, made = graph.tensor_by_id, graph.producer
+    index = graph.index_of
+    copied, is_output, writers = [], [], []
+    for s in exact.storages:
+        constant = any(kinds[t].kind is Kind.CONSTANT for t in s.tensors)
+        from_outside = constant or any(t not in made for t in s.tensors)
+        copied.append(constant or (from_outside and semantics.inputs_have_copy))
+        is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
+        writers.append(tuple(sorted({index[made[t]] for t in s.tensors if t in made and t not in views})))
+    return SpillProblem(
+        _rounded(exact, target.alignment),
+        tuple(s.size for s in exact.storages),
+        tuple(memories),
+        tuple(copied),
+        tuple(is_output),
+        tuple(output and semantics.outputs_written_early for output in is_output),
+        tuple(writers),
+        semantics,
+    )
+
+
+def _rounded(model: MemoryModel, unit: int) -> MemoryModel:
+    """The model with every size a multiple of `unit`. Overwrites at no multiple of it are left out."""
+    if unit == 1:
+        return model
+
+    def up(size: int) -> int:
+        return -(-size // unit) * unit
+
+    storages = tuple(replace(s, size=up(s.size)) for s in model.storages)
+    overwrites = tuple(
+        tuple(replace(o, saving=up(o.saving)) for o in row if model.displacement[o.input] % unit == 0)
+        for row in model.overwrites
+    )
+    return replace(model, storages=storages, workspace=tuple(map(up, model.workspace)), overwrites=overwrites)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What an order alone decides.
+
+    Attributes
+    ----------
+    touches
+        Per storage, the steps at which it has to be in the fast memory, ascending (step n: the end, see
+        `Semantics.outputs_end_fast`).
+    forced
+        Per step from 0 to n, bytes that have to be there: the storages the op touches and its workspace, less what
+        it writes in place.
+    gaps
+        Every gap of at least one step, by storage and start.
+    in_place
+        The overwrites taken.
+    """
+
+    touches: tuple[tuple[int, ...], ...]
+    forced: tuple[int, ...]
+    gaps: tuple[Gap, ...]
+    in_place: tuple[Overwrite, ...]
+
+
+def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Overwrite] | None = None) -> Timeline:
+    """Touches, forced bytes and gaps of an order; at each op the overwrite that saves most, if none are given.
+
+    Before its first touch and after its last one a storage is not there: a graph input is loaded when it is first
+    used. A storage of no bytes is never touched.
+    """
+    model, semantics = problem.model, problem.semantics
+    n = len(order)
+    step_of = [0] * n
+    for step, i in enumerate(order):
+        step_of[i] = step
+    taken = profile(model, order).in_place if in_place is None else tuple(in_place)
+    forced = [model.workspace[i] for i in order] + [0]
+    for o in taken:
+        forced[step_of[o.op]] -= o.saving
+    touches: list[tuple[int, ...]] = []
+    gaps: list[Gap] = []
+    for s, storage in enumerate(model.storages):
+        steps = sorted(step_of[i] for i in storage.touchers) if storage.size else []
+        if problem.is_output[s] and semantics.outputs_end_fast and storage.size:
+            steps.append(n)
+        touches.append(tuple(steps))
+        for t in steps:
+            forced[t] += storage.size
+        written = {step_of[i] for i in problem.writers[s]}
+        last_write = max(written, default=-1)
+        epoch, size = 0, problem.traffic_bytes[s]
+        for k, t in enumerate(steps):
+            epoch += t in written
+            free = (epoch == 0 and problem.copied[s]) or (t >= last_write and problem.written_free[s])
+            if k + 1 < len(steps):
+                end, read = steps[k + 1], size
+            elif problem.is_output[s] and not free and t < n:
+                end, read = n, 0
+            else:
+                continue
+            if t + 1 < end:
+                gaps.append(Gap(s, t + 1, end, read, 0 if free else size, epoch))
+    return Timeline(tuple(touches), tuple(forced), tuple(gaps), taken)

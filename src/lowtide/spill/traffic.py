@@ -1,0 +1,67 @@
+"""From residency to moves, to the letter of SPEC's section Files.
+
+What is moved for nothing: the first load of a graph input or constant, and the one write of a graph output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from lowtide.spill.answer import Interval, Move
+from lowtide.spill.problem import Gap, SpillProblem, Timeline
+
+
+def intervals_of(line: Timeline, dropped: Iterable[Gap]) -> list[Interval]:
+    """Residency in the fast memory if the gaps in `dropped` are out and all others in; no offsets yet."""
+    out = {(gap.storage, gap.start) for gap in dropped}
+    late = {gap.storage: gap.start for gap in line.gaps if not gap.read_bytes}
+    ends = {gap.storage: gap.end for gap in line.gaps if not gap.read_bytes}
+    result = []
+    for s, touches in enumerate(line.touches):
+        if not touches:
+            continue
+        start = touches[0]
+        for t, after in pairwise(touches):
+            if (s, t + 1) in out:
+                result.append(Interval(s, start, t + 1))
+                start = after
+        end = touches[-1] + 1
+        if s in late and (s, late[s]) not in out:
+            end = ends[s]
+        result.append(Interval(s, start, end))
+    return result
+
+
+def moves_of(problem: SpillProblem, order: Sequence[int], intervals: Iterable[Interval]) -> tuple[Move, ...]:
+    """Moves between the fast memory and the next level that these intervals of the fast memory take.
+
+    A spill takes place where a storage leaves and is needed later without there being a valid copy; a fill where it
+    comes back.
+    """
+    n = len(order)
+    step_of = {i: step for step, i in enumerate(order)}
+    semantics = problem.semantics
+    stays: dict[int, list[Interval]] = {}
+    for interval in sorted(intervals):
+        stays.setdefault(interval.storage, []).append(interval)
+    moves = []
+    for s, visits in stays.items():
+        size = problem.traffic_bytes[s]
+        writes = sorted(step_of[i] for i in problem.writers[s])
+        copied = problem.copied[s] or (problem.written_free[s] and not writes)
+        for k, visit in enumerate(visits):
+            if k:
+                moves.append(Move(visit.start, "fill", s, size, 1, 0))
+            if any(visit.start <= w < visit.end for w in writes):
+                copied = problem.written_free[s] and writes[-1] < visit.end
+            needed = k + 1 < len(visits) or (problem.is_output[s] and visit.end < n)
+            if needed and not copied:
+                moves.append(Move(visit.end, "spill", s, size, 0, 1))
+                copied = semantics.write_once
+    return tuple(sorted(moves, key=lambda m: (m.step, m.kind != "spill", m.storage)))
+
+
+def traffic_of(moves: Iterable[Move]) -> int:
+    """Bytes moved."""
+    return sum(move.bytes for move in moves)
