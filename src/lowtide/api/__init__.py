@@ -6,6 +6,7 @@ Heavy imports are inside the functions, so that `import lowtide` and `lowtide ch
 from __future__ import annotations
 
 from lowtide.api.checking import prove, run, verify
+from lowtide.api.exports import Exports, export
 from lowtide.api.models import load
 from lowtide.api.planning import Check, check, plan
 from lowtide.api.surveys import MethodResult, Placement, allocate, compare, inspect, target, targets
@@ -13,12 +14,14 @@ from lowtide.api.writing import apply, write_all
 
 __all__ = [
     "Check",
+    "Exports",
     "MethodResult",
     "Placement",
     "allocate",
     "apply",
     "check",
     "compare",
+    "export",
     "inspect",
     "load",
     "plan",

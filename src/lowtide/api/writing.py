@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lowtide.api.models import user_function
+from lowtide.api.exports import NO_EXPORTS, Exports, layout_of
+from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.stop import Progress
+from lowtide.target import Target
 
 
 def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
@@ -32,10 +34,14 @@ def write_all(
     log_file: str | Path | None = None,
     trace: Sequence[Progress] = (),
     copy_external: bool = False,
+    exports: Exports = NO_EXPORTS,
+    target: str | Target = "auto",
+    dims: Mapping[str, int] = NO_DIMS,
 ) -> None:
-    """Write the model, the plan, the anytime log: together or not at all, and never over the input.
+    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
 
-    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes.
+    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. `target`
+    and `dims`, as the plan was made with, are for `exports` only.
 
     Raises
     ------
@@ -45,6 +51,7 @@ def write_all(
     from lowtide.write.atomic import Outputs
 
     source = _file_of(model)
+    layout = layout_of(made, model, target, dims) if any(path is not None for path in exports.paths) else None
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
         if out is not None:
             from lowtide.write import write_model
@@ -59,6 +66,8 @@ def write_all(
         if log_file is not None:
             lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
             outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())
+        if layout is not None:
+            exports.write(layout, outputs)
 
 
 def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path | None) -> None:

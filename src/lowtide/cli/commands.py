@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
@@ -22,7 +23,8 @@ def plan(options: argparse.Namespace) -> int:
     from lowtide.api.planning import exit_status
     from lowtide.api.writing import check_outputs, write_all
 
-    outputs = (options.out, options.plan_file, options.log_file)
+    exports = api.Exports(options.header, options.table, options.usmp)
+    outputs = (options.out, options.plan_file, options.log_file, *exports.paths)
     if any(path is not None for path in outputs):
         check_outputs(options.model, *outputs)
     line = ProgressLine(options.quiet)
@@ -39,6 +41,9 @@ def plan(options: argparse.Namespace) -> int:
             log_file=options.log_file,
             trace=trace,
             copy_external=options.copy_external,
+            exports=exports,
+            target=options.target,
+            dims=settings["dims"],
         )
     if options.json:
         show_json(made)
@@ -162,19 +167,34 @@ def verify(options: argparse.Namespace) -> int:
 def allocate(options: argparse.Namespace) -> int:
     """Print the buffers with their offsets."""
     from lowtide.allocate.csv_buffers import format_buffers, read_buffers
+    from lowtide.api.exports import write_placement
+    from lowtide.api.writing import check_outputs
 
-    placed = api.allocate(options.buffers, options.capacity, time=options.time, seed=options.seed)
+    exports = api.Exports(options.header, options.table, options.usmp)
+    outputs = (options.out, *exports.paths)
+    wanted = [path for path in outputs if path is not None]
+    if wanted:
+        check_outputs(options.buffers, None, *outputs)
+    buffers = read_buffers(options.buffers)
+    placed = api.allocate(buffers, options.capacity, time=options.time, seed=options.seed)
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
     status = placed.exit_status(capacity)
+    if wanted:
+        source = options.buffers
+        name = Path(source).stem
+        write_placement(placed, buffers, exports, name=name, out=options.out, source=source, capacity=capacity)
     if options.json:
         show_json(placed)
-        return status
-    show(format_buffers(read_buffers(options.buffers), placed.offsets).rstrip("\n"))
-    if not options.quiet:
+    elif options.out is None:
+        show(format_buffers(buffers, placed.offsets).rstrip("\n"))
+    if not options.quiet and not options.json:
         bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
         fits = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}[status]
         verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
         say(f"height {format_size(placed.height_bytes)}, {bound}, {len(placed.offsets):,} buffers{verdict}")
+    if not options.quiet:
+        for path in wanted:
+            say(f"wrote {path}")
     return status
 
 

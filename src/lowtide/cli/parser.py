@@ -57,13 +57,14 @@ def _parser() -> _Parser:
         "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
         "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
-        "lowtide plan zoo:nasnet_a_cifar --target strict --json",
+        "lowtide plan zoo:nasnet_a_cifar --target strict --header arena.h --table arena.txt",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
     p.add_argument("--plan", dest="plan_file", metavar="P.json", help="write the plan")
     p.add_argument("--log", dest="log_file", metavar="L.csv", help="write when the best and the bound got better")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
+    _exports(p)
     _planning(p, budget=True, method=True)
 
     p = add(
@@ -111,8 +112,11 @@ def _parser() -> _Parser:
         "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
         "lowtide allocate buffers.csv > placed.csv",
         "lowtide allocate buffers.csv --capacity 1MiB --json",
+        "lowtide allocate buffers.csv -o placed.csv --header arena.h --table arena.txt",
     )  # fmt: skip
     p.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment,offset,gaps], half-open")
+    p.add_argument("-o", dest="out", metavar="OUT.csv", help="write the CSV there instead of printing it")
+    _exports(p)
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
@@ -169,6 +173,13 @@ def _planning(p: _Parser, *, budget: bool, method: bool, need_budget: bool = Fal
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
     _model_options(group)
     _printing(p)
+
+
+def _exports(p: _Parser) -> None:
+    """The layout for firmware and compilers."""
+    p.add_argument("--header", metavar="H.h", help="write the layout as C macros: arena size, offsets, sizes")
+    p.add_argument("--table", metavar="T.txt", help="write the layout as text: who lies where and when")
+    p.add_argument("--usmp", metavar="U.json", help="write the layout as TVM's pool, buffer and allocation records")
 
 
 def _model_options(p: Any) -> None:

@@ -1,0 +1,160 @@
+"""Layouts for compilers and firmware: a C header, a table, a pool file, a CSV; together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.models import NO_DIMS, load
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.target import Target, resolve
+
+if TYPE_CHECKING:
+    from lowtide.allocate.buffers import Buffer
+    from lowtide.api.surveys import Placement
+    from lowtide.write.arena_map import ArenaMap
+    from lowtide.write.atomic import Outputs
+
+
+@dataclass(frozen=True)
+class Exports:
+    """Files to write of a layout, each or none.
+
+    Attributes
+    ----------
+    header
+        C and C++ macros: arena size, alignment, each tensor's offset and size.
+    table
+        Text: who lies where and when.
+    usmp
+        JSON with the records of TVM's unified static memory planner.
+    """
+
+    header: str | Path | None = None
+    table: str | Path | None = None
+    usmp: str | Path | None = None
+
+    @property
+    def paths(self) -> tuple[str | Path | None, ...]:
+        """Every file, None for those that are not wanted."""
+        return (self.header, self.table, self.usmp)
+
+    def write(self, layout: ArenaMap, outputs: Outputs) -> None:
+        """Write what is wanted of a layout into outputs that the caller commits."""
+        if self.header is not None:
+            from lowtide.write.c_header import c_header
+
+            outputs.write(self.header, c_header(layout))
+        if self.table is not None:
+            from lowtide.report.allocation_table import allocation_table
+
+            outputs.write(self.table, allocation_table(layout).encode())
+        if self.usmp is not None:
+            from lowtide.write.usmp import usmp_json
+
+            outputs.write(self.usmp, usmp_json(layout))
+
+
+NO_EXPORTS = Exports()
+
+
+def export(
+    made: Plan,
+    model: Graph | str | Path,
+    *,
+    header: str | Path | None = None,
+    table: str | Path | None = None,
+    usmp: str | Path | None = None,
+    target: str | Target = "auto",
+    dims: Mapping[str, int] = NO_DIMS,
+) -> None:
+    """Write a plan's layout as a C header, a text table or TVM's pool records.
+
+    Parameters
+    ----------
+    model
+        The model that the plan is for, or its graph.
+    header, table, usmp
+        Files to write.
+    target, dims
+        As the plan was made with; ``"auto"`` takes the built-in target that the plan names.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model or has no arena, or an output cannot be written.
+
+    Examples
+    --------
+    ::
+
+        plan = lowtide.plan("model.onnx")
+        lowtide.export(plan, "model.onnx", header="model_arena.h", table="model_arena.txt")
+    """
+    from lowtide.write.atomic import Outputs
+
+    layout = layout_of(made, model, target, dims)
+    with Outputs([] if isinstance(model, Graph) or str(model).startswith("zoo:") else [model]) as outputs:
+        Exports(header, table, usmp).write(layout, outputs)
+
+
+def layout_of(
+    made: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Mapping[str, int] = NO_DIMS
+) -> ArenaMap:
+    """Where and when everything lies in a plan. Raises as `export`."""
+    from lowtide.write.arena_map import map_of_plan
+
+    graph = model if isinstance(model, Graph) else load(model, dims)
+    place = graph.source or graph.name
+    if graph.sha256 != made.model_sha256:
+        raise InputError("the plan is for another model, or the file has changed; plan it again", place)
+    if made.arena_bytes is None:
+        raise InputError("the plan has no arena; plan the model again", place)
+    rules = resolve(
+        made.target if target == "auto" else target,
+        overwrite_inputs=bool(made.overwrite_inputs),
+        pin_inputs=bool(made.pin_inputs),
+    )
+    if rules.name != made.target:
+        raise InputError(f"the plan is for target {made.target!r}, not {rules.name!r}; name the plan's own", place)
+    return map_of_plan(made, graph, rules)
+
+
+def write_placement(
+    placed: Placement,
+    buffers: Sequence[Buffer],
+    exports: Exports = NO_EXPORTS,
+    *,
+    name: str = "buffers",
+    out: str | Path | None = None,
+    source: str | Path | None = None,
+    capacity: int | None = None,
+) -> None:
+    """Write placed buffers: as a CSV with offsets to `out`, and as `exports` asks; together or not at all.
+
+    Parameters
+    ----------
+    name
+        What the header's macros and the table begin with.
+    source
+        The file that the buffers came from; no output may be it.
+    capacity
+        Bytes there are, if known.
+
+    Raises
+    ------
+    InputError
+        An output is the input or cannot be written, or a CSV cannot hold a buffer's name.
+    """
+    from lowtide.allocate.csv_buffers import format_buffers
+    from lowtide.write.arena_map import map_of_buffers
+    from lowtide.write.atomic import Outputs
+
+    with Outputs([] if source is None else [source]) as outputs:
+        if out is not None:
+            outputs.write(out, format_buffers(buffers, placed.offsets).encode())
+        exports.write(map_of_buffers(name, buffers, placed.offsets, capacity), outputs)

@@ -1,0 +1,165 @@
+"""What lies where and when, as every exporter needs it: from a plan, or from buffers that were placed.
+
+A *block* is memory that holds something for some steps: a storage, an op's workspace, or a buffer of a CSV. A *place*
+is a name that code looks up: every tensor has one, also those that lie inside another one's storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lowtide.allocate.buffers import Buffer, load_sections
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.target import Target
+
+ARENA = "arena"
+"""Name of the memory where there is only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A memory: bytes that the layout takes of it, bytes there are (None: as many as it takes), and its alignment."""
+
+    name: str
+    size: int
+    alignment: int
+    capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A name, and where it lies: memory, bytes from that memory's start, bytes. `purpose` is the tensor's kind,
+    ``workspace`` or ``buffer``."""
+
+    name: str
+    purpose: str
+    memory: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes that are in use in each step of `spans` (half-open pairs of steps, ascending).
+
+    `over` is the index of the block that this one is written over, in place, in its first step.
+    """
+
+    name: str
+    purpose: str
+    memory: str
+    offset: int
+    size: int
+    spans: tuple[tuple[int, int], ...]
+    alignment: int = 1
+    over: int | None = None
+
+
+@dataclass(frozen=True)
+class ArenaMap:
+    """A layout. `lower_bound_bytes` is what all memories together need at least; `steps` how many there are."""
+
+    name: str
+    memories: tuple[Region, ...]
+    places: tuple[Place, ...]
+    blocks: tuple[Block, ...] = ()
+    steps: int = 0
+    lower_bound_bytes: int = field(default=0)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that all memories together give."""
+        return sum(m.size for m in self.memories)
+
+
+def places_of_plan(plan: Plan) -> ArenaMap:
+    """Where each tensor and each workspace of a plan lies; no steps, for a plan does not tell them."""
+    offsets = {int(t): offset for t, offset in (plan.offsets or {}).items()}
+    places = [
+        Place(t.name or f"tensor_{t.id}", t.kind, ARENA, offsets[t.id], t.size)
+        for t in plan.tensors
+        if t.id in offsets and t.size
+    ]
+    regions = (Region(ARENA, plan.arena_bytes or 0, plan.alignment),)
+    return ArenaMap(plan.graph, regions, tuple(places), (), len(plan.order), plan.arena_lower_bound_bytes or 0)
+
+
+def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
+    """The whole layout of a plan: its places, and the blocks with their steps.
+
+    Parameters
+    ----------
+    plan
+        A plan with an arena.
+    graph, target
+        Those that the plan was made for.
+    """
+    known = places_of_plan(plan)
+    model = memory_model(graph, target)
+    position = {op.id: i for i, op in enumerate(graph.ops)}
+    order = [position[o] for o in plan.order]
+    steps = profile(model, order)
+    step_of = {op: step for step, op in enumerate(plan.order)}
+    n = max(len(order), 1)
+    offsets = {int(t): offset for t, offset in (plan.offsets or {}).items()}
+    blocks: list[Block] = []
+    block_of: dict[int, int] = {}
+    for s, storage in enumerate(model.storages):
+        tensor = next((t for t in storage.tensors if t in offsets), None)
+        if tensor is None or not storage.size:
+            continue
+        root = graph.tensor_by_id[storage.tensors[0]]
+        block_of[s] = len(blocks)
+        span = (max(steps.first[s], 0), min(steps.last[s] + 1, n))
+        purpose = min((str(graph.tensor_by_id[t].kind) for t in storage.tensors), key=_rank)
+        start = offsets[tensor] - model.displacement[tensor]
+        blocks.append(
+            Block(root.name or f"tensor_{root.id}", purpose, ARENA, start, storage.size, (span,), plan.alignment)
+        )
+    for made, read in plan.in_place:
+        i, j = block_of[model.storage_of[made]], block_of[model.storage_of[read]]
+        b = blocks[i]
+        blocks[i] = Block(b.name, b.purpose, b.memory, b.offset, b.size, b.spans, b.alignment, over=j)
+    places = list(known.places)
+    for op, offset in sorted((int(o), at) for o, at in (plan.workspace_offsets or {}).items()):
+        at = step_of[op]
+        name = graph.op_by_id[op].name or f"op_{op}"
+        size = model.workspace[position[op]]
+        places.append(Place(name, "workspace", ARENA, offset, size))
+        blocks.append(Block(name, "workspace", ARENA, offset, size, ((at, at + 1),), plan.alignment))
+    return ArenaMap(
+        known.name, known.memories, tuple(places), tuple(blocks), len(order), plan.arena_lower_bound_bytes or 0
+    )
+
+
+def map_of_buffers(
+    name: str, buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: int | None = None
+) -> ArenaMap:
+    """The layout of plain buffers at `offsets` by name; `capacity` is bytes there are."""
+    blocks = tuple(
+        Block(
+            b.name,
+            "buffer",
+            ARENA,
+            offsets[b.name],
+            b.size,
+            tuple((p.start, p.end) for p in b.pieces),
+            b.alignment,
+        )
+        for b in buffers
+        if b.pieces
+    )
+    height = max((b.offset + b.size for b in blocks), default=0)
+    region = Region(ARENA, height, max((b.alignment for b in buffers), default=1), capacity)
+    places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
+    _, loads = load_sections(buffers)
+    steps = max((b.end for b in buffers), default=0)
+    return ArenaMap(name, (region,), places, blocks, steps, max(loads, default=0))
+
+
+def _rank(purpose: str) -> int:
+    return ("output", "input", "constant", "activation").index(purpose)
