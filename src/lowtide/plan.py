@@ -81,6 +81,24 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alias_of: int | None = None
 
 
+class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory that the plan uses, fastest first. `size_bytes`, what the plan takes of it, is not in the contract."""
+
+    name: str
+    capacity_bytes: int
+    size_bytes: int | None = None
+
+
+class Residency(msgspec.Struct, frozen=True, kw_only=True):
+    """In steps `start` to `end - 1`, `tensor` lies in `memory`, `offset` bytes from its start."""
+
+    tensor: int
+    memory: str
+    offset: int
+    start: int
+    end: int
+
+
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of each stage, in seconds."""
 
@@ -96,7 +114,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file, version 1. See SPEC for each key; sizes are bytes.
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
-    `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
+    With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
+    says in which memory a workspace lies, and `arena_bytes` is the sum of what the memories hold. `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
     memory used. These keys are not in the contract.
     """
 
@@ -128,6 +147,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arena_optimal: bool | None = None
     offsets: dict[str, int] | None = None
     workspace_offsets: dict[str, int] | None = None
+    workspace_memories: dict[str, str] | None = None
+    memories: list[PlanMemory] | None = None
+    residency: list[Residency] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     overwrite_inputs: bool | None = None
