@@ -115,7 +115,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
-    says in which memory a workspace lies, and `arena_bytes` is the sum of what the memories hold. `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
+    says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
+    `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
     memory used. These keys are not in the contract.
     """
 
