@@ -108,8 +108,10 @@ WRONG = {
     "overlap": replace(GOOD, intervals=tuple(replace(v, offset=0) for v in GOOD.intervals)),
     "sticks out": replace(GOOD, intervals=tuple(replace(v, offset=v.offset + 1) for v in GOOD.intervals)),
     "wrong bytes": replace(GOOD, moves=tuple(replace(m, bytes=2) for m in GOOD.moves)),
-    "touch": replace(GOOD, intervals=tuple(replace(v, end=3) if (v.storage, v.start) == (1, 0) else v
-                                           for v in GOOD.intervals)),
+    "touch, without a fill": replace(
+        without(GOOD, "fill"),
+        intervals=tuple(replace(v, end=3) if (v.storage, v.start) == (1, 0) else v for v in GOOD.intervals),
+    ),
     "hold every op once": replace(GOOD, order=(0, 1, 2, 2)),
     "one that it needs": replace(GOOD, order=(0, 2, 1, 3)),
     "no room where it goes": replace(GOOD, moves=tuple(replace(m, step=2) for m in GOOD.moves if m.kind == "fill")

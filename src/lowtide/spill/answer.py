@@ -53,7 +53,9 @@ class SpillAnswer:
     order
         Positions in own order.
     intervals
-        Residency in each memory, by storage and start; intervals of a storage in one memory do not touch.
+        Residency in each memory, by storage and start. Where two intervals of a storage in one memory touch it is
+        moved to another offset through the next level, and filled; COSMA's equation (1) rules that out, and the
+        bounds are of answers without it. The online baselines need it.
     moves
         By step; spills before fills.
     in_place

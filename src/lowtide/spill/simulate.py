@@ -127,7 +127,8 @@ def _follow_contents(problem: SpillProblem, answer: SpillAnswer) -> int:
             total += move.bytes
         for visit in ends.get(step, ()):
             again = any(v.storage == visit.storage and v.memory == visit.memory for v in visits.get(step, ()))
-            _refuse(again, f"step {step}: two intervals of storage {visit.storage} touch")
+            moved = (visit.storage, visit.memory) in filled
+            _refuse(again and not moved, f"step {step}: two intervals of storage {visit.storage} touch, without a fill")
             holds.pop((visit.storage, visit.memory), None)
             if not semantics.write_once and visit.memory == 0:
                 _forget_unless_needed(answer, visit, step, written_to_host)
