@@ -10,7 +10,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 
 NO_DIMS: Mapping[str, int] = {}
-LATER = (".tflite", ".pt2")
+LATER = (".pt2",)
 """Endings of models that later versions read."""
 
 
@@ -26,8 +26,8 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     Parameters
     ----------
     model
-        A `.onnx` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's own code: the
-        function takes no arguments and returns a `Graph` or the path of a model.
+        A `.onnx`, `.tflite` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's own
+        code: the function takes no arguments and returns a `Graph` or the path of a model.
     dims
         Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
 

@@ -17,7 +17,7 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     Parameters
     ----------
     path
-        `.onnx` or `.graph.json`.
+        `.onnx`, `.tflite` or `.graph.json`.
     dims
         Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only an ONNX model can have them.
 
@@ -31,10 +31,16 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
         from lowtide.read.onnx import read_onnx
 
         return read_onnx(path, dims)
+    if name.lower().endswith(".tflite"):
+        from lowtide.read.tflite import read_tflite
+
+        if dims:
+            raise InputError(f"a TFLite model has its sizes in the file; drop {', '.join(dims)}", name)
+        return read_tflite(path)
     if name.lower().endswith(".json"):
         from lowtide.read.graph_json import read_graph_json
 
         if dims:
             raise InputError(f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name)
         return read_graph_json(path)
-    raise InputError("unknown kind of model; the name must end in .onnx or .graph.json", name)
+    raise InputError("unknown kind of model; the name must end in .onnx, .tflite or .graph.json", name)
