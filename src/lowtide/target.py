@@ -7,6 +7,7 @@ A target answers questions about one op at a time; what follows for whole storag
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -14,6 +15,7 @@ from typing import Literal, get_args
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.opset import kind_of
+from lowtide.rules import RULES
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
@@ -49,6 +51,11 @@ class Target:
         Whether constants are counted: never, only while an op that reads them runs, or always.
     view_types, elementwise_types
         Further op types to treat as views or as elementwise.
+    count_inputs
+        Whether graph inputs are counted; else they are the caller's memory, and cost nothing.
+    rule
+        Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
+        table of op kinds; none if empty.
     """
 
     name: str
@@ -62,17 +69,23 @@ class Target:
     constants: Constants = "never"
     view_types: tuple[str, ...] = ()
     elementwise_types: tuple[str, ...] = ()
+    count_inputs: bool = True
+    rule: str = ""
 
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
             raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
         if self.constants not in get_args(Constants):
             raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
+        if self.rule and self.rule not in RULES:
+            raise InputError(f"rule is {self.rule!r}; use one of {', '.join(RULES)}, or leave it out", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
+        if self.rule:
+            return RULES[self.rule].view_source(graph, op)
         if not self.views or len(op.outputs) != 1 or not op.inputs:
             return None
         row = kind_of(op.type)
@@ -88,6 +101,8 @@ class Target:
 
         Says nothing about graph inputs and lifetimes: those belong to storages.
         """
+        if self.rule:
+            return RULES[self.rule].in_place_inputs(graph, op)
         if self.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
             return ()
         row = kind_of(op.type)
@@ -108,6 +123,10 @@ class Target:
         return tuple(
             t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
         )
+
+    def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
+        """Op ids in the order in which the runtime runs a file whose ops stand in `order`."""
+        return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
 
 
 def _broadcast(read: Tensor, made: Tensor) -> bool:
@@ -136,9 +155,11 @@ BUILT_IN: dict[str, Target] = {
             overwrite_inputs=False,
             alignment=64,
         ),
+        Target("onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, rule="onnxruntime"),
     )
 }
-"""`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64."""
+"""`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
+`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
 
 
 def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs: bool = False) -> Target:
@@ -160,6 +181,8 @@ def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs:
         raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml")
     if overwrite_inputs and pin_inputs:
         raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
+    if (overwrite_inputs or pin_inputs) and not found.count_inputs:
+        raise InputError(f"under {found.name} inputs are the caller's; drop --overwrite-inputs or --pin-inputs")
     if overwrite_inputs:
         found = replace(found, overwrite_inputs=True, pin_inputs=False)
     if pin_inputs:

@@ -140,7 +140,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         else:
             at_end = any(t.kind is Kind.OUTPUT for t in tensors)
             at_start = any(t.id not in made for t in tensors)
-            if not used and not at_end:
+            if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.pin_inputs)
         ordered = (root, *(i for i in ids if i != root))

@@ -113,6 +113,7 @@ def plan(
         layout = best_layout(memory, schedule.order, limits)
     else:
         layout = place(memory, schedule.order, limits)
+    layout = _as_run(layout, memory, limits)
     placed = clock.perf_counter()
 
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
@@ -149,6 +150,15 @@ def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedul
         return scheduler.schedule(memory, limits)
     except KeyboardInterrupt:
         return Schedule(tuple(range(len(memory.graph.ops))), stopped="interrupt")
+
+
+def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> Layout:
+    """The layout of the order that the runtime makes of this one, if that is another."""
+    from lowtide.allocate.together import place
+
+    graph = memory.graph
+    order = tuple(graph.index_of[op] for op in memory.target.as_run(graph, [graph.ops[i].id for i in layout.order]))
+    return layout if order == tuple(layout.order) else replace(place(memory, order, limits), tried=layout.tried)
 
 
 def _assemble(

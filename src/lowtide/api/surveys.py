@@ -255,6 +255,7 @@ _TARGETS = {
     "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
+    "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
 }
 
 

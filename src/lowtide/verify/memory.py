@@ -117,7 +117,7 @@ def work_out(graph: Graph, target: Target) -> Memory:
             continue
         if constant:
             at_start, at_end = True, bool(touchers)
-        if not touchers and not at_end:
+        if (not touchers and not at_end) or (at_start and not constant and not target.count_inputs):
             continue
         if at_start and target.pin_inputs:
             at_end = True

@@ -1,0 +1,31 @@
+"""Rules of single runtimes, kernel by kernel, where the op table says too much or too little.
+
+A rule answers what `lowtide.target.Target` is asked, one op at a time. A target names its rule in the field `rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from lowtide.graph import Graph, Op
+from lowtide.rules.onnxruntime import OnnxRuntimeRule
+
+
+class Rule(Protocol):
+    """What a runtime's kernels do with memory."""
+
+    def view_source(self, graph: Graph, op: Op) -> int | None:
+        """As `Target.view_source`."""
+        ...
+
+    def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
+        """As `Target.in_place_inputs`."""
+        ...
+
+    def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
+        """The order in which the runtime runs a file whose ops stand in `order`; both are op ids."""
+        ...
+
+
+RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule()}
