@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "place_bound.h"
 #include "place_pack.h"
 
 namespace nb = nanobind;
@@ -18,7 +19,9 @@ namespace {
 using PieceRow = std::tuple<int, int64_t, int64_t, Bytes, Bytes>;  // buffer, start, end, low, size
 
 Problem make_problem(const std::vector<Bytes>& sizes, const std::vector<Bytes>& alignments,
-                     const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces) {
+                     const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces,
+                     const std::vector<std::tuple<int, int, Bytes>>& pairs,
+                     const std::vector<std::pair<int, int>>& apart) {
   Problem problem;
   size_t k = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -29,6 +32,8 @@ Problem make_problem(const std::vector<Bytes>& sizes, const std::vector<Bytes>& 
     }
     problem.buffers.push_back({sizes[i], alignments[i], fixed[i], first, static_cast<int>(k)});
   }
+  for (const auto& [lower, upper, distance] : pairs) problem.pairs.push_back({lower, upper, distance});
+  problem.apart = apart;
   return problem;
 }
 
@@ -60,14 +65,17 @@ nb::dict packing_of(const tide::place::Packing& p) {
 }  // namespace
 
 void bind_place(nb::module_& m) {
-  nb::class_<Problem>(m, "Buffers", "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer.")
+  nb::class_<Problem>(m, "Buffers",
+                      "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer; `pairs` are (lower, upper, "
+                      "distance).")
       .def(
           "__init__",
           [](Problem* self, const std::vector<Bytes>& sizes, const std::vector<Bytes>& alignments,
-             const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces) {
-            new (self) Problem(make_problem(sizes, alignments, fixed, pieces));
+             const std::vector<Bytes>& fixed, const std::vector<PieceRow>& pieces,
+             const std::vector<std::tuple<int, int, Bytes>>& pairs, const std::vector<std::pair<int, int>>& apart) {
+            new (self) Problem(make_problem(sizes, alignments, fixed, pieces, pairs, apart));
           },
-          "sizes"_a, "alignments"_a, "fixed"_a, "pieces"_a)
+          "sizes"_a, "alignments"_a, "fixed"_a, "pieces"_a, "pairs"_a, "apart"_a)
       .def("load_bound", &tide::place::load_bound)
       .def("clash", &tide::place::clash)
       .def("split", &tide::place::split)

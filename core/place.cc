@@ -30,6 +30,38 @@ void join(Runs& runs, Run run) {
 
 }  // namespace
 
+std::vector<std::vector<Tie>> ties_of(const Problem& problem) {
+  std::vector<std::vector<Tie>> ties;
+  if (problem.pairs.empty() && problem.apart.empty()) return ties;
+  ties.resize(problem.buffers.size());
+  // upper - lower may not be between low and high
+  const auto tie = [&](int lower, int upper, Bytes low, Bytes high) {
+    if (low >= high) return;
+    ties[upper].push_back({lower, low, high});
+    ties[lower].push_back({upper, -high, -low});
+  };
+  const auto each = [&](int lower, int upper, auto with) {
+    const Buffer &a = problem.buffers[lower], &b = problem.buffers[upper];
+    for (int k = a.first; k < a.last; ++k)
+      for (int l = b.first; l < b.last; ++l) with(problem.pieces[k], problem.pieces[l]);
+  };
+  for (const Pair& pair : problem.pairs)
+    each(pair.lower, pair.upper, [&](const Piece& p, const Piece& q) {
+      if (p.start < q.end && q.start < p.end)
+        tie(pair.lower, pair.upper, p.low - q.high, std::min(p.high - q.low, pair.distance));
+    });
+  for (const auto& [i, j] : problem.apart)
+    each(i, j, [&, i = i, j = j](const Piece& p, const Piece& q) { tie(i, j, p.low - q.high, p.high - q.low); });
+  return ties;
+}
+
+std::vector<std::pair<int, int>> paired_buffers(const Problem& problem) {
+  std::vector<std::pair<int, int>> paired;
+  for (const Pair& p : problem.pairs) paired.push_back(std::minmax(p.lower, p.upper));
+  std::sort(paired.begin(), paired.end());
+  return paired;
+}
+
 Problem part_of(const Problem& problem, const std::vector<int>& members) {
   Problem part;
   for (int i : members) {
@@ -40,16 +72,31 @@ Problem part_of(const Problem& problem, const std::vector<int>& members) {
     b.last = static_cast<int>(part.pieces.size());
     part.buffers.push_back(b);
   }
+  if (problem.pairs.empty() && problem.apart.empty()) return part;
+  std::vector<int> index(problem.buffers.size(), -1);
+  for (size_t k = 0; k < members.size(); ++k) index[members[k]] = static_cast<int>(k);
+  for (const Pair& p : problem.pairs)
+    if (index[p.lower] >= 0 && index[p.upper] >= 0)
+      part.pairs.push_back({index[p.lower], index[p.upper], p.distance});
+  for (const auto& [i, j] : problem.apart)
+    if (index[i] >= 0 && index[j] >= 0) part.apart.emplace_back(index[i], index[j]);
   return part;
 }
 
 int clash(const Problem& problem) {
+  const std::vector<std::vector<Tie>> ties = ties_of(problem);
+  const std::vector<std::pair<int, int>> paired = paired_buffers(problem);
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer& a = problem.buffers[i];
     if (a.fixed < 0) continue;
     for (size_t j = 0; j < i; ++j) {
       const Buffer& b = problem.buffers[j];
       if (b.fixed < 0) continue;
+      if (!ties.empty())
+        for (const Tie& t : ties[i])
+          if (t.other == static_cast<int>(j) && a.fixed > b.fixed + t.low && a.fixed < b.fixed + t.high)
+            return static_cast<int>(i);
+      if (std::binary_search(paired.begin(), paired.end(), std::pair(static_cast<int>(j), static_cast<int>(i)))) continue;
       for (int k = a.first; k < a.last; ++k)
         for (int l = b.first; l < b.last; ++l) {
           const Piece &p = problem.pieces[k], &q = problem.pieces[l];
@@ -115,6 +162,7 @@ Placer::Placer(const Problem& problem, Kernel kernel) : problem_(problem), occup
   const int n = static_cast<int>(pieces.size());
   for (size_t i = 0; i < problem.buffers.size(); ++i)
     if (problem.buffers[i].fixed >= 0 && !problem.empty(static_cast<int>(i))) fixed_.push_back(static_cast<int>(i));
+  ties_ = ties_of(problem);
 
   std::vector<int> by_start(n);
   std::iota(by_start.begin(), by_start.end(), 0);
@@ -129,7 +177,7 @@ Placer::Placer(const Problem& problem, Kernel kernel) : problem_(problem), occup
 
   const int64_t by_lists = 30 * pairs_ + 60 * int64_t{n};
   const int64_t by_tree = 10 * pairs_ + 80 * int64_t{n} * std::bit_width(static_cast<unsigned>(n));
-  lists_ = kernel == Kernel::kLists ||
+  lists_ = kernel == Kernel::kLists || !ties_.empty() ||
            (kernel == Kernel::kChoose && by_lists <= by_tree && pairs_ <= kMostListedPairs);
   cost_ = lists_ ? by_lists : by_tree;
   if (lists_) {
@@ -156,13 +204,21 @@ void Placer::list_neighbours(const std::vector<int>& by_start) {
   met.reserve(pairs_);
   std::vector<int> active;
   near_begin_.assign(pieces.size() + 1, 0);
+  std::vector<int> owner(problem_.pairs.empty() ? 0 : pieces.size());
+  const std::vector<std::pair<int, int>> paired = paired_buffers(problem_);  // their ties say what is forbidden
+  if (!paired.empty())
+    for (int i = 0; i < static_cast<int>(problem_.buffers.size()); ++i)
+      std::fill(owner.begin() + problem_.buffers[i].first, owner.begin() + problem_.buffers[i].last, i);
   for (int k : by_start) {
     std::erase_if(active, [&](int j) { return pieces[j].end <= pieces[k].start; });
     for (int j : active) {
+      if (!paired.empty() && std::binary_search(paired.begin(), paired.end(),
+                                                std::pair<int, int>(std::minmax(owner[j], owner[k]))))
+        continue;
       met.emplace_back(j, k);
       ++near_begin_[j];
+      ++near_begin_[k];
     }
-    near_begin_[k] += static_cast<int>(active.size());
     active.push_back(k);
   }
   std::inclusive_scan(near_begin_.begin(), near_begin_.end(), near_begin_.begin());
@@ -177,6 +233,7 @@ bool Placer::place(const std::vector<int>& order, bool best_fit, Bytes ceiling, 
   offsets.assign(problem_.buffers.size(), 0);
   if (lists_) {
     std::fill(placed_.begin(), placed_.end(), Run{0, 0});
+    tied_.assign(ties_.size(), -1);
   } else {
     occupancy_.clear();
   }
@@ -189,7 +246,7 @@ bool Placer::place(const std::vector<int>& order, bool best_fit, Bytes ceiling, 
   for (int i : order) {
     const Buffer& b = problem_.buffers[i];
     if (b.first == b.last || b.fixed >= 0) continue;
-    const Bytes at = lists_ ? lowest_by_lists(b, best_fit) : lowest_by_tree(b, best_fit);
+    const Bytes at = lists_ ? lowest_by_lists(i, best_fit) : lowest_by_tree(b, best_fit);
     if (ceiling >= 0 && at + b.size >= ceiling) return false;
     offsets[i] = at;
     put(i, at);
@@ -199,6 +256,7 @@ bool Placer::place(const std::vector<int>& order, bool best_fit, Bytes ceiling, 
 
 void Placer::put(int i, Bytes at) {
   const Buffer& b = problem_.buffers[i];
+  if (!tied_.empty()) tied_[i] = at;
   for (int k = b.first; k < b.last; ++k) {
     const Piece& p = problem_.pieces[k];
     if (lists_) {
@@ -209,8 +267,9 @@ void Placer::put(int i, Bytes at) {
   }
 }
 
-Bytes Placer::lowest_by_lists(const Buffer& b, bool best_fit) {
-  size_t most = 0;
+Bytes Placer::lowest_by_lists(int i, bool best_fit) {
+  const Buffer& b = problem_.buffers[i];
+  size_t most = ties_.empty() ? 0 : ties_[i].size();
   for (int k = b.first; k < b.last; ++k) most += near_begin_[k + 1] - near_begin_[k];
   if (forbidden_.size() < most + 1) forbidden_.resize(most + 1);
   Run* end = forbidden_.data();
@@ -222,6 +281,9 @@ Bytes Placer::lowest_by_lists(const Buffer& b, bool best_fit) {
       end += other.hi > low;
     }
   }
+  if (!ties_.empty())
+    for (const Tie& tie : ties_[i])
+      if (tied_[tie.other] >= 0) *end++ = {tied_[tie.other] + tie.low, tied_[tie.other] + tie.high};
   Run* const begin = forbidden_.data();
   if (end - begin > 24) {
     std::sort(begin, end, [](const Run& x, const Run& y) { return x.lo < y.lo; });

@@ -12,6 +12,7 @@
 //
 // Two ways to find the placed pieces in the way, with equal results. Few pairs of pieces that meet: a list of
 // neighbours per piece. Crowds: a segment tree over time, whose nodes hold runs of occupied bytes (`Occupancy`).
+// Pairs that may overlap and buffers kept apart are for the lists alone.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +37,40 @@ struct Buffer {
   int first, last;
 };
 
-// What is to be placed. A buffer without pieces takes no room.
+// Two buffers that may overlap where both are there at once, as long as `upper` lies `distance` or more above `lower`:
+// an op may write its output over an input that dies, behind what it has read. In place is 0.
+struct Pair {
+  int lower, upper;
+  Bytes distance;
+};
+
+// What is to be placed. A buffer without pieces takes no room. Those of an entry of `apart` share no byte, even if they
+// are never there at the same time.
 struct Problem {
   std::vector<Buffer> buffers;
   std::vector<Piece> pieces;
+  std::vector<Pair> pairs;  // no two buffers twice, none of them in `apart`
+  std::vector<std::pair<int, int>> apart;
 
   int64_t start(int i) const { return empty(i) ? 0 : pieces[buffers[i].first].start; }
   int64_t end(int i) const { return empty(i) ? 0 : pieces[buffers[i].last - 1].end; }
   bool empty(int i) const { return buffers[i].first == buffers[i].last; }
 };
 
-// The buffers `members` of a problem, by themselves.
+// What a pair, or two buffers kept apart, change: `other` forbids the offsets between its own plus `low` and its own plus
+// `high`, both excluded.
+struct Tie {
+  int other;
+  Bytes low, high;
+};
+
+// By buffer, its ties: all that is forbidden between two buffers of a pair, and for two that are kept apart.
+std::vector<std::vector<Tie>> ties_of(const Problem& problem);
+
+// The two buffers of each pair, the one of lower index first; ascending.
+std::vector<std::pair<int, int>> paired_buffers(const Problem& problem);
+
+// The buffers `members` of a problem, by themselves, with the pairs among them.
 Problem part_of(const Problem& problem, const std::vector<int>& members);
 
 // Index of the first buffer whose fixed offset puts it over another fixed one before it; -1 if there is none.
@@ -97,7 +121,7 @@ class Placer {
  private:
   void list_neighbours(const std::vector<int>& by_start);
   void put(int i, Bytes at);
-  Bytes lowest_by_lists(const Buffer& b, bool best_fit);
+  Bytes lowest_by_lists(int i, bool best_fit);
   Bytes lowest_by_tree(const Buffer& b, bool best_fit);
 
   struct Cursor {
@@ -110,6 +134,8 @@ class Placer {
 
   const Problem& problem_;
   std::vector<int> fixed_;
+  std::vector<std::vector<Tie>> ties_;
+  std::vector<Bytes> tied_;  // per buffer with ties, its offset; -1 before it is placed
   std::vector<int> from_, to_;  // per piece, its sections: sections begin where a piece does
   int64_t pairs_ = 0, cost_ = 0;
   bool lists_ = true;

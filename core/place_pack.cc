@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "place_bound.h"
+
 namespace tide::place {
 
 namespace {
@@ -58,6 +60,30 @@ Packing pack_stretches(const Problem& problem, One one) {
   return result;
 }
 
+// Puts stretches together that buffers kept apart connect.
+std::vector<std::vector<int>> joined(const Problem& problem, const std::vector<std::vector<int>>& stretches) {
+  std::vector<int> of(problem.buffers.size(), -1), root(stretches.size());
+  std::iota(root.begin(), root.end(), 0);
+  for (size_t s = 0; s < stretches.size(); ++s)
+    for (int i : stretches[s]) of[i] = static_cast<int>(s);
+  const auto find = [&](int s) {
+    while (root[s] != s) s = root[s] = root[root[s]];
+    return s;
+  };
+  for (const auto& [i, j] : problem.apart) {
+    if (of[i] < 0 || of[j] < 0) continue;
+    const int a = find(of[i]), b = find(of[j]);
+    root[std::max(a, b)] = std::min(a, b);
+  }
+  std::vector<std::vector<int>> together(stretches.size());
+  for (size_t s = 0; s < stretches.size(); ++s) {
+    std::vector<int>& into = together[find(static_cast<int>(s))];
+    into.insert(into.end(), stretches[s].begin(), stretches[s].end());
+  }
+  std::erase_if(together, [](const std::vector<int>& members) { return members.empty(); });
+  return together;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> split(const Problem& problem) {
@@ -76,6 +102,7 @@ std::vector<std::vector<int>> split(const Problem& problem) {
     stretches.back().push_back(i);
     until = std::max(until, problem.end(i));
   }
+  if (!problem.apart.empty()) stretches = joined(problem, stretches);
   for (std::vector<int>& members : stretches) std::sort(members.begin(), members.end());
   return stretches;
 }

@@ -46,6 +46,7 @@ std::vector<int> to_front(const std::vector<int>& order, const std::vector<char>
 std::vector<int> a_quarter_forward(const std::vector<int>& order, const std::vector<char>& blamed);
 
 // Indices of the buffers of each stretch of time that no buffer crosses, ascending; what takes no room is in none.
+// Stretches that buffers kept apart connect are one.
 std::vector<std::vector<int>> split(const Problem& problem);
 
 }  // namespace tide::place

@@ -39,19 +39,6 @@ Load load(const Problem& problem) {
   return result;
 }
 
-Bytes load_bound(const Problem& problem) {
-  Bytes most = 0;
-  for (Bytes bytes : load(problem).bytes) most = std::max(most, bytes);
-  bool uniform = true;
-  for (const Buffer& b : problem.buffers) {
-    most = std::max(most, b.size + std::max<Bytes>(b.fixed, 0));
-    uniform &= b.alignment == problem.buffers[0].alignment && b.size % b.alignment == 0;
-  }
-  if (!uniform || problem.buffers.empty()) return most;
-  const Bytes alignment = problem.buffers[0].alignment;
-  return (most + alignment - 1) / alignment * alignment;
-}
-
 Orders::Orders(const Problem& problem) : problem_(problem) {
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer& b = problem.buffers[i];

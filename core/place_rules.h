@@ -31,18 +31,12 @@ struct Rule {
   bool best_fit;
 };
 
-// What is live from each step on at which something begins or ends.
+// What is live from each step on at which something begins or ends; bytes that a pair may share count twice.
 struct Load {
   std::vector<int64_t> steps;  // ascending
   std::vector<Bytes> bytes;
 };
 Load load(const Problem& problem);
-
-// Bytes that no placement beats: the most live at once, or the end of the largest or of a fixed buffer.
-//
-// Rounded up to the alignment if all buffers have the same one and sizes that are multiples of it, for then so is every
-// height.
-Bytes load_bound(const Problem& problem);
 
 // Orders of a problem, each worked out once.
 class Orders {

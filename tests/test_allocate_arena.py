@@ -7,7 +7,7 @@ import pytest
 
 import lowtide
 from lowtide.allocate.arena import Allocation, _needed, allocate, allocate_best, allocate_buffers
-from lowtide.allocate.buffers import Buffer, Piece, arena_buffers, block, load_bound
+from lowtide.allocate.buffers import Buffer, Piece, Problem, arena_buffers, block, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
@@ -93,14 +93,14 @@ def test_a_chain_of_equal_sizes_is_one_rectangle() -> None:
     """Three tensors written over each other are one buffer from step 0 to 3; the rest are beside it."""
     model = chain()
     made = arena_buffers(model, range(4), profile(model, range(4)).in_place, 1)
-    assert [b.pieces for b in made.buffers] == [
+    assert [b.pieces for b in made.problem.buffers] == [
         (Piece(0, 1, 0, 4),),
         (Piece(0, 4, 0, 8),),
         (Piece(3, 4, 0, 4),),
         (Piece(3, 4, 0, 5),),
     ]
     assert made.workspace_of == {3: 3}
-    assert load_bound(made.buffers) == 17
+    assert load_bound(made.problem) == 17
 
 
 def test_offsets_of_a_chain() -> None:
@@ -118,7 +118,7 @@ def test_a_part_overwritten_frees_the_rest_after_the_step() -> None:
     """Tensor 2 lies in the last 4 of 12 bytes; the first 8 are free from step 2 on."""
     model = slices()
     made = arena_buffers(model, range(3), profile(model, range(3)).in_place, 1)
-    assert made.buffers[1].pieces == (Piece(0, 2, 0, 12), Piece(2, 3, 8, 4))
+    assert made.problem.buffers[1].pieces == (Piece(0, 2, 0, 12), Piece(2, 3, 8, 4))
     result = own(model)
     check(model, range(3), result, 1)
     assert result.offsets[2] == result.offsets[1] == result.offsets[0] + 8
@@ -140,7 +140,7 @@ def test_displacements_add_up_along_a_chain() -> None:
     check(model, range(4), result, 1)
     assert result.in_place == ((2, 1), (4, 3))
     assert result.offsets[4] == result.offsets[0] + 12
-    assert arena_buffers(model, range(4), profile(model, range(4)).in_place, 1).buffers[1].pieces == (
+    assert arena_buffers(model, range(4), profile(model, range(4)).in_place, 1).problem.buffers[1].pieces == (
         Piece(0, 2, 0, 16),
         Piece(2, 4, 8, 8),
     )
@@ -161,7 +161,7 @@ def test_the_peak_is_kept_in_exact_and_in_aligned_bytes() -> None:
     overwrites = profile(model, range(3)).in_place
     assert len(overwrites) == 1
     made = arena_buffers(model, range(3), overwrites, 8)
-    assert load_bound(made.buffers) == 40
+    assert load_bound(made.problem) == 40
     assert _needed(model, range(3), made, 8, profile(model, range(3))) == overwrites
 
 
@@ -173,7 +173,7 @@ def test_an_output_over_its_input_may_lie_unaligned() -> None:
     model = slices()
     assert own(model, 8).in_place == ((2, 1),)
     made = arena_buffers(model, range(3), profile(model, range(3)).in_place, 16)
-    assert made.buffers[1].pieces == (Piece(0, 2, 0, 16), Piece(2, 3, 8, 4))
+    assert made.problem.buffers[1].pieces == (Piece(0, 2, 0, 16), Piece(2, 3, 8, 4))
     result = own(model, 16)
     check(model, range(3), result, 16)
     assert (result.in_place, result.dropped) == (((2, 1),), ())
@@ -245,7 +245,7 @@ def test_overwrites_that_the_peak_does_not_need_are_dropped_for_a_smaller_arena(
         made = allocate(model, order, found.in_place, engines=(Portfolio(),))
         check(model, order, made, 1)
         assert made.lower_bound_bytes == found.peak
-        rigid = Portfolio().pack(arena_buffers(model, order, found.in_place, 1).buffers, Limits())
+        rigid = Portfolio().pack(arena_buffers(model, order, found.in_place, 1).problem, Limits())
         assert made.arena_bytes <= rigid.height_bytes
         helped += made.arena_bytes < rigid.height_bytes
         assert bool(made.dropped) == (made.arena_bytes < rigid.height_bytes)
@@ -280,54 +280,59 @@ class Half:
     def __init__(self, most: int) -> None:
         self.most = most
 
-    def supports(self, buffers: Sequence[Buffer]) -> str | None:
+    def supports(self, problem: Problem) -> str | None:
         """Few buffers only."""
-        return None if len(buffers) <= self.most else "too many buffers"
+        return None if len(problem.buffers) <= self.most else "too many buffers"
 
-    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Stack everything, and know the least height of two buffers that are never there together."""
+        buffers = problem.buffers
         offsets = [sum(b.size for b in buffers[:i]) for i in range(len(buffers))]
         return Packing(tuple(offsets), sum(b.size for b in buffers), 10, self.name, {"half": 1})
 
 
 def test_engines_are_asked_in_turn() -> None:
     """The lowest packing and the highest bound are kept; an engine that does not apply is passed over."""
-    buffers = (
-        block("A", 0, 4, 2),
-        block("B", 0, 2, 3),
-        block("C", 2, 6, 3),
-        block("D", 4, 6, 4),
-        block("E", 1, 5, 1),
+    problem = Problem(
+        (
+            block("A", 0, 4, 2),
+            block("B", 0, 2, 3),
+            block("C", 2, 6, 3),
+            block("D", 4, 6, 4),
+            block("E", 1, 5, 1),
+        )
     )
     weak = Portfolio(work=0)  # gets to 10 where the load bound is 8
-    assert not allocate_best(buffers, Limits(), (weak,)).optimal
-    both = allocate_best(buffers, Limits(), (weak, Half(9)))
+    assert not allocate_best(problem, Limits(), (weak,)).optimal
+    both = allocate_best(problem, Limits(), (weak, Half(9)))
     assert (both.height_bytes, both.lower_bound_bytes, both.engine) == (10, 10, "tflm")
     assert both.counters["half"] == both.counters["passes"] == 1
-    assert allocate_best(buffers, Limits(), (weak, Half(2))).lower_bound_bytes == 8
-    assert "half" not in allocate_best(buffers, Limits(), (Portfolio(), Half(9))).counters
+    assert allocate_best(problem, Limits(), (weak, Half(2))).lower_bound_bytes == 8
+    assert "half" not in allocate_best(problem, Limits(), (Portfolio(), Half(9))).counters
 
 
 def test_plain_buffers_and_their_capacity() -> None:
     """Fits, cannot fit, and unknown are three answers."""
-    buffers = (
-        block("A", 0, 4, 2),
-        block("B", 0, 2, 3),
-        block("C", 2, 6, 3),
-        block("D", 4, 6, 4),
-        block("E", 1, 5, 1),
+    problem = Problem(
+        (
+            block("A", 0, 4, 2),
+            block("B", 0, 2, 3),
+            block("C", 2, 6, 3),
+            block("D", 4, 6, 4),
+            block("E", 1, 5, 1),
+        )
     )
-    found = allocate_buffers(buffers)
+    found = allocate_buffers(problem)
     assert (found.height_bytes, found.lower_bound_bytes, found.optimal, found.fits) == (8, 8, True, None)
     assert found.offsets == {"A": 4, "B": 0, "C": 0, "D": 4, "E": 3}
-    assert allocate_buffers(buffers, 8).fits is True
-    assert allocate_buffers(buffers, 7).fits is False
-    assert allocate_buffers(buffers, 9, engines=(Portfolio(work=0),)).fits is None
+    assert allocate_buffers(problem, 8).fits is True
+    assert allocate_buffers(problem, 7).fits is False
+    assert allocate_buffers(problem, 9, engines=(Portfolio(work=0),)).fits is None
 
 
 def test_plain_buffers_that_are_refused() -> None:
     """One name twice, and a fixed offset off its alignment."""
     with pytest.raises(InputError, match="two buffers are named a"):
-        allocate_buffers((block("a", 0, 1, 1), block("a", 1, 2, 1)))
+        allocate_buffers(Problem((block("a", 0, 1, 1), block("a", 1, 2, 1))))
     with pytest.raises(InputError, match="buffer a has offset 3, no multiple of its alignment 2"):
-        allocate_buffers((Buffer("a", 1, (Piece(0, 1, 0, 1),), 2, 3),))
+        allocate_buffers(Problem((Buffer("a", 1, (Piece(0, 1, 0, 1),), 2, 3),)))

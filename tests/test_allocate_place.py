@@ -1,30 +1,37 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.allocate.buffers import Buffer, block, core_buffers, load_bound, load_sections
+from lowtide.allocate.buffers import Buffer, Problem, block, core_problem, load_bound, load_sections
 from lowtide.allocate.greedy import KEYS
-from test_allocate_greedy import problem
+from small_problems import check, random_buffers, with_ties
 
 
-def reference(buffers: Sequence[Buffer], order: Sequence[int], best_fit: bool, ceiling: int | None) -> list[int] | None:
+def reference(problem: Problem, order: Sequence[int], best_fit: bool, ceiling: int | None) -> list[int] | None:
     """Places as the core does, slowly: every pair of pieces is looked at, every forbidden stretch sorted."""
+    buffers = problem.buffers
+    distance = {(p.lower, p.upper): p.distance for p in problem.pairs}
+    apart = {*problem.apart, *((j, i) for i, j in problem.apart)}
     offsets = [0] * len(buffers)
     done: list[int] = []
     for i in sorted(order, key=lambda i: buffers[i].offset is None):
         b = buffers[i]
         if not b.pieces:
             continue
-        forbidden = sorted(
-            (offsets[j] + q.low - p.low - p.size, offsets[j] + q.low + q.size - p.low)
-            for p in b.pieces
-            for j in done
-            for q in buffers[j].pieces
-            if p.start < q.end and q.start < p.end
-        )
+        forbidden: list[tuple[int, int]] = []
+        for p in b.pieces:
+            for j in done:
+                for q in buffers[j].pieces:
+                    if (p.start < q.end and q.start < p.end) or (i, j) in apart:
+                        below, above = offsets[j] + q.low - p.low - p.size, offsets[j] + q.low + q.size - p.low
+                        below = max(below, offsets[j] - distance[i, j]) if (i, j) in distance else below
+                        above = min(above, offsets[j] + distance[j, i]) if (j, i) in distance else above
+                        forbidden += [(below, above)] if below < above else []
+        forbidden.sort()
         gaps = []
         at = 0
         for below, above in forbidden:
@@ -70,25 +77,42 @@ def keys(buffers: Sequence[Buffer], name: str) -> list[tuple[int, ...]]:
 def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
     """Lists of neighbours and the tree of runs give the reference's offsets; rigid groups, fixed ones and ceilings."""
     rng = Random(seed)
-    buffers = list(problem(seed, n, steps, 9, rng.choice(((1,), (1, 2, 4), (8,)))))
+    buffers = list(random_buffers(seed, n, steps, 9, rng.choice(((1,), (1, 2, 4), (8,)))))
     if seed % 3 == 0:
         i, height = rng.randrange(n), rng.randrange(20)
         b = buffers[i]
         buffers[i] = Buffer(b.name, b.size, b.pieces, b.alignment, height * b.alignment)
     order = rng.sample(range(n), n)
     ceiling = rng.choice((None, sum(b.size for b in buffers) // 2))
-    core = core_buffers(buffers)
-    expected = reference(buffers, order, best_fit, ceiling)
+    core = core_problem(Problem(tuple(buffers)))
+    expected = reference(Problem(tuple(buffers)), order, best_fit, ceiling)
     for kernel in ("lists", "tree"):
         assert core.place(order, best_fit, -1 if ceiling is None else ceiling, kernel) == expected
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 25), st.booleans(), st.sampled_from([4, 20]))
+def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
+    """Distances of either sign, rigid groups, fixed ones: the reference's offsets, whichever kernel is asked for."""
+    rng = Random(seed)
+    buffers = list(random_buffers(seed, n, steps, 9, rng.choice(((1,), (1, 2, 4), (8,)))))
+    if seed % 3 == 0:
+        i, height = rng.randrange(n), rng.randrange(20)
+        buffers[i] = replace(buffers[i], offset=height * buffers[i].alignment)
+    problem = with_ties(seed, buffers, least_distance=-3)
+    order = rng.sample(range(n), n)
+    expected = reference(problem, order, best_fit, None)
+    assert expected is not None
+    check(problem, expected)
+    assert core_problem(problem).place(order, best_fit, -1, "tree") == expected
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
     """Each key sorts as its definition does, ties by index."""
-    buffers = problem(seed, n, 7, 4)
-    core = core_buffers(buffers)
+    buffers = random_buffers(seed, n, 7, 4)
+    core = core_problem(Problem(tuple(buffers)))
     for name in KEYS:
         by = keys(buffers, name)
         assert core.order(name) == sorted(range(n), key=by.__getitem__)
@@ -97,8 +121,8 @@ def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
 def test_steps_and_sizes_near_the_limit() -> None:
     """Areas are counted in 128 bits: steps and bytes may both be large."""
     buffers = (block("a", 0, 2**62, 2**59), block("b", 0, 2**61, 2**60), block("c", 2**62, 2**62 + 1, 2**60))
-    assert core_buffers(buffers).order("area") == [0, 1, 2]
-    assert load_bound(buffers) == 2**59 + 2**60
+    assert core_problem(Problem(tuple(buffers))).order("area") == [0, 1, 2]
+    assert load_bound(Problem(buffers)) == 2**59 + 2**60
 
 
 def test_ten_thousands_of_buffers() -> None:
@@ -108,7 +132,7 @@ def test_ten_thousands_of_buffers() -> None:
     for k in range(30_000):
         start = rng.randrange(30_000)
         buffers.append(block(f"b{k}", start, start + 1 + int(rng.expovariate(1 / 70)), 64 * rng.randint(1, 99), 64))
-    core = core_buffers(buffers)
+    core = core_problem(Problem(tuple(buffers)))
     order = core.order("size")
     by_tree = core.place(order, True, kernel="tree")
     assert by_tree is not None
@@ -118,4 +142,4 @@ def test_ten_thousands_of_buffers() -> None:
 def test_unknown_names_are_refused() -> None:
     """A key that does not exist is a mistake of ours, said at once."""
     with pytest.raises(KeyError):
-        core_buffers([]).order("colour")
+        core_problem(Problem(())).order("colour")

@@ -59,7 +59,7 @@ def test_an_arena_that_is_small_enough_ends_the_search() -> None:
     layout = best_layout(model, order, Limits(enough_bytes=2**40))
     assert layout.tried == 1
     assert layout.allocation.method not in {e.name for e in ENGINES}
-    bound = load_bound(arena_buffers(model, layout.order, (), 1).buffers)
+    bound = load_bound(arena_buffers(model, layout.order, (), 1).problem)
     assert layout.allocation.lower_bound_bytes == bound < layout.allocation.arena_bytes
 
 

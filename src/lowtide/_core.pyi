@@ -45,7 +45,7 @@ def cut_at(model: Model, op: int) -> dict: ...
 
 class Buffers:
     """
-    Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer.
+    Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer; `pairs` are (lower, upper, distance).
     """
 
     def __init__(
@@ -54,6 +54,8 @@ class Buffers:
         alignments: Sequence[int],
         fixed: Sequence[int],
         pieces: Sequence[tuple[int, int, int, int, int]],
+        pairs: Sequence[tuple[int, int, int]],
+        apart: Sequence[tuple[int, int]],
     ) -> None: ...
     def load_bound(self) -> int: ...
     def clash(self) -> int: ...

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from lowtide.allocate.buffers import ArenaBuffers, Buffer, arena_buffers, load_sections
+from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.analyse.liveness import Profile, profile
@@ -24,11 +24,11 @@ class Engine(Protocol):
 
     name: ClassVar[str]
 
-    def supports(self, buffers: Sequence[Buffer]) -> str | None:
-        """None if the engine can pack these, else the reason why not, in a few words."""
+    def supports(self, problem: Problem) -> str | None:
+        """None if the engine can pack this, else the reason why not, in a few words."""
         ...
 
-    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack within the limits; the result holds every buffer."""
         ...
 
@@ -134,15 +134,15 @@ def allocate(
     limits = limits or Limits()
     wanted = tuple(overwrites)
     made = arena_buffers(model, order, wanted, alignment, lifetimes)
-    packing = allocate_best(made.buffers, limits, engines[:1])
-    if not packing.optimal and len(made.buffers) <= MOST_FOR_FREER:
+    packing = allocate_best(made.problem, limits, engines[:1])
+    if not packing.optimal and len(made.problem.buffers) <= MOST_FOR_FREER:
         needed = _needed(model, order, made, alignment, lifetimes)
         if len(needed) < len(made.in_place):
             freer = arena_buffers(model, order, needed, alignment, lifetimes)
-            other = allocate_best(freer.buffers, limits, engines[:1])
+            other = allocate_best(freer.problem, limits, engines[:1])
             if other.height_bytes < packing.height_bytes:
                 made, packing = freer, other
-    packing = allocate_best(made.buffers, limits, engines[1:], packing)
+    packing = allocate_best(made.problem, limits, engines[1:], packing)
     storage_offset = {s: packing.offsets[b] + above for s, (b, above) in made.place_of.items()}
     sizes = model.graph.tensor_by_id
     offsets = {
@@ -164,34 +164,34 @@ def allocate(
 
 
 def allocate_best(
-    buffers: Sequence[Buffer],
+    problem: Problem,
     limits: Limits,
     engines: Sequence[Engine] = ENGINES,
     best: Packing | None = None,
 ) -> Packing:
     """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet.
 
-    `best` is what is known of these buffers already.
+    `best` is what is known of the problem already.
     """
     for engine in engines:
         enough = -1 if limits.enough_bytes is None else limits.enough_bytes
         if best is not None and (best.optimal or best.height_bytes <= enough):
             break
-        if engine.supports(buffers) is not None:
+        if engine.supports(problem) is not None:
             continue
-        found = engine.pack(buffers, limits)
+        found = engine.pack(problem, limits)
         if best is not None:
             bound = max(best.lower_bound_bytes, found.lower_bound_bytes)
             kept = found if found.height_bytes < best.height_bytes else best
             counters = best.counters | found.counters
             found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters)
         best = found
-    assert best is not None, "no engine packs these buffers"
+    assert best is not None, "no engine packs this problem"
     return best
 
 
 def allocate_buffers(
-    buffers: Sequence[Buffer],
+    problem: Problem,
     capacity: int | None = None,
     limits: Limits | None = None,
     engines: Sequence[Engine] = ENGINES,
@@ -204,20 +204,20 @@ def allocate_buffers(
         Two buffers have one name, or fixed offsets at which they overlap or are not aligned.
     """
     names: set[str] = set()
-    for b in buffers:
+    for b in problem.buffers:
         if b.name in names:
             raise InputError(f"two buffers are named {b.name}; give every buffer a name of its own")
         names.add(b.name)
         if b.offset is not None and b.offset % b.alignment:
             raise InputError(f"buffer {b.name} has offset {b.offset}, no multiple of its alignment {b.alignment}")
-    packing = allocate_best(buffers, limits or Limits(), engines)
+    packing = allocate_best(problem, limits or Limits(), engines)
     fits = None
     if capacity is not None and packing.height_bytes <= capacity:
         fits = True
     elif capacity is not None and packing.lower_bound_bytes > capacity:
         fits = False
     return BufferAllocation(
-        {b.name: offset for b, offset in zip(buffers, packing.offsets, strict=True)},
+        {b.name: offset for b, offset in zip(problem.buffers, packing.offsets, strict=True)},
         packing.height_bytes,
         packing.lower_bound_bytes,
         fits,
@@ -236,10 +236,8 @@ def _needed(
     step_of = {i: step for step, i in enumerate(order)}
     needed: set[Overwrite] = set()
     for unit in {1, alignment}:
-        buffers = (
-            arena_buffers(model, order, made.in_place, unit, lifetimes).buffers if unit != alignment else made.buffers
-        )
-        loads = _load_per_step(buffers, len(order))
+        same = made if unit == alignment else arena_buffers(model, order, made.in_place, unit, lifetimes)
+        loads = _load_per_step(same.problem.buffers, len(order))
         peak = max(loads)
         for o in made.in_place:
             saving = -(-o.saving // unit) * unit

@@ -92,6 +92,46 @@ def block(name: str, start: int, end: int, size: int, alignment: int = 1) -> Buf
     return Buffer(name, size, (Piece(start, end, 0, size),) if size else (), alignment)
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two buffers, by index, that may overlap where both are there at once.
+
+    They may as long as `upper` lies `distance` bytes or more above `lower`; else `upper` ends where `lower` begins, or
+    below. An op that writes front to back may so put its output over an input that dies, behind what it has read. In
+    place is distance 0; the size of `lower` says no more than that upper comes above lower or below it.
+    """
+
+    lower: int
+    upper: int
+    distance: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What engines place.
+
+    Attributes
+    ----------
+    buffers
+        Each gets one offset.
+    pairs
+        Those that may overlap; no two buffers twice.
+    apart
+        Two buffers each, by index, that share no byte even if they are never there at the same time. None of them
+        is a pair.
+    """
+
+    buffers: tuple[Buffer, ...]
+    pairs: tuple[Pair, ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.buffers)
+        tied = [(p.lower, p.upper) for p in self.pairs] + list(self.apart)
+        assert all(0 <= i < n and 0 <= j < n and i != j for i, j in tied), tied
+        assert len({frozenset(t) for t in tied}) == len(tied), "two buffers are tied twice"
+
+
 def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
     """Sweep over time: the steps at which something begins or ends, and the bytes live from each one on."""
     change: dict[int, int] = {}
@@ -108,24 +148,24 @@ def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
     return steps, loads
 
 
-def load_bound(buffers: Iterable[Buffer]) -> int:
+def load_bound(problem: Problem) -> int:
     """Bytes that no placement beats: the most live at once, or the end of the largest or a fixed buffer.
 
-    Rounded up to the alignment if it is the same for all and every size is a multiple of it, for so is then every
-    height.
+    What pairs may share counts once; a buffer kept apart from all that is live counts with it. Rounded up to the
+    alignment if it is the same for all and every size is a multiple of it, for so is then every height.
     """
-    return core_buffers(buffers).load_bound()
+    return core_problem(problem).load_bound()
 
 
-def core_buffers(buffers: Iterable[Buffer]) -> _core.Buffers:
-    """Buffers as the native core sees them.
+def core_problem(problem: Problem) -> _core.Buffers:
+    """A problem as the native core sees it.
 
     Raises
     ------
     InputError
         Two buffers have fixed offsets at which they overlap, or all together are too large to count.
     """
-    known = list(buffers)
+    known = problem.buffers
     if sum(b.size + b.alignment for b in known) + max((b.offset or 0 for b in known), default=0) > MAX_BYTES:
         raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
     core = _core.Buffers(
@@ -133,19 +173,21 @@ def core_buffers(buffers: Iterable[Buffer]) -> _core.Buffers:
         [b.alignment for b in known],
         [-1 if b.offset is None else b.offset for b in known],
         [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(known) for p in b.pieces],
+        [(p.lower, p.upper, p.distance) for p in problem.pairs],
+        list(problem.apart),
     )
     clash = core.clash()
     if clash >= 0:
         raise InputError(
             f"buffer {known[clash].name} cannot lie at its fixed offset {known[clash].offset}: another fixed buffer is "
-            "there at the same time; move or free one of them"
+            "in the way; move or free one of them"
         )
     return core
 
 
-def height_of(buffers: Iterable[Buffer], offsets: Iterable[int]) -> int:
+def height_of(problem: Problem, offsets: Iterable[int]) -> int:
     """Bytes that a placement takes."""
-    return max((offset + b.size for b, offset in zip(buffers, offsets, strict=True)), default=0)
+    return max((offset + b.size for b, offset in zip(problem.buffers, offsets, strict=True)), default=0)
 
 
 @dataclass(frozen=True)
@@ -154,8 +196,8 @@ class ArenaBuffers:
 
     Attributes
     ----------
-    buffers
-        One for each group of storages, by the index of the group's first storage; then the ops' workspaces.
+    problem
+        A buffer for each group of storages, by the index of the group's first storage; then the ops' workspaces.
         Sizes are multiples of the alignment, but for pieces that lie unaligned in their buffer: those are exact.
     place_of
         Index of a storage to its buffer's index and the storage's bytes above that buffer's offset.
@@ -165,7 +207,7 @@ class ArenaBuffers:
         The overwrites that the buffers respect.
     """
 
-    buffers: tuple[Buffer, ...]
+    problem: Problem
     place_of: dict[int, tuple[int, int]]
     workspace_of: dict[int, int]
     in_place: tuple[Overwrite, ...]
@@ -240,7 +282,7 @@ def arena_buffers(
             workspace_of[op.id] = len(buffers)
             size = _round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
-    return ArenaBuffers(tuple(buffers), place_of, workspace_of, tuple(taken))
+    return ArenaBuffers(Problem(tuple(buffers)), place_of, workspace_of, tuple(taken))
 
 
 def _round_up(size: int, alignment: int) -> int:

@@ -8,11 +8,10 @@ deterministic: whatever a rule leaves open is decided by the buffers' indices. T
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lowtide.allocate.buffers import Buffer, core_buffers
+from lowtide.allocate.buffers import Problem, core_problem
 from lowtide.stop import Limits
 
 WORK = 1_500_000_000
@@ -46,13 +45,13 @@ class Rule:
     key: str
     best_fit: bool
 
-    def order(self, buffers: Sequence[Buffer]) -> list[int]:
+    def order(self, problem: Problem) -> list[int]:
         """Indices of the buffers in the order in which they are placed."""
-        return core_buffers(buffers).order(self.key)
+        return core_problem(problem).order(self.key)
 
-    def place(self, buffers: Sequence[Buffer]) -> tuple[int, ...]:
+    def place(self, problem: Problem) -> tuple[int, ...]:
         """Offsets that this rule alone gives."""
-        core = core_buffers(buffers)
+        core = core_problem(problem)
         offsets = core.place(core.order(self.key), self.best_fit)
         assert offsets is not None, "it has no ceiling"
         return tuple(offsets)
@@ -119,14 +118,14 @@ class Portfolio:
     rules: tuple[Rule, ...] = RULES
     work: int = WORK
 
-    def supports(self, buffers: Sequence[Buffer]) -> str | None:
+    def supports(self, problem: Problem) -> str | None:
         """Every instance."""
         return None
 
-    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        found = core_buffers(buffers).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
-        counters = {"buffers": len(buffers), **{k: found[k] for k in ("stretches", "pairs", "passes", "work")}}
+        found = core_problem(problem).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
+        counters = {"buffers": len(problem.buffers), **{k: found[k] for k in ("stretches", "pairs", "passes", "work")}}
         return packing(found, self.rules[found["rule"]].name, counters)
 
 

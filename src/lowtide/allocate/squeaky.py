@@ -10,11 +10,10 @@ Source: Joslin and Clements, "Squeaky wheel optimization", JAIR 10 (1999).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lowtide.allocate.buffers import Buffer, core_buffers
+from lowtide.allocate.buffers import Problem, core_problem
 from lowtide.allocate.greedy import RULES, Packing, Rule, packing
 from lowtide.stop import Limits
 
@@ -48,14 +47,14 @@ class Sweep:
     window_work: int = WINDOW_WORK
     work: int = SWEEP_WORK
 
-    def supports(self, buffers: Sequence[Buffer]) -> str | None:
-        """Every instance."""
-        return None
+    def supports(self, problem: Problem) -> str | None:
+        """Unless buffers are kept apart: a window does not see those that are not there."""
+        return "buffers kept apart" if problem.apart else None
 
-    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         rules = [(r.key, r.best_fit) for r in self.rules]
-        found = core_buffers(buffers).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
+        found = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
         counters = {"sweep passes": found["passes"], "sweep work": found["work"]}
         return packing(found, self.name, counters)
 
@@ -72,13 +71,13 @@ class SqueakyWheel:
     rounds: int = 30
     work: int = WORK
 
-    def supports(self, buffers: Sequence[Buffer]) -> str | None:
+    def supports(self, problem: Problem) -> str | None:
         """Up to `MOST_FOR_WHEEL` buffers."""
-        return None if len(buffers) <= MOST_FOR_WHEEL else "too many buffers"
+        return None if len(problem.buffers) <= MOST_FOR_WHEEL else "too many buffers"
 
-    def pack(self, buffers: Sequence[Buffer], limits: Limits) -> Packing:
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        found = core_buffers(buffers).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
+        found = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
         counters = {"squeaky passes": found["passes"], "squeaky work": found["work"]}
         winner = f"{self.name} on {self.rules[found['rule']].name}"
         return packing(found, winner, counters)

@@ -239,13 +239,14 @@ def allocate(
         The file or an argument is wrong.
     """
     from lowtide.allocate.arena import allocate_buffers
+    from lowtide.allocate.buffers import Problem
     from lowtide.allocate.csv_buffers import read_buffers
 
     began = clock.perf_counter()
     capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
     check_time(time)
     known = read_buffers(buffers) if isinstance(buffers, str | Path) else tuple(buffers)
-    found = allocate_buffers(known, capacity_bytes, Limits(time, seed=seed))
+    found = allocate_buffers(Problem(known), capacity_bytes, Limits(time, seed=seed))
     return Placement(
         found.height_bytes, found.lower_bound_bytes, found.optimal, found.offsets, clock.perf_counter() - began
     )

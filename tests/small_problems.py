@@ -1,0 +1,121 @@
+"""Small problems of placing, drawn at random; what placements have to keep; the least height by trying everything."""
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from random import Random
+
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
+
+
+def check(problem: Problem, offsets: Sequence[int]) -> None:
+    """Byte by byte and step by step: nothing below 0, alignments, fixed offsets, overlaps, pairs and buffers apart."""
+    for b, offset in zip(problem.buffers, offsets, strict=True):
+        assert offset >= 0
+        assert offset % b.alignment == 0
+        assert b.offset in (None, offset)
+    cells = [_cells(b, offset) for b, offset in zip(problem.buffers, offsets, strict=True)]
+    pair_of = {frozenset((p.lower, p.upper)): p for p in problem.pairs}
+    for i, j in combinations(range(len(cells)), 2):
+        pair = pair_of.get(frozenset((i, j)))
+        if cells[i] & cells[j] and pair is not None:
+            assert offsets[pair.lower] + pair.distance <= offsets[pair.upper], (problem.buffers[i], problem.buffers[j])
+        elif cells[i] & cells[j]:
+            raise AssertionError(f"{problem.buffers[i]} over {problem.buffers[j]}")
+    for i, j in problem.apart:
+        assert not {byte for _, byte in cells[i]} & {byte for _, byte in cells[j]}, (i, j)
+
+
+def least_height(problem: Problem) -> int:
+    """Least height of all placements, by trying every offset of every buffer."""
+    buffers = problem.buffers
+    best = sum(b.size + b.alignment for b in buffers) + max((b.offset or 0 for b in buffers), default=0) + 1
+    order = sorted(range(len(buffers)), key=lambda i: buffers[i].offset is None)
+    pair_of = {frozenset((p.lower, p.upper)): p for p in problem.pairs}
+    apart = {frozenset(t) for t in problem.apart}
+    placed: dict[int, tuple[int, set[tuple[int, int]], set[int]]] = {}
+
+    def allowed(i: int, at: int, cells: set[tuple[int, int]], used: set[int]) -> bool:
+        for j, (other, theirs, bytes_) in placed.items():
+            both = frozenset((i, j))
+            if both in apart and used & bytes_:
+                return False
+            if not cells & theirs:
+                continue
+            pair = pair_of.get(both)
+            if pair is None:
+                return False
+            lower, upper = (at, other) if pair.lower == i else (other, at)
+            if lower + pair.distance > upper:
+                return False
+        return True
+
+    def go(depth: int, height: int) -> None:
+        nonlocal best
+        if height >= best:
+            return
+        if depth == len(order):
+            best = height
+            return
+        i = order[depth]
+        b = buffers[i]
+        offsets = range(0, best - b.size, b.alignment) if b.offset is None else (b.offset,)
+        for at in offsets:
+            cells = _cells(b, at)
+            used = {byte for _, byte in cells}
+            if allowed(i, at, cells, used):
+                placed[i] = (at, cells, used)
+                go(depth + 1, max(height, at + b.size))
+                del placed[i]
+
+    go(0, 0)
+    return best
+
+
+def _cells(b: Buffer, offset: int) -> set[tuple[int, int]]:
+    return {
+        (step, offset + byte)
+        for p in b.pieces
+        for step in range(p.start, p.end)
+        for byte in range(p.low, p.low + p.size)
+    }
+
+
+def random_buffer(rng: Random, name: str, steps: int, most: int, alignments: tuple[int, ...]) -> Buffer:
+    """One rectangle, or at times a rigid group of up to three, nested or with a gap in time."""
+    start = rng.randrange(steps)
+    end = rng.randint(start + 1, steps)
+    size = rng.randint(1, most)
+    pieces = [Piece(start, end, 0, size)]
+    if end - start >= 2 and rng.random() < 0.4:
+        cuts = sorted({start, *(rng.randint(start, end) for _ in range(2)), end})
+        pieces = []
+        for begin, until in pairwise(cuts):
+            low = rng.randrange(size)
+            if pieces and until < end and rng.random() < 0.3:
+                continue
+            piece = Piece(begin, until, low, rng.randint(1, size - low))
+            if pieces and (pieces[-1].end, pieces[-1].low, pieces[-1].size) == (begin, low, piece.size):
+                continue  # equal neighbours would be one piece
+            pieces.append(piece)
+    return Buffer(name, size, tuple(pieces), rng.choice(alignments))
+
+
+def random_buffers(seed: int, n: int, steps: int, most: int, alignments: tuple[int, ...] = (1,)) -> tuple[Buffer, ...]:
+    """Random buffers; the same arguments give the same ones."""
+    rng = Random(seed)
+    return tuple(random_buffer(rng, f"b{i}", steps, most, alignments) for i in range(n))
+
+
+def with_ties(seed: int, buffers: Sequence[Buffer], least_distance: int = 0) -> Problem:
+    """A problem of these buffers: some of them pairs that may overlap, some of them kept apart."""
+    rng = Random(seed)
+    pairs: list[Pair] = []
+    apart: list[tuple[int, int]] = []
+    for i, j in combinations(range(len(buffers)), 2):
+        drawn = rng.random()
+        lower, upper = rng.sample((i, j), 2)
+        if drawn < 0.25:
+            pairs.append(Pair(lower, upper, rng.randint(least_distance, buffers[lower].size)))
+        elif drawn < 0.4:
+            apart.append((i, j))
+    return Problem(tuple(buffers), tuple(pairs), tuple(apart))
