@@ -1,0 +1,247 @@
+"""TFLite's linear arena with eviction: what is placed, step by step, and who has to leave for it.
+
+`SimpleMemoryArena::Allocate` (tensorflow/lite/simple_memory_arena.cc) looks at the gaps between what is there, takes
+the smallest that is large enough, and the room above everything only if there is none. It knows nothing of the
+future. Where nothing fits, a policy says who leaves (Belady: whose next use is furthest; greedy: the set of least
+traffic that leaves room in one piece)::
+
+    bytes ^  |  A  |  needs 3: no gap is large enough. Belady drops whoever is used last, and again, until there is
+          |  |  .  |  one; greedy looks at every stretch of 3 bytes, and takes the one whose residents cost least.
+          |  |  B  |
+          |  |  .  |  What the running op itself needs stays, unless nothing else helps: then the cheapest of it is
+          |  |  C  |  moved through the next level ("repacked", COSMA, section II), each storage once, and if that
+          +--+-----+  does not help either all of it is put to the bottom of the arena.
+
+Graph inputs come when they are first used; a storage that is needed no more leaves at once, outputs too, once written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lowtide.spill.answer import Interval, SpillAnswer
+from lowtide.spill.problem import SpillProblem, timeline
+from lowtide.spill.traffic import moves_of, traffic_of
+
+WORKSPACE = -1
+"""Stands for the running op's workspace among storages."""
+
+
+@dataclass
+class Arena:
+    """Who is where: storage to (offset, size)."""
+
+    capacity: int
+    placed: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def sorted(self) -> list[tuple[int, int, int]]:
+        """Start, end and storage of each, ascending."""
+        return sorted((low, low + size, s) for s, (low, size) in self.placed.items())
+
+    def best_fit(self, size: int) -> int | None:
+        """Low end of the smallest gap between residents that is large enough, else above all of them."""
+        best, least, top = None, None, 0
+        for low, high, _ in self.sorted():
+            room = low - top
+            if room >= size and (least is None or room < least):
+                best, least = top, room
+            top = max(top, high)
+        if best is not None:
+            return best
+        return top if top + size <= self.capacity else None
+
+    def stretches(self, size: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Every stretch of `size` bytes that begins or ends at a resident or at an end of the arena, with those in
+        it."""
+        residents = self.sorted()
+        starts = {0, self.capacity - size}
+        for low, high, _ in residents:
+            starts |= {high, low - size}
+        return [
+            (start, tuple(s for low, high, s in residents if low < start + size and high > start))
+            for start in sorted(starts)
+            if 0 <= start <= self.capacity - size
+        ]
+
+
+Leaving = Callable[["Run", int, frozenset[int]], int]
+"""Given the run, the bytes that are needed and who stays: who leaves. Called until there is room."""
+
+
+@dataclass
+class Run:
+    """One pass over an order."""
+
+    problem: SpillProblem
+    order: Sequence[int]
+    touches: tuple[tuple[int, ...], ...]
+    arena: Arena
+    copied: list[bool]
+    step: int = 0
+    since: dict[int, int] = field(default_factory=dict)
+    intervals: list[Interval] = field(default_factory=list)
+    evictions: int = 0
+    repacked: int = 0
+
+    def next_use(self, s: int) -> int:
+        """Step at which a storage is needed again, this step or later; past the end if never."""
+        return next((t for t in self.touches[s] if t >= self.step), len(self.order) + 1)
+
+    def new(self, s: int) -> bool:
+        """Whether a resident came for the step at hand, so that placing it elsewhere moves nothing."""
+        return self.since.get(s, self.step) == self.step
+
+    def cost(self, s: int) -> int:
+        """Bytes that it takes to let a storage go now: the write, if there is no copy, and the read."""
+        size = self.problem.traffic_bytes[s]
+        again = self.next_use(s) <= len(self.order)
+        return (0 if self.copied[s] else size) + (size if again else 0)
+
+    def leave(self, s: int, end: int) -> None:
+        """Take a storage out; it was there until `end`."""
+        low, _ = self.arena.placed.pop(s)
+        if s != WORKSPACE:
+            self.intervals.append(Interval(s, self.since.pop(s), end, low))
+
+    def evict(self, s: int) -> None:
+        """Take a storage out that may be needed again."""
+        self.evictions += 1
+        if self.problem.semantics.write_once:
+            self.copied[s] = True
+        self.leave(s, self.step)
+
+
+def furthest(run: Run, size: int, stay: frozenset[int]) -> int:
+    """Belady's choice: whose next use is furthest; of equals the largest, then the first."""
+    free = [s for s in run.arena.placed if s not in stay]
+    return max(free, key=lambda s: (run.next_use(s), run.arena.placed[s][1], -s))
+
+
+def cheapest(run: Run, size: int, stay: frozenset[int]) -> int:
+    """The greedy choice: somebody of the set of least traffic that makes room in one piece.
+
+    Of equally cheap sets the one of fewer bytes, then the lowest. Once its first member has left, the rest is what
+    remains of the same set or a cheaper one.
+    """
+    sets = [(start, inside) for start, inside in run.arena.stretches(size) if stay.isdisjoint(inside)]
+    placed = run.arena.placed
+    _, inside = min(sets, key=lambda c: (sum(map(run.cost, c[1])), sum(placed[s][1] for s in c[1]), c[0]))
+    return inside[0]
+
+
+def simulate_arena(problem: SpillProblem, order: Sequence[int], leaving: Leaving) -> SpillAnswer:
+    """Run an order on the arena. Nothing is written in place; every op's storages must fit together."""
+    model = problem.model
+    line = timeline(problem, order, ())
+    run = Run(problem, order, line.touches, Arena(problem.capacity), list(problem.copied))
+    writes_left = [len(w) for w in problem.writers]
+    workspace_offsets: dict[int, int] = {}
+    n = len(order)
+    for run.step in range(n + 1):
+        for s in [s for s in run.arena.placed if run.next_use(s) > n and not _waits_to_be_written(run, s)]:
+            run.leave(s, run.step)
+        if run.step == n:
+            needed = tuple(s for s, touches in enumerate(line.touches) if touches and touches[-1] == n)
+        else:
+            needed = _in_order_of_naming(problem, order[run.step])
+        needed = tuple(s for s in needed if model.storages[s].size)
+        workspace = model.workspace[order[run.step]] if run.step < n else 0
+        _bring(run, needed, workspace, leaving)
+        if workspace:
+            workspace_offsets[order[run.step]] = run.arena.placed.pop(WORKSPACE)[0]
+        for s in needed if run.step < n else ():
+            if order[run.step] in problem.writers[s]:
+                writes_left[s] -= 1
+                run.copied[s] = problem.written_free[s] and not writes_left[s]
+    for s in tuple(run.arena.placed):
+        run.leave(s, n + (line.touches[s][-1] == n))
+    intervals = tuple(sorted(run.intervals))
+    moves = moves_of(problem, order, intervals)
+    return SpillAnswer(
+        tuple(order),
+        intervals,
+        moves,
+        (),
+        workspace_offsets,
+        traffic_of(moves),
+        counters={"evictions": run.evictions, "repacked": run.repacked},
+    )
+
+
+def _waits_to_be_written(run: Run, s: int) -> bool:
+    """Whether a graph output is written only after the last step, and has no copy yet."""
+    return run.problem.is_output[s] and not run.copied[s] and run.step < len(run.order)
+
+
+def _in_order_of_naming(problem: SpillProblem, op: int) -> tuple[int, ...]:
+    """Storages of an op as it names them, inputs first."""
+    model = problem.model
+    named = (*model.graph.ops[op].inputs, *model.graph.ops[op].outputs)
+    return tuple(dict.fromkeys(model.storage_of[t] for t in named if t in model.storage_of))
+
+
+def _bring(run: Run, needed: tuple[int, ...], workspace: int, leaving: Leaving) -> None:
+    """Put what an op needs in the arena."""
+    sizes = {s: run.problem.model.storages[s].size for s in needed}
+    if workspace:
+        sizes[WORKSPACE] = workspace
+    stay = frozenset(sizes)
+    waiting = [s for s in sizes if s not in run.arena.placed]
+    moved: set[int] = set()
+    while waiting:
+        s = waiting.pop(0)
+        size = sizes[s]
+        while (low := run.arena.best_fit(size)) is None:
+            if any(stay.isdisjoint(inside) for _, inside in run.arena.stretches(size)):
+                run.evict(leaving(run, size, stay))
+                continue
+            asked = _repack(run, size, stay, moved)
+            if not asked:
+                _to_the_bottom(run, sizes, stay)
+                return
+            moved |= asked
+            waiting += asked
+        run.arena.placed[s] = (low, size)
+        if s != WORKSPACE:
+            run.since.setdefault(s, run.step)
+
+
+def _repack(run: Run, size: int, stay: frozenset[int], moved: set[int]) -> set[int]:
+    """Clear the stretch whose residents cost least, the op's own among them, none of those in `moved`; who of the
+    op's own has to be placed again."""
+    sets = [(start, inside) for start, inside in run.arena.stretches(size) if moved.isdisjoint(inside)]
+    if not sets:
+        return set()
+    _, inside = min(sets, key=lambda c: (sum(0 if run.new(s) else run.cost(s) for s in c[1]), c[0]))
+    for s in inside:
+        _move_out(run, s) if s in stay else run.evict(s)
+    return {s for s in inside if s in stay}
+
+
+def _move_out(run: Run, s: int) -> None:
+    """Take out a storage that the running op needs; it comes back at once. One that was there before left after its
+    last use."""
+    if run.new(s):
+        run.arena.placed.pop(s)
+        run.since.pop(s, None)
+        return
+    run.repacked += 1
+    if run.problem.semantics.write_once:
+        run.copied[s] = True
+    since = run.since[s]
+    run.leave(s, max([since + 1, *(t + 1 for t in run.touches[s] if since <= t < run.step)]))
+
+
+def _to_the_bottom(run: Run, sizes: dict[int, int], stay: frozenset[int]) -> None:
+    """Place all of the op's storages anew, one above the other; those that were there before are moved."""
+    for s in sorted(stay & set(run.arena.placed)):
+        _move_out(run, s)
+    low = 0
+    for s, size in sizes.items():
+        for other in [o for o, (at, high) in run.arena.placed.items() if at < low + size and at + high > low]:
+            run.evict(other)
+        run.arena.placed[s] = (low, size)
+        if s != WORKSPACE:
+            run.since[s] = run.step
+        low += size
