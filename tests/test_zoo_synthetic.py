@@ -25,8 +25,8 @@ def most_alive(graph: Graph) -> int:
 
 
 def test_these_are_the_families() -> None:
-    """Seven families, none of which has an ONNX form; the refusal says what to do instead."""
-    assert SYNTHETIC == ["random_width", "series_parallel", "matmul", "grid", "fft", "lstm", "moe"]
+    """Eight families, none of which has an ONNX form; the refusal says what to do instead."""
+    assert SYNTHETIC == ["gpt_training", "random_width", "series_parallel", "matmul", "grid", "fft", "lstm", "moe"]
     for name in SYNTHETIC:
         with pytest.raises(InputError, match=r"no ONNX form; write it as \.graph\.json"):
             zoo.build(name).onnx()
@@ -98,3 +98,24 @@ def test_seeds_differ_and_repeat(family: str) -> None:
     one, same, other = (zoo.build(f"{family}:seed={s}").graph() for s in (5, 5, 6))
     assert one == same
     assert [t.size for t in one.tensors] != [t.size for t in other.tensors]
+
+
+@pytest.mark.parametrize(("ahead", "most"), [(0, 1), (1, 2)])
+def test_gpt_training_keeps_what_the_backward_pass_reads(ahead: int, most: int) -> None:
+    """Each parameter is updated once, masks wait for the backward pass, and a forward pass may run ahead of it."""
+    graph = zoo.build(f"gpt_training:layers=3,width=64,seq=32,micro=3,ahead={ahead}").graph()
+    kinds = Counter(op.type for op in graph.ops)
+    assert kinds["Update"] == 3 * 12 + 5
+    assert kinds["Cast"] == 3 * kinds["Update"]
+    assert kinds["RandomMask"] == 3 * 3 * 3
+    begins = [i for i, op in enumerate(graph.ops) if op.type == "PositionEmbedding"]
+    ends = [i for i, op in enumerate(graph.ops) if op.type == "GatherGradient"]
+    assert max(sum(b <= i for b in begins) - sum(e < i for e in ends) for i in begins) == most
+    with pytest.raises(InputError, match="multiple of heads"):
+        zoo.build("gpt_training:width=100")
+
+
+def test_gpt_training_of_the_bench() -> None:
+    """The instance that the benchmarks place has about 18,000 buffers."""
+    graph = zoo.build("gpt_training:layers=72,ahead=1").graph()
+    assert len(graph.tensors) == 17_798

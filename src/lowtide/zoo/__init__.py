@@ -23,6 +23,7 @@ from lowtide.zoo import (
     randwire_cifar,
     swiftnet,
     synthetic,
+    training,
     transformer,
     unet,
 )
@@ -44,6 +45,7 @@ _FAMILIES = (
     hrnet,
     unet,
     transformer,
+    training,
     synthetic,
 )
 _NETWORKS = {n.name: n for family in _FAMILIES for n in family.NETWORKS}
