@@ -181,8 +181,17 @@ def opset_version(model: ModelProto) -> int:
     return max((o.version for o in model.opset_import if default_domain(o.domain)), default=1)
 
 
+_CONVOLUTION = ("group", "strides", "pads")
+_KEPT = {
+    "Conv": _CONVOLUTION,
+    "FusedConv": _CONVOLUTION,
+    "Softmax": ("axis",),
+    "LogSoftmax": ("axis",),
+}
+
+
 class _Attributes:
-    """What the opset, a target and `fold_constants` ask of a node: ``training_mode`` and ``random``."""
+    """What the opset, a target and `fold_constants` ask of a node: ``training_mode``, ``random`` and a few more."""
 
     def __init__(
         self, graph: GraphProto, opset_version: int, functions: Mapping[tuple[str, str], FunctionProto]
@@ -202,9 +211,17 @@ class _Attributes:
                 training = training or (self._opset_version < 14 and len([o for o in node.output if o]) > 1)
             case _:
                 training = False
-        if not (random or training):
+        kept = self._kept(node)
+        if not (random or training or kept):
             return self._none
-        return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {})}
+        return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {}), **kept}
+
+    def _kept(self, node: NodeProto) -> dict[str, Any]:
+        """What decides about a kernel's workspace: a convolution's form, and the axis of a softmax."""
+        names = _KEPT.get(node.op_type)
+        if names is None or (self._opset_version < 13 and "axis" in names):
+            return {}
+        return {a.name: tuple(a.ints) if a.ints else a.i for a in node.attribute if a.name in names}
 
     def _draws(self, node: NodeProto, depth: int, holds_graph: bool) -> bool:
         """Whether a node's outputs differ from run to run, so that it must not be computed beforehand."""

@@ -9,6 +9,7 @@ the runtime itself):
 - What is a graph output gets memory of its own, always: an alias kernel copies then. Graph inputs are the caller's:
   they are not counted and never overwritten, though an alias of one is.
 - Binary arithmetic (Add, Mul, ...) is *not* in place here, nor are Exp, Sqrt, Gelu, Dropout or batch normalisation.
+- Some kernels take workspace from the arena while they run: `OnnxRuntimeRule.workspace`.
 - `Shape` and `Size` run as soon as they can, wherever they stand in the file.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
@@ -30,6 +32,9 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
     ) | {"com.microsoft::FusedConv": -1}
 )  # fmt: skip
 """Kernels that may write over an input, with that input's position; -1 is the last of three or more."""
+
+SEGMENT_BYTES = 65536
+"""What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
 
 _AT_ONCE = frozenset({"Shape", "Size"})
 
@@ -58,6 +63,45 @@ class OnnxRuntimeRule:
             return ()
         same = made.shape is not None and made.shape == read.shape and made.size == read.size != 0
         return (read.id,) if same else ()
+
+    def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+        """None: outputs lie exactly over an input or apart from it."""
+        return ()
+
+    def workspace(self, graph: Graph, op: Op) -> int:
+        """Unknown here: kernels ask for it while they run."""
+        return 0
+
+    def workspace(self, graph: Graph, op: Op) -> int:
+        """Bytes for float convolutions, Softmax over an axis that is not the last, and BiasGelu; else 0, though a few
+        kernels (LRN, Einsum, Where, recurrent ones, attention) take some.
+
+        A convolution unfolds its input for one group and image at a time: not at all if it is pointwise with stride 1
+        and no padding, as a whole if the group has more filters than the output has places, else by segments.
+        """
+        tensors = graph.tensor_by_id
+        out = tensors[op.outputs[0]] if op.outputs else None
+        if out is None or out.shape is None or out.dtype != "float32":
+            return 0
+        match op.type:
+            case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(op.inputs) > 1:
+                weights, read = tensors[op.inputs[1]].shape, tensors[op.inputs[0]].shape
+                if weights is None or read is None:
+                    return 0
+                groups = op.attributes.get("group", 1)
+                if op.type == "ConvTranspose":
+                    return 4 * prod(weights[1:]) * prod(read[2:])
+                stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
+                if prod(weights[2:]) == 1 and stride_1 and not any(op.attributes.get("pads", ())):
+                    return 0
+                places = prod(out.shape[2:])
+                return 4 * places * prod(weights[1:]) if weights[0] // groups > places else SEGMENT_BYTES
+            case "Softmax" | "LogSoftmax":
+                return 0 if op.attributes.get("axis", -1) in (-1, len(out.shape) - 1) else 2 * out.size
+            case "com.microsoft::BiasGelu":
+                return out.size
+            case _:
+                return 0
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order, but for `Shape` and `Size`, which run as soon as their input is there."""
