@@ -192,6 +192,7 @@ nb::dict cut_at(const tide::Model& model, int op) {
 void bind_place(nb::module_& m);     // bind_place.cc
 void bind_serenity(nb::module_& m);  // bind_serenity.cc
 void bind_sample(nb::module_& m);    // bind_sample.cc
+void bind_spill(nb::module_& m);     // bind_spill.cc
 
 NB_MODULE(_core, m) {
   m.doc() = "lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.";
@@ -222,4 +223,5 @@ NB_MODULE(_core, m) {
   bind_place(m);
   bind_serenity(m);
   bind_sample(m);
+  bind_spill(m);
 }
