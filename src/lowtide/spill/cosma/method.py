@@ -1,0 +1,173 @@
+"""Methods `cosma`, `cosma-fs` and `cosma-dnc`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, ClassVar, Literal
+
+from lowtide.errors import MissingExtraError
+from lowtide.plan import Stopped
+from lowtide.schedule.mathopt import Solver
+from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve
+from lowtide.spill.cosma.tensors import why_not
+from lowtide.spill.online import cheapest, furthest, simulate_arena
+from lowtide.spill.orders import OrderName, order_by
+from lowtide.spill.problem import SpillProblem, timeline
+from lowtide.spill.traffic import intervals_of
+from lowtide.stop import Limits
+
+STOPPED: dict[Ended, Stopped] = {
+    "optimal": "proof",
+    "infeasible": "complete",
+    "time": "time",
+    "memory": "memory",
+    "interrupt": "interrupt",
+}
+
+
+@dataclass(frozen=True)
+class Cosma:
+    """COSMA's integer program for order, residency and addresses (equations 1 to 12).
+
+    It starts from the better of Belady's and greedy replacement in the own order and that of least peak, so that it has
+    an answer whenever it is stopped. Its bound is the solver's word, which no certificate holds.
+
+    Attributes
+    ----------
+    solver
+        SCIP and HiGHS run to their time limit even if interrupted, in the background.
+    encoding
+        The paper's; or MODeL's, which spills nothing and makes the arena least: where that is above the capacity the
+        answer is the one to start from.
+    addresses
+        ``"joint"`` solves (1) to (12) as printed; ``"late"`` without (9) to (11) first, which mostly suffices.
+    overlap
+        Whether to leave out variables by the overlap analysis (ASAP and ALAP).
+    cuts
+        Whether to add rows that whole numbers imply: sums of sizes, precedence over steps.
+    """
+
+    name: ClassVar[str] = "cosma"
+
+    solver: Solver = "cp_sat"
+    encoding: Literal["cosma", "model"] = "cosma"
+    addresses: Addresses = "late"
+    overlap: bool = True
+    cuts: bool = True
+
+    @property
+    def settings(self) -> Settings:
+        """What the programs are built with."""
+        return Settings(self.solver, self.overlap, self.cuts, self.addresses)
+
+    def supports(self, problem: SpillProblem) -> str | None:
+        """See `supports`."""
+        return supports(problem)
+
+    def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
+        """Solve the program."""
+        start = best_start(problem, limits)
+        if self.encoding == "model":
+            return self._model(problem, start, limits)
+        solved = solve(problem, start, limits, self.settings)
+        proves = not any(problem.model.overwrites)
+        return finish(solved, solved.bound if proves else 0, self.solver)
+
+    def _model(self, problem: SpillProblem, start: SpillAnswer, limits: Limits) -> SpillAnswer:
+        order, bound, ended, counters = model_encoding(problem, limits, self.settings, start=start.order)
+        found = place(problem, order, intervals_of(timeline(problem, order, ()), ()), limits)
+        counters |= {"arena_bound_bytes": bound, "without_spilling": found is not None}
+        if found is not None and found.traffic_bytes <= start.traffic_bytes:
+            start = found
+        return replace(start, stopped=STOPPED[ended], counters=counters)
+
+
+@dataclass(frozen=True)
+class CosmaFs:
+    """COSMA with the order given (equations 16 and 17): residency and addresses are least for it.
+
+    The bound is of that order only, and is in the counters; of all orders nothing is proved.
+
+    Attributes
+    ----------
+    order
+        The own order, that of a scheduling method, or the one of least peak by COSMA's own program (13 to 15).
+    solver, addresses, overlap, cuts
+        As for `Cosma`.
+    """
+
+    name: ClassVar[str] = "cosma-fs"
+
+    order: Literal["own", "exact", "hmcos", "cosma"] = "own"
+    solver: Solver = "cp_sat"
+    addresses: Addresses = "late"
+    cuts: bool = True
+
+    def supports(self, problem: SpillProblem) -> str | None:
+        """See `supports`."""
+        return supports(problem)
+
+    def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
+        """Solve the program for the order."""
+        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        counters: dict[str, Any] = {}
+        if self.order == "cosma":
+            order, bound, ended, counters = least_peak(problem, limits, settings)
+            counters |= {"peak_bound_bytes": bound, "peak_status": ended}
+        else:
+            order = order_by(self.order, problem, limits)
+        solved = solve(problem, start_for(problem, order), limits, settings, order=order)
+        solved = replace(solved, counters=counters | solved.counters)
+        found = finish(solved, 0, self.solver)
+        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+
+
+def supports(problem: SpillProblem) -> str | None:
+    """None if OR-tools is installed and COSMA has equations for the problem, else why not."""
+    if find_spec("ortools") is None:
+        return str(MissingExtraError("ortools", "solvers", "method cosma"))
+    if len(problem.memories) > 1:
+        return None
+    return why_not(problem)
+
+
+def start_for(problem: SpillProblem, order: tuple[int, ...]) -> SpillAnswer:
+    """The better of Belady's and greedy replacement, or no spilling at all where the arena engines see to it."""
+    line = timeline(problem, order, ())
+    kept = place(problem, order, intervals_of(line, ()), Limits())
+    if kept is not None and kept.traffic_bytes == 0:
+        return kept
+    found = [simulate_arena(problem, order, policy) for policy in (furthest, cheapest)]
+    return min(found, key=lambda answer: answer.traffic_bytes)
+
+
+def best_start(problem: SpillProblem, limits: Limits) -> SpillAnswer:
+    """The best of `start_for` over the own order and the one of least peak."""
+    orders: tuple[OrderName, ...] = ("own", "exact")
+    found = []
+    for name in orders:
+        found.append(start_for(problem, order_by(name, problem, limits)))
+        if found[-1].traffic_bytes == 0:
+            break
+    return min(found, key=lambda answer: answer.traffic_bytes)
+
+
+def finish(solved: Solved, bound: int, solver: Solver) -> SpillAnswer:
+    """The answer with what is known of it."""
+    answer = solved.answer
+    counters = {
+        **solved.counters,
+        "ilp_status": solved.ended,
+        "ilp_bound_bytes": solved.bound,
+        "ilp_gap_bytes": answer.traffic_bytes - solved.bound,
+    }
+    certificate = TrafficCertificate("solver", {"solver": solver}) if bound else TrafficCertificate()
+    return replace(
+        answer,
+        traffic_lower_bound_bytes=bound,
+        certificate=certificate,
+        stopped=STOPPED[solved.ended],
+        counters=counters,
+    )

@@ -1,0 +1,214 @@
+"""COSMA's integer program: equations (1) to (8), (12) to (17), as rows.
+
+Binary, for storage a and step t: C created (the maker's variable, so that (6) holds by itself; graph inputs and
+constants: loaded for the first time), P preserved, S spilled, R retrieved; res = C + P + R. In words::
+
+    (1) C + P + S + R <= 1                          (5) C[maker,t] <= res[b,t] for what the maker reads
+    (2) P[t] <= C[t-1] + P[t-1] + R[t-1]            (7) sum C = 1
+    (3) S[t] <= C[t-1] + P[t-1]                     (8) sum S <= 1
+    (4) R[t] <= sum S[0..t]                         (12) least sum (S + R) size
+    (13) S = R = 0  (14) sum res size <= M, least M (15)    (16) C fixed by an order
+
+Not in the paper, or not as printed:
+
+- One op a step (the paper says so of its timesteps, in no equation).
+- A copy that exists anyway (graph inputs, constants, outputs once written) needs no S: R[t] <= sum C[0..t-1] instead
+  of (4), and leaving is only not being preserved. So inputs and outputs cost reads only (SPEC); as printed they would
+  pay for a spill. Outputs that are written last, if asked for: resident at the last step, or spilled.
+- Without `write_once` every retrieval has a spill of its own: no (8), and (4) counts.
+- A storage does not come back where it has just been: res[t-1] + R[t] <= 1. By (1) it cannot the first time either.
+- `cuts`: rows that (1) to (11) imply for whole numbers, and without which solvers prove little: the sum of sizes
+  within the capacity, and precedence of ops by sums over steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lowtide.schedule.mathopt import Linear
+from lowtide.spill.cosma.tensors import OUTSIDE, Space
+
+Objective = Literal["traffic", "peak"]
+At = dict[tuple[int, int], int]
+
+
+@dataclass
+class Program:
+    """Rows, and the number of each variable by (op or item, step).
+
+    `unit` is what bytes are divided by in rows about memory. `loaded` is C of items from outside. The rest, by name,
+    belongs to `addresses`.
+    """
+
+    space: Space
+    linear: Linear
+    unit: int
+    x: At = field(default_factory=dict)
+    loaded: At = field(default_factory=dict)
+    p: At = field(default_factory=dict)
+    s: At = field(default_factory=dict)
+    r: At = field(default_factory=dict)
+    peak: int | None = None
+    offset: At = field(default_factory=dict)
+    above: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    below: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    same: At = field(default_factory=dict)
+
+    def created(self, a: int, t: int) -> int | None:
+        """Variable C of an item."""
+        maker = self.space.items[a].maker
+        return self.loaded.get((a, t)) if maker == OUTSIDE else self.x.get((maker, t))
+
+    def resident(self, a: int, t: int, sign: int = 1) -> dict[int, int]:
+        """Terms of res = C + P + R."""
+        found = (self.created(a, t), self.p.get((a, t)), self.r.get((a, t)))
+        return {number: sign for number in found if number is not None}
+
+    @property
+    def variables(self) -> int:
+        """Number of columns."""
+        return len(self.linear.upper)
+
+    @property
+    def constraints(self) -> int:
+        """Number of rows."""
+        return len(self.linear.rows)
+
+
+def start_program(space: Space, unit: int, objective: Objective = "traffic") -> Program:
+    """Columns of (1) to (8), and the objective. With objective ``"peak"`` nothing is spilled (13)."""
+    made = Program(space, Linear(), unit)
+    linear = made.linear
+    spilling = objective == "traffic"
+    for i in range(space.n):
+        for t in range(space.first[i], space.last[i] + 1):
+            made.x[i, t] = linear.column()
+    for a, item in enumerate(space.items):
+        begin, begun = space.begins(a)
+        if not spilling and item.maker == OUTSIDE:
+            begin = begun = 0
+        end = space.ends(a)
+        if not spilling and (item.written_late or item.stays):
+            end = space.n - 1
+        if item.maker == OUTSIDE:
+            for t in range(begin, begun + 1):
+                made.loaded[a, t] = linear.column()
+        skip = 1 if space.overlap else 0
+        for t in range(begin + skip, end + 1):
+            made.p[a, t] = linear.column()
+        if not spilling:
+            continue
+        if not item.free:
+            for t in range(begin + skip, end + (not space.overlap or item.written_late)):
+                made.s[a, t] = linear.column()
+                linear.objective[made.s[a, t]] = item.bytes
+        for t in range(begin + 2 * skip, end + 1):
+            made.r[a, t] = linear.column()
+            linear.objective[made.r[a, t]] = item.bytes
+    if not spilling:
+        most = sum(item.size for item in space.items) + max(space.workspace, default=0)
+        made.peak = linear.column(most // unit)
+        linear.objective = {made.peak: 1}
+    return made
+
+
+def add_rows(
+    made: Program, *, write_once: bool = True, cuts: bool = True, keep_on: Callable[[], bool] = lambda: True
+) -> bool:
+    """Equations (1) to (8) for every item; False once `keep_on` says no."""
+    space, linear = made.space, made.linear
+    for t in range(space.n):
+        linear.rows.append((1, 1, {made.x[i, t]: 1 for i in range(space.n) if (i, t) in made.x}))
+    for i in range(space.n):
+        linear.rows.append((1, 1, {made.x[i, t]: 1 for t in range(space.first[i], space.last[i] + 1)}))  # (7)
+    for a in range(len(space.items)):
+        if not keep_on():
+            return False
+        _item_rows(made, a, write_once)
+    _precedence_rows(made, everything=cuts)
+    return True
+
+
+def _item_rows(made: Program, a: int, write_once: bool) -> None:
+    space, linear, item = made.space, made.linear, made.space.items[a]
+    spills: dict[int, int] = {}
+    copies: dict[int, int] = {}
+    reads: dict[int, int] = {}
+    if item.maker == OUTSIDE:
+        linear.rows.append((1, 1, {number: 1 for (b, _), number in made.loaded.items() if b == a}))  # (7)
+    for t in range(space.steps):
+        p, s, r = made.p.get((a, t)), made.s.get((a, t)), made.r.get((a, t))
+        before = made.resident(a, t - 1)
+        created = made.created(a, t)
+        if p is not None or s is not None or r is not None:
+            linear.at_most(1, {v: 1 for v in (created, p, s, r) if v is not None})  # (1)
+        if p is not None:
+            linear.at_most(0, {p: 1, **dict.fromkeys(before, -1)})  # (2)
+        if s is not None:
+            last_r = made.r.get((a, t - 1)) if write_once else None
+            linear.at_most(0, {s: 1, **{v: -1 for v in before if v != last_r}})  # (3)
+        if r is not None:
+            if item.free:
+                linear.at_most(0, {r: 1, **dict.fromkeys(copies, -1)})
+            elif write_once:
+                linear.at_most(0, {r: 1, **dict.fromkeys(spills, -1)})  # (4)
+            else:
+                linear.at_most(0, {r: 1, **dict.fromkeys(reads, 1), **dict.fromkeys(spills, -1)})
+            linear.at_most(1, {r: 1, **before})
+            reads[r] = 1
+        if s is not None:
+            spills[s] = 1
+        if created is not None:
+            copies[created] = 1
+        for u in item.users:
+            if (u, t) in made.x:
+                linear.at_most(0, {made.x[u, t]: 1, **made.resident(a, t, -1)})  # (5)
+    if write_once and len(spills) > 1:
+        linear.at_most(1, spills)  # (8)
+    spilling = made.peak is None
+    if item.stays and spilling:
+        linear.at_least(1, made.resident(a, space.n))
+    elif item.written_late or (item.stays and not spilling):
+        linear.at_least(1, {**made.resident(a, space.n - 1), **spills})
+
+
+def _precedence_rows(made: Program, *, everything: bool) -> None:
+    """Op v has not run by step t unless op u has by step t - 1: for what (5) does not say, or for every edge."""
+    space, x = made.space, made.x
+    said = {(item.maker, u) for item in space.items for u in item.users}
+    for v, before in enumerate(space.preds):
+        for u in before:
+            if not everything and (u, v) in said:
+                continue
+            for t in range(space.first[v], space.last[v] + 1):
+                row = {x[v, s]: 1 for s in range(space.first[v], t + 1)}
+                row |= {x[u, s]: -1 for s in range(space.first[u], min(space.last[u], t - 1) + 1)}
+                made.linear.at_most(0, row)
+
+
+def add_capacity(made: Program, capacity: int, reserved: int = 0) -> None:
+    """The sizes of who is there sum up to the capacity, or to M (14).
+
+    `reserved` bytes are left empty where the op can spare them.
+    """
+    space, unit = made.space, made.unit
+    needs = list(space.workspace)
+    for item in space.items:
+        for i in {*item.users, *([item.maker] if item.maker != OUTSIDE else [])}:
+            needs[i] += item.size
+    for t in range(space.steps):
+        row: dict[int, int] = {}
+        for a, item in enumerate(space.items):
+            for number in made.resident(a, t):
+                row[number] = row.get(number, 0) + item.size // unit
+        for i in range(space.n):
+            number = made.x.get((i, t))
+            extra = space.workspace[i] // unit + min(reserved, max(0, capacity - needs[i])) // unit
+            if number is not None and extra:
+                row[number] = row.get(number, 0) + extra
+        if made.peak is not None:
+            made.linear.at_most(0, {**row, made.peak: -1})
+        elif row:
+            made.linear.at_most(capacity // unit, row)

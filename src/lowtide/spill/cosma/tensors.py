@@ -1,0 +1,186 @@
+"""What COSMA's program is about: storages with a maker and users, and the steps at which each can be what.
+
+The overlap analysis (section III-F) is ASAP and ALAP: op i runs after its ancestors and before its descendants, so in
+steps |anc(i)| .. n-1-|desc(i)|; a storage is there from its maker's first step to its users' last one. Two storages
+never meet if all that touch the one are ancestors of the other's maker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.spill.problem import SpillProblem
+
+OUTSIDE = -1
+"""Maker of a graph input or a constant: it is loaded, for nothing, when it is first wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A storage as the program sees it.
+
+    Attributes
+    ----------
+    storage
+        Index in the model.
+    size
+        Bytes it takes in memory.
+    bytes
+        What a move of it moves.
+    maker
+        Position of the op that makes it, or `OUTSIDE`.
+    users
+        Positions of the ops that read it, ascending, without the maker.
+    free
+        Whether it leaves for nothing: there is a copy outside in any case.
+    written_late
+        Whether it must be there after the last step, or have been spilled.
+    stays
+        Whether it must be there after the last step.
+    """
+
+    storage: int
+    size: int
+    bytes: int
+    maker: int
+    users: tuple[int, ...]
+    free: bool
+    written_late: bool
+    stays: bool
+
+
+@dataclass(frozen=True)
+class Space:
+    """Ops, items and when they can be.
+
+    Attributes
+    ----------
+    n
+        Ops.
+    steps
+        Timesteps: n, and one more if something has to be there after the last op.
+    first, last
+        Per op, the steps between which it can run.
+    ancestors
+        Per op, a set of positions as bits.
+    items
+        Storages that take room.
+    workspace
+        Per op, bytes.
+    """
+
+    n: int
+    steps: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    preds: tuple[tuple[int, ...], ...]
+    ancestors: tuple[int, ...]
+    items: tuple[Item, ...]
+    workspace: tuple[int, ...]
+    overlap: bool
+
+    def begins(self, a: int) -> tuple[int, int]:
+        """Steps between which an item is made, or loaded for the first time."""
+        item = self.items[a]
+        if item.maker != OUTSIDE:
+            return self.first[item.maker], self.last[item.maker]
+        if not self.overlap:
+            return 0, self.steps - 1
+        users = item.users
+        end = self.steps - 1
+        return min((self.first[u] for u in users), default=end), min((self.last[u] for u in users), default=end)
+
+    def ends(self, a: int) -> int:
+        """Last step at which an item can be of use."""
+        item = self.items[a]
+        if item.stays or not self.overlap:
+            return self.steps - 1
+        if item.written_late:
+            return self.n - 1
+        return max([self.begins(a)[1], *(self.last[u] for u in item.users)])
+
+    def meet(self, a: int, b: int) -> bool:
+        """Whether two items can be in memory at the same step, by what must run before what."""
+        return not self.overlap or not (self._before(a, b) or self._before(b, a))
+
+    def _before(self, a: int, b: int) -> bool:
+        first, then = self.items[a], self.items[b]
+        if then.maker == OUTSIDE or first.stays or first.written_late:
+            return False
+        before = self.ancestors[then.maker]
+        touchers = first.users if first.maker == OUTSIDE else (first.maker, *first.users)
+        return all(before >> i & 1 for i in touchers)
+
+
+def why_not(problem: SpillProblem) -> str | None:
+    """None if COSMA's program can say this problem, else what it has no equation for."""
+    model = problem.model
+    for i, touched in enumerate(model.touched):
+        need = sum(model.storages[s].size for s in touched) + model.workspace[i]
+        if need > problem.capacity:
+            label = model.graph.ops[i].label
+            return f"{label} needs {need:,} bytes where nothing is written in place, and COSMA has no in-place ops"
+    ancestors = ancestors_of(model.graph.predecessors)
+    for s, storage in enumerate(model.storages):
+        writers = problem.writers[s]
+        label = model.graph.tensor_by_id[storage.tensors[0]].label
+        if len(writers) > 1 or (writers and storage.at_start):
+            return f"the storage of {label} is written more than once, for which COSMA has no equation"
+        if writers and any(not ancestors[i] >> writers[0] & 1 for i in storage.touchers if i != writers[0]):
+            return f"the storage of {label} may be touched before it is written, for which COSMA has no equation"
+    return None
+
+
+def ancestors_of(preds: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Per op, the ops that must run before it, as bits."""
+    found: list[int] = []
+    for before in preds:
+        bits = 0
+        for p in before:
+            bits |= found[p] | 1 << p
+        found.append(bits)
+    return tuple(found)
+
+
+def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overlap: bool = True) -> Space:
+    """Ops and items of a problem that `why_not` has nothing against.
+
+    Parameters
+    ----------
+    order
+        If given, the only one that is allowed (equation 16).
+    overlap
+        Whether to analyse who can be when; if not, everything may be at every step.
+    """
+    model = problem.model
+    n = problem.steps
+    preds = model.graph.predecessors
+    ancestors = ancestors_of(preds)
+    items = []
+    for s, storage in enumerate(model.storages):
+        stays = problem.is_output[s] and problem.semantics.outputs_end_fast
+        if not storage.size or not (storage.touchers or stays):
+            continue
+        maker = problem.writers[s][0] if problem.writers[s] else OUTSIDE
+        free = problem.written_free[s] or (problem.copied[s] and maker == OUTSIDE)
+        users = tuple(i for i in storage.touchers if i != maker)
+        late = problem.is_output[s] and not free and not stays
+        items.append(Item(s, storage.size, problem.traffic_bytes[s], maker, users, free, late, stays))
+    steps = n + any(item.stays for item in items)
+    if order is not None:
+        first = [0] * n
+        for step, i in enumerate(order):
+            first[i] = step
+        last = first
+    elif overlap:
+        followers = [0] * n
+        for bits in ancestors:
+            while bits:
+                followers[(bits & -bits).bit_length() - 1] += 1
+                bits &= bits - 1
+        first = [bits.bit_count() for bits in ancestors]
+        last = [n - 1 - f for f in followers]
+    else:
+        first, last = [0] * n, [n - 1] * n
+    return Space(n, steps, tuple(first), tuple(last), preds, ancestors, tuple(items), model.workspace, overlap)
