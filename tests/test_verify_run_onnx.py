@@ -113,7 +113,7 @@ def test_what_cannot_run_is_an_input_error_or_a_failed_plan(tmp_path: Path) -> N
     """A broken original or missing external data is the user's mistake, a broken planned file ours."""
     good, bad = saved(tmp_path / "m.onnx", model()), tmp_path / "bad.onnx"
     bad.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="cannot load"):
+    with pytest.raises(InputError, match="not an ONNX model"):
         run_onnx(bad, good, plan(ORDER), dims={"batch": 2})
     with pytest.raises(VerificationError, match="run"):
         run_onnx(good, bad, plan(ORDER), dims={"batch": 2})
@@ -122,7 +122,7 @@ def test_what_cannot_run_is_an_input_error_or_a_failed_plan(tmp_path: Path) -> N
     content.graph.initializer.append(numpy_helper.from_array(np.zeros((64, 64), np.float32), "w"))
     onnx.save(content, str(tmp_path / "e.onnx"), save_as_external_data=True, location="e.bin", size_threshold=0)
     (tmp_path / "e.bin").unlink()
-    with pytest.raises(InputError, match=r"e\.onnx"):
+    with pytest.raises(InputError, match=r"e\.onnx: its weights are in 'e\.bin'.*--random-weights"):
         run_onnx(tmp_path / "e.onnx", good, plan(ORDER), dims={"batch": 2})
 
 

@@ -45,3 +45,12 @@ def format_size(size: int) -> str:
         if abs(size) >= scale:
             return f"{size:,} B ({size / scale:.2f} {unit})"
     return f"{size:,} B"
+
+
+def format_count(n: int, noun: str) -> str:
+    """A number of things, thousands separated.
+
+    >>> format_count(1, "op"), format_count(2000, "op")
+    ('1 op', '2,000 ops')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -29,6 +29,7 @@ def verify(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     run: bool = False,
+    random_weights: bool = False,
     prove: bool = False,
     time: float = 60.0,
 ) -> Report:
@@ -42,6 +43,8 @@ def verify(
         Sizes of free dimensions, as for `load`.
     run
         Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs.
+    random_weights
+        For `run`: put random weights where the model's own are missing.
     prove
         Also prove the bound again, as `lowtide.prove` does, in at most `time` seconds.
 
@@ -68,7 +71,11 @@ def verify(
     if run:
         if isinstance(model, Graph):
             raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-        ran = _run(model, None, plan, dims=dims, footprint_bytes=report.footprint_bytes)
+        tensors = [
+            footprint - rules.workspace(graph, graph.op_by_id[op])
+            for op, footprint in zip(plan.order, report.footprint_bytes, strict=True)
+        ]
+        ran = _run(model, None, plan, dims=dims, footprint_bytes=tensors, random_weights=random_weights)
         _equal_outputs(ran)
         report = replace(report, run=ran)
     return report
@@ -133,6 +140,7 @@ def run(
     *,
     dims: Mapping[str, int] = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
+    random_weights: bool = False,
 ) -> RunReport:
     """Run a model and its planned form in onnxruntime on the same random inputs, and compare.
 
@@ -141,7 +149,10 @@ def run(
     planned
         What `apply` wrote; None to write it to a temporary place.
     footprint_bytes
-        The plan's footprint per step (`Report.footprint_bytes`), to stand beside what the runtime measures.
+        The plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what the runtime
+        measures.
+    random_weights
+        Put random weights where the model's own are missing.
 
     Raises
     ------
@@ -169,6 +180,9 @@ def run(
 
             original = Path(folder) / "original.onnx"
             original.write_bytes(zoo.build(name[4:]).onnx(made.seed).SerializeToString())
+        elif random_weights:
+            original = _with_weights(original, Path(folder) / "original.onnx")
+            planned = None if planned is None else _with_weights(Path(planned), Path(folder) / "planned.onnx")
         if planned is None:
             from lowtide.write import write_model
 
@@ -176,6 +190,15 @@ def run(
             write_model(original, made.order, target, copy_external=True)
             planned = target
         return run_onnx(original, Path(planned), made, seed=made.seed, dims=dims, footprint_bytes=footprint_bytes)
+
+
+def _with_weights(model: Path, out: Path) -> Path:
+    from lowtide.verify.random_weights import missing_weights, with_random_weights
+
+    if not missing_weights(model):
+        return model
+    with_random_weights(model, out)
+    return out
 
 
 _run = run  # `verify` has a parameter of that name

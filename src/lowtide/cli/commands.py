@@ -152,6 +152,7 @@ def verify(options: argparse.Namespace) -> int:
         overwrite_inputs=options.overwrite_inputs,
         pin_inputs=options.pin_inputs,
         run=options.run,
+        random_weights=options.random_weights,
         prove=options.prove,
         time=options.time,
     )

@@ -102,6 +102,7 @@ def _parser() -> _Parser:
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("plan_file", metavar="P.json", help="what `lowtide plan --plan` wrote")
     p.add_argument("--run", action="store_true", help="run both orders in onnxruntime on the same random inputs")
+    p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
     p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
     p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.opset import TABLE
 from lowtide.plan import CutCertificate, Plan, SearchCertificate
-from lowtide.sizes import format_size
+from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows[1] = ("peak", plan.peak_bytes, f"{rows[1][2]}; not proved least, as --require-optimal asks")
     moved = search.get("ops_moved")
     head = [
-        ("model", f"{plan.graph}, {_count(len(plan.order), 'op')}" + _folded(plan)),
+        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
-    tail = [("in place", f"{_count(len(plan.in_place), 'op')} written over an input")]
+    tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input")]
     if moved is not None:
-        tail.append(("moved", f"{moved:,} of {_count(len(plan.order), 'op')} out of own order"))
+        tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
     s = plan.seconds
     tail.append(
         (
@@ -141,7 +141,7 @@ def _certificate_text(plan: Plan) -> str:
     if isinstance(certificate, CutCertificate):
         return f"cut at op {certificate.op}; `lowtide verify` checks its flow"
     if isinstance(certificate, SearchCertificate):
-        return f"search, {_count(certificate.states, 'state')}; `lowtide verify --prove` searches again"
+        return f"search, {format_count(certificate.states, 'state')}; `lowtide verify --prove` searches again"
     return "none but the footprint of the largest single op"
 
 
@@ -166,15 +166,11 @@ def _arena_text(plan: Plan) -> str:
 def _stopped_text(plan: Plan) -> str:
     ended = {"proof": "ended by proof", "complete": "ended", **CUT_SHORT}[plan.stopped]
     states = (plan.search or {}).get("states")
-    return ended if states is None else f"{ended}, {_count(states, 'state')}"
+    return ended if states is None else f"{ended}, {format_count(states, 'state')}"
 
 
 def _folded(plan: Plan) -> str:
     return f" and {len(plan.folded):,} folded" if plan.folded else ""
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -> str:
@@ -185,7 +181,7 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     if seen.stopped in CUT_SHORT:
         best += f", {CUT_SHORT[seen.stopped]}"
     head = [
-        ("model", f"{seen.graph}, {_count(seen.ops, 'op')}"),
+        ("model", f"{seen.graph}, {format_count(seen.ops, 'op')}"),
         ("target", seen.target),
         ("own order peak", format_size(seen.own_order_peak_bytes)),
         ("best known peak", best),
@@ -236,7 +232,7 @@ def _op_text(op: OpName) -> str:
 def _live_text(entry: Live) -> str:
     name = shorten(entry.name, 24)
     if entry.shares:
-        name += f" and {_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
+        name += f" and {format_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
     return f"{name} over {shorten(entry.over, 24)}" if entry.over else name
 
 
@@ -272,7 +268,7 @@ def report_text(report: Report) -> str:
     lines = [columns(rows)]
     if report.run is not None:
         lines += ["", run_text(report.run)]
-    lines += ["", f"the plan holds: {_count(len(report.checks), 'check')}"]
+    lines += ["", f"the plan holds: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
 
 
@@ -281,7 +277,7 @@ def run_text(run: RunReport) -> str:
     n = len(run.outputs)
     vacuous = [o for o in run.outputs if o.vacuous]
     if run.equal:
-        said = f"{_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+        said = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
     else:
         said = "outputs differ, and so do two runs of the original: nothing can be said"
     if run.vacuous:
@@ -289,20 +285,31 @@ def run_text(run: RunReport) -> str:
     elif vacuous:
         said += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
     rows = [("outputs", said)]
-    if run.original.nodes and run.planned.nodes:
-        before, after = run.original.peak_bytes, run.planned.peak_bytes
-        rows.append(("measured before", f"{format_size(before)} in onnxruntime, own order, without graph inputs"))
-        rows.append(("measured after", f"{format_size(after)}, {change(before, after)}"))
-        planned = [m.planned_bytes for m in run.planned.nodes if m.planned_bytes is not None]
-        if planned:
-            rows.append(
-                ("planned", f"{format_size(max(planned))}, graph inputs ({format_size(run.input_bytes)}) included")
-            )
-        if not run.order_kept:
-            rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
-    else:
-        rows.append(("measured", "this onnxruntime does not tell (1.24 and later do)"))
+    if not (run.original.nodes and run.planned.nodes):
+        return columns([*rows, ("measured", "this onnxruntime does not tell (1.24 and later do)")])
+    before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
+    rows.append(("measured before", f"{format_size(before)} in onnxruntime, the file's order, without graph inputs"))
+    rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))
+    rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
+    planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
+    if planned and all(said == seen for said, seen in planned):
+        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
+    elif planned:
+        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
+    rows.append(
+        ("with workspace", f"{format_size(run.planned.mark_bytes)} in the arena's chunks, of 256 bytes or more")
+    )
+    rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
+    if not run.order_kept:
+        rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)
+
+
+def _against(before: int, shipped: int, after: int) -> str:
+    """What the plan gains over the file's order and over onnxruntime's defaults."""
+    if shipped <= after:
+        return f"{change(before, after)}; onnxruntime's own order is as good here"
+    return f"{change(before, after)}; against the defaults {change(shipped, after)}"
 
 
 def target_text(target: Target) -> str:

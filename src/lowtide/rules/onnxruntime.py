@@ -69,10 +69,6 @@ class OnnxRuntimeRule:
         return ()
 
     def workspace(self, graph: Graph, op: Op) -> int:
-        """Unknown here: kernels ask for it while they run."""
-        return 0
-
-    def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes for float convolutions, Softmax over an axis that is not the last, and BiasGelu; else 0, though a few
         kernels (LRN, Einsum, Where, recurrent ones, attention) take some.
 

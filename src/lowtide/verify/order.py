@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
+from lowtide.sizes import format_count
 from lowtide.verify.memory import Memory
 
 
@@ -130,7 +131,8 @@ def check_ids(graph: Graph, plan: Plan, memory: Memory) -> str:
     for t in graph.tensors:
         if t.id not in tensors and t.kind is not Kind.CONSTANT:
             raise VerificationError("ids", f"the plan does not list {t.label}")
-    return f"{len(known):,} ops, {len(folded):,} folded, {len(graph.tensors):,} tensors agree with the graph"
+    ops, tensors = format_count(len(known), "op"), format_count(len(graph.tensors), "tensor")
+    return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:
@@ -157,7 +159,7 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
     for v in known:
         if v not in done:
             raise VerificationError("order", f"{known[v].label} is not run")
-    return f"{len(order):,} ops, each once and after what it needs"
+    return f"{format_count(len(order), 'op')}, each once and after what it needs"
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:

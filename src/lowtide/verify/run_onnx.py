@@ -1,14 +1,12 @@
 """Runs the original and the planned ONNX file under onnxruntime, on the same random inputs.
 
-The session options keep the file's order: priority-based execution order, and no graph optimisation (with
-any, onnxruntime runs an order of its own). The memory pattern is off, so that its profile tells per node
-what is in use. onnxruntime counts initializers, and not the inputs, which the caller holds; what it had in
-use before the first node is taken off. `Shape` nodes it runs early whatever the file says.
+Both keep the file's order (`ort_session`); the original runs once more as onnxruntime runs it by default. onnxruntime
+counts initializers, and not the inputs, which the caller holds; what it had in use before the first node is taken off.
+`Shape` nodes it runs early whatever the file says.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.errors import InputError, MissingExtraError, VerificationError
+from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan
+from lowtide.verify.ort_session import AS_SHIPPED, PLANNED, NodeEvent, Profile, open_session, read_profile, runtime
+from lowtide.verify.random_weights import missing_weights
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -47,27 +47,33 @@ class NodeMemory:
     op
         Op id in the plan.
     in_use_bytes
-        In use beyond what was before the first node; the graph's inputs are not in it.
-    in_use_peak_bytes
-        The same for the highest mark so far, the kernel's own workspace included.
+        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
     planned_bytes
-        The plan's footprint at that step, inputs included; None for the original file and for unknown steps.
+        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
     """
 
     op: int
     name: str
     type: str
     in_use_bytes: int
-    in_use_peak_bytes: int
     planned_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran."""
+    """Memory of one file's first run, node by node in the order in which they ran.
+
+    Attributes
+    ----------
+    peak_bytes
+        Most bytes of tensors in use at once, without what kernels take while they run.
+    mark_bytes
+        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
+    """
 
     path: str
     peak_bytes: int
+    mark_bytes: int
     nodes: tuple[NodeMemory, ...]
 
 
@@ -90,7 +96,10 @@ class RunReport:
     outputs
         Every graph output, in the file's order.
     original, planned
-        Memory as onnxruntime measured it; empty if its profile does not tell (before 1.24).
+        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
+        1.24).
+    shipped
+        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
     input_bytes
         Bytes of the graph's inputs, which onnxruntime does not count.
     runs
@@ -104,6 +113,7 @@ class RunReport:
     outputs: tuple[OutputComparison, ...]
     original: FileRun
     planned: FileRun
+    shipped: FileRun
     input_bytes: int
     runs: int
     deterministic: bool
@@ -143,33 +153,39 @@ def run_onnx(
     dims
         Size of each symbolic dimension by name, or by ``"input:axis"``.
     footprint_bytes
-        The plan's footprint per step (`Report.footprint_bytes`), to stand beside what is measured.
+        The plan's footprint per step, without workspace, to stand beside what is measured.
 
     Raises
     ------
     InputError
-        onnxruntime cannot load or run the original (external data missing, a type it does not know), a free
-        dimension has no size, or an input has a type that cannot be drawn.
+        Weights are missing, onnxruntime cannot load or run the original (a type it does not know), a free dimension
+        has no size, or an input has a type that cannot be drawn.
     MissingExtraError
         onnxruntime is not installed.
     VerificationError
         ``run``: the planned file's nodes are not the original's in the plan's order, or onnxruntime does not
         run them.
     """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtraError("onnxruntime", "run", "lowtide verify --run") from None
+    runtime()
+    missing = missing_weights(original)
+    if missing:
+        raise InputError(
+            f"its weights are in {missing[0]!r}, which is not there; put it beside the model, or run it with random "
+            "ones (--random-weights)",
+            str(original),
+        )
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         try:
-            before = _session(onnxruntime, original, folder, "original")
+            before = open_session(original, PLANNED, folder, "original")
+            shipped = open_session(original, AS_SHIPPED, folder, "shipped")
         except Exception as error:
             raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
         was_nodes, came_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(was_nodes, came_nodes, plan, planned)
         feeds, base = _draw(before, original, seed, inputs, dims or {})
+        shipped.run(None, feeds[0])
         try:
-            after = _session(onnxruntime, planned, folder, "planned")
+            after = open_session(planned, PLANNED, folder, "planned")
             came = [after.run(None, feeds[0])]
             planned_profile = after.end_profiling()
             came += [after.run(None, feed) for feed in feeds[1:]]
@@ -177,14 +193,14 @@ def run_onnx(
             raise VerificationError("run", f"{planned}: onnxruntime fails: {_first_line(error)}") from None
         was = [base, *(before.run(None, feed) for feed in feeds[1:])]
         again = before.run(None, feeds[0])
-        original_events = _events(before.end_profiling())
-        planned_events = _events(planned_profile)
+        first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
+        second_profile = read_profile(planned_profile)
         names = [o.name for o in before.get_outputs()]
-        del before, after
+        del before, after, shipped
     step = {v: i for i, v in enumerate(plan.order)}
-    first = _measure(original, was_nodes, {i: i for i in plan.order}, original_events, {})
+    first = _measure(original, was_nodes, {i: i for i in plan.order}, first_profile, {})
     footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
-    second = _measure(planned, came_nodes, place, planned_events, footprints)
+    second = _measure(planned, came_nodes, place, second_profile, footprints)
     ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
     return RunReport(
         tuple(
@@ -192,24 +208,12 @@ def run_onnx(
         ),
         first,
         second,
+        _measure(original, [], {}, own_profile, {}),
         sum(a.nbytes for a in feeds[0].values()),
         inputs,
         all(_same(a, b) for a, b in zip(base, again, strict=True)),
         ran == sorted(ran),
     )
-
-
-def _session(ort: Any, path: Path, folder: str, name: str) -> Any:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False
-    options.log_severity_level = 4
-    options.enable_profiling = True
-    options.profile_file_prefix = str(Path(folder) / name)
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _draw(
@@ -258,12 +262,6 @@ def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], limit: 
     return rng.integers(0, limit, shape).astype(dtype)
 
 
-def _events(profile: str) -> list[dict[str, Any]]:
-    events = json.loads(Path(profile).read_bytes())
-    suffix = "_kernel_time"
-    return [e for e in events if e.get("cat") == "Node" and str(e.get("name", "")).endswith(suffix)]
-
-
 def _nodes(path: Path) -> list[Any]:
     """Top-level nodes of a file, in the file's order; none if it is no ONNX file (onnxruntime will say so)."""
     import onnx
@@ -295,33 +293,25 @@ def _measure(
     path: Path,
     nodes: list[Any],
     op_at: Mapping[int, int],
-    events: list[dict[str, Any]],
+    profile: Profile,
     planned: Mapping[int, int],
 ) -> FileRun:
     """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
     kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
-    known = {
-        (f"{n.name or f'{n.op_type}_{index}'}_kernel_time", str(index)): (op_at.get(i), n)
-        for index, (i, n) in enumerate(kept)
-    }
-    result: list[NodeMemory] = []
-    seen: set[tuple[str, str]] = set()
-    base: int | None = None
-    highest = 0
-    for event in events:
-        args = event["args"]
-        key = (event["name"], str(args.get("node_index")))
-        if "mem_bytes_in_use" not in args or key not in known or key in seen:
-            continue
-        seen.add(key)
-        in_use, mark = int(args["mem_bytes_in_use"]), int(args.get("mem_in_use_peak", 0))
-        if base is None:
-            base = in_use - int(args.get("mem_in_use_delta", 0))
-        highest = max(highest, in_use - base, mark - base)
-        op, node = known[key]
-        if op is not None:
-            result.append(NodeMemory(op, node.name, node.op_type, in_use - base, mark - base, planned.get(op)))
-    return FileRun(str(path), highest, tuple(result))
+    known = {(n.name or f"{n.op_type}_{index}", str(index)): (op_at.get(i), n) for index, (i, n) in enumerate(kept)}
+    found: list[tuple[NodeEvent, tuple[int | None, Any]]] = [
+        (event, known[event.name, event.index]) for event in profile.nodes if (event.name, event.index) in known
+    ]
+    return FileRun(
+        str(path),
+        max((event.requested_bytes for event in profile.nodes), default=0),
+        max((max(event.in_use_bytes, event.mark_bytes) for event in profile.nodes), default=0),
+        tuple(
+            NodeMemory(op, node.name, node.op_type, event.requested_bytes, planned.get(op))
+            for event, (op, node) in found
+            if op is not None
+        ),
+    )
 
 
 def _compare(name: str, was: list[Any], came: list[Any], has_inputs: bool) -> OutputComparison:
