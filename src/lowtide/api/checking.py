@@ -166,6 +166,7 @@ def run(
     import tempfile
 
     from lowtide.plan import read_plan
+    from lowtide.verify.random_weights import check_weights
     from lowtide.verify.run_onnx import run_onnx
 
     if not isinstance(made, Plan):
@@ -183,6 +184,8 @@ def run(
         elif random_weights:
             original = _with_weights(original, Path(folder) / "original.onnx")
             planned = None if planned is None else _with_weights(Path(planned), Path(folder) / "planned.onnx")
+        else:
+            check_weights(original)
         if planned is None:
             from lowtide.write import write_model
 

@@ -28,6 +28,17 @@ def missing_weights(model: Path) -> list[str]:
     return [name for name in places if not (model.parent / name).is_file()]
 
 
+def check_weights(model: Path) -> None:
+    """Raise `InputError` if a model's weights are not beside it."""
+    missing = missing_weights(model)
+    if missing:
+        raise InputError(
+            f"its weights are in {missing[0]!r}, which is not there; put it beside the model, or run it with random "
+            "ones (--random-weights)",
+            str(model),
+        )
+
+
 def with_random_weights(model: Path, out: Path, seed: int = 0) -> None:
     """Write a model whose missing weights are random; the same name and shape give the same values.
 

@@ -18,7 +18,7 @@ import numpy as np
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan
 from lowtide.verify.ort_session import AS_SHIPPED, PLANNED, NodeEvent, Profile, open_session, read_profile, runtime
-from lowtide.verify.random_weights import missing_weights
+from lowtide.verify.random_weights import check_weights
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -167,13 +167,7 @@ def run_onnx(
         run them.
     """
     runtime()
-    missing = missing_weights(original)
-    if missing:
-        raise InputError(
-            f"its weights are in {missing[0]!r}, which is not there; put it beside the model, or run it with random "
-            "ones (--random-weights)",
-            str(original),
-        )
+    check_weights(original)
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         try:
             before = open_session(original, PLANNED, folder, "original")
