@@ -19,6 +19,7 @@ from lowtide.rules import RULES
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
+Overlap = Literal["never", "in_place", "diagonal"]
 
 
 MAX_ALIGNMENT = 2**30
@@ -53,6 +54,9 @@ class Target:
         Further op types to treat as views or as elementwise.
     count_inputs
         Whether graph inputs are counted; else they are the caller's memory, and cost nothing.
+    overlap
+        For a runtime whose rule says how far a kernel's output may lie over an input that dies: ``"never"``;
+        ``"in_place"``: exactly over one of equal size; ``"diagonal"``: also in part, behind what has been read.
     rule
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
@@ -70,6 +74,7 @@ class Target:
     view_types: tuple[str, ...] = ()
     elementwise_types: tuple[str, ...] = ()
     count_inputs: bool = True
+    overlap: Overlap = "never"
     rule: str = ""
 
     def __post_init__(self) -> None:
@@ -77,6 +82,8 @@ class Target:
             raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
         if self.constants not in get_args(Constants):
             raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
+        if self.overlap not in get_args(Overlap):
+            raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
         if self.rule and self.rule not in RULES:
             raise InputError(f"rule is {self.rule!r}; use one of {', '.join(RULES)}, or leave it out", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
@@ -124,6 +131,25 @@ class Target:
             t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
         )
 
+    def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+        """Inputs that the op's only output may lie over, each with a distance in bytes, if their storage dies there.
+
+        The output then begins that distance or more below the input, and both are wholes: they fill their storages.
+        Distances are multiples of the alignment, as all differences of offsets are.
+        """
+        if self.overlap == "never" or not self.rule:
+            return ()
+        up = self.alignment
+        found = ((t, -(-d // up) * up) for t, d in RULES[self.rule].overlap_inputs(graph, op))
+        size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
+        if self.overlap == "in_place":
+            return tuple((t, d) for t, d in found if d == 0 and graph.tensor_by_id[t].size == size)
+        return tuple((t, d) for t, d in found if d < size)
+
+    def workspace(self, graph: Graph, op: Op) -> int:
+        """Bytes that the op needs while it runs, beside its tensors."""
+        return op.workspace + (RULES[self.rule].workspace(graph, op) if self.rule else 0)
+
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """Op ids in the order in which the runtime runs a file whose ops stand in `order`."""
         return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
@@ -155,15 +181,23 @@ BUILT_IN: dict[str, Target] = {
             overwrite_inputs=False,
             alignment=64,
         ),
+        Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, rule="onnxruntime"),
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
+`tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
 
 
-def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs: bool = False) -> Target:
-    """Find a target by name, or read it from a TOML file.
+AUTO = {".tflite": "tflm"}
+"""Target for a kind of model file; `generic` for all others."""
+
+
+def resolve(
+    target: str | Target, *, source: str = "", overwrite_inputs: bool = False, pin_inputs: bool = False
+) -> Target:
+    """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`.
 
     Raises
     ------
@@ -173,7 +207,8 @@ def resolve(target: str | Target, *, overwrite_inputs: bool = False, pin_inputs:
     if isinstance(target, Target):
         found = target
     elif target in BUILT_IN or target == "auto":
-        found = BUILT_IN["generic" if target == "auto" else target]
+        kind = next((name for ending, name in AUTO.items() if source.lower().endswith(ending)), "generic")
+        found = BUILT_IN[kind if target == "auto" else target]
     elif target.endswith(".toml"):
         found = read_toml(Path(target))
     else:

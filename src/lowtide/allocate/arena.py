@@ -6,7 +6,7 @@ search, a solver) is one more entry in `ENGINES`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -16,6 +16,7 @@ from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
+from lowtide.graph import Tensor
 from lowtide.stop import Limits
 
 
@@ -58,6 +59,8 @@ class Allocation:
         No arena for this order and these in-place choices is smaller, sizes rounded up to the alignment.
     in_place
         Pairs of output and input tensor id that share memory, in the order of the steps.
+    overlap
+        Output and input tensor id that share memory in part, or at different offsets, and the bytes they share.
     dropped
         Pairs that were asked for and are not in place: the arena is smaller without them and the peak no larger.
     method
@@ -74,6 +77,7 @@ class Allocation:
     dropped: tuple[tuple[int, int], ...]
     method: str
     counters: dict[str, int] = field(default_factory=dict)
+    overlap: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def optimal(self) -> bool:
@@ -132,11 +136,11 @@ def allocate(
     lifetimes = lifetimes or profile(model, order)
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
-    wanted = tuple(overwrites)
+    wanted = tuple(overwrites) if model.target.overlap == "never" else tuple(_dying(model, order, lifetimes))
     made = arena_buffers(model, order, wanted, alignment, lifetimes)
     packing = allocate_best(made.problem, limits, engines[:1])
     if not packing.optimal and len(made.problem.buffers) <= MOST_FOR_FREER:
-        needed = _needed(model, order, made, alignment, lifetimes)
+        needed = made.in_place if made.problem.pairs else _needed(model, order, made, alignment, lifetimes)
         if len(needed) < len(made.in_place):
             freer = arena_buffers(model, order, needed, alignment, lifetimes)
             other = allocate_best(freer.problem, limits, engines[:1])
@@ -150,17 +154,37 @@ def allocate(
         for t, s in model.storage_of.items()
         if s in storage_offset and sizes[t].size
     }
-    taken = {o.op: (o.output, o.input) for o in made.in_place}
+    step_of = {i: step for step, i in enumerate(order)}
+    taken = sorted(made.in_place, key=lambda o: step_of[o.op])
+    exact = [o for o in taken if o.distance is None or _coincide(o, offsets, sizes)]
+    kept = {o.op for o in taken}
     return Allocation(
         offsets,
         {op: packing.offsets[b] for op, b in made.workspace_of.items()},
         packing.height_bytes,
         packing.lower_bound_bytes,
-        tuple(taken[i] for i in order if i in taken),
-        tuple((o.output, o.input) for o in wanted if o.op not in taken),
+        tuple((o.output, o.input) for o in exact),
+        tuple((o.output, o.input) for o in wanted if o.op not in kept),
         packing.engine,
         packing.counters,
+        tuple((o.output, o.input, n) for o in taken if o not in exact and (n := _shared(o, offsets, sizes)) > 0),
     )
+
+
+def _dying(model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> Iterator[Overwrite]:
+    """Every overwrite whose storage dies at its op in this order."""
+    for step, i in enumerate(order):
+        yield from (o for o in model.overwrites[i] if lifetimes.last[o.storage] == step)
+
+
+def _coincide(o: Overwrite, offsets: Mapping[int, int], tensors: Mapping[int, Tensor]) -> bool:
+    return offsets[o.output] == offsets[o.input] and tensors[o.output].size == tensors[o.input].size
+
+
+def _shared(o: Overwrite, offsets: Mapping[int, int], tensors: Mapping[int, Tensor]) -> int:
+    """Bytes that lie under both, 0 or less if there are none."""
+    ends = [offsets[t] + tensors[t].size for t in (o.output, o.input)]
+    return min(ends) - max(offsets[o.output], offsets[o.input])
 
 
 def allocate_best(

@@ -204,7 +204,7 @@ class ArenaBuffers:
     workspace_of
         Op id to the index of the buffer that is its workspace.
     in_place
-        The overwrites that the buffers respect.
+        The overwrites that the buffers respect; those with a distance are pairs of the problem.
     """
 
     problem: Problem
@@ -232,8 +232,8 @@ def arena_buffers(
     order
         Each position once, topological.
     overwrites
-        At most one per op, each of a storage that dies at that op, as `profile(model, order).in_place` gives
-        them.
+        Each of a storage that dies at its op. Of those without a distance at most one per op, as
+        `profile(model, order).in_place` gives them.
     alignment
         Bytes.
     lifetimes
@@ -245,8 +245,13 @@ def arena_buffers(
     into: dict[int, tuple[int, int]] = {}
     taken = []
     overwritten: set[int] = set()
+    paired = []
     for o in overwrites:
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
+        if o.distance is not None:
+            paired.append((model.storage_of[o.output], o.storage, o.distance))
+            taken.append(o)
+            continue
         assert o.storage not in into, f"storage {o.storage} is overwritten twice"
         into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
         overwritten.add(model.storage_of[o.output])
@@ -282,7 +287,8 @@ def arena_buffers(
             workspace_of[op.id] = len(buffers)
             size = _round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
-    return ArenaBuffers(Problem(tuple(buffers)), place_of, workspace_of, tuple(taken))
+    pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
+    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(taken))
 
 
 def _round_up(size: int, alignment: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op
 from lowtide.target import Target
 
 
@@ -33,7 +33,8 @@ class Storage:
 class Overwrite:
     """An op at position `op` may put tensor `output` over tensor `input`, if storage `storage` dies there.
 
-    It then saves `saving` bytes while the op runs.
+    It then saves `saving` bytes while the op runs. With a `distance`, the output lies where it likes as long as it
+    begins that many bytes or more below the input or shares no byte with it; without one, exactly on the input.
     """
 
     op: int
@@ -41,6 +42,7 @@ class Overwrite:
     input: int
     storage: int
     saving: int
+    distance: int | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
-    workspace = [op.workspace for op in graph.ops]
+    workspace = [target.workspace(graph, op) for op in graph.ops]
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
@@ -199,8 +201,45 @@ def _overwrites(
             ):
                 continue
             pairs.append(Overwrite(i, out, read, s, size))
-        result.append(tuple(pairs))
+        result.append((*pairs, *_overlaps(graph, target, i, op, storages, storage_of, displacement)))
     return tuple(result)
+
+
+def _overlaps(
+    graph: Graph,
+    target: Target,
+    position: int,
+    op: Op,
+    storages: list[Storage],
+    storage_of: dict[int, int],
+    displacement: dict[int, int],
+) -> list[Overwrite]:
+    """Inputs that the output may lie over in part: both fill their storages, and the op begins that of the output.
+
+    The output at its lowest ends `distance` bytes less above the input's start than it is long; so much is saved, or
+    all of the input.
+    """
+    allowed = dict(target.overlap_inputs(graph, op))
+    pairs: list[Overwrite] = []
+    for read, distance in allowed.items():
+        out = op.outputs[0]
+        s, o = storage_of.get(read), storage_of.get(out)
+        if s is None or o is None or s == o or displacement[out] or displacement[read]:
+            continue
+        into, begun = storages[s], storages[o]
+        size, over = graph.tensor_by_id[out].size, graph.tensor_by_id[read].size
+        begins_here = not begun.at_start and all(
+            j == position or _reads_only_later(graph, begun, j, position) for j in begun.touchers
+        )
+        if into.at_end or (into.at_start and not target.overwrite_inputs):
+            continue
+        others = (t for t in op.inputs if storage_of.get(t) == s and t not in allowed)
+        if begun.size != size or into.size != over or not begins_here or next(others, None) is not None:
+            continue
+        pairs = [p for p in pairs if p.storage != s or (p.distance or 0) > distance]
+        if all(p.storage != s for p in pairs):
+            pairs.append(Overwrite(position, out, read, s, min(over, size - distance), distance))
+    return pairs
 
 
 def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, find_banks, in_banks, memory_uses
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind
@@ -17,6 +18,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
+    from lowtide.allocate.memories import Bank
     from lowtide.allocate.together import Layout
     from lowtide.analyse.storage import MemoryModel
     from lowtide.schedule.method import Method, Schedule
@@ -32,6 +34,9 @@ def plan(
     target: str | Target = "auto",
     budget: Size | None = None,
     reserve: Size | None = None,
+    banks: Banks | None = None,
+    board: str | Path | None = None,
+    places: Places = NO_PLACES,
     method: str = "exact",
     options: Options = NO_OPTIONS,
     time: float = 60.0,
@@ -57,6 +62,11 @@ def plan(
         Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``. Decides `status`.
     reserve
         Bytes kept free of the budget.
+    banks, board
+        Several memories, fastest first, as ``["sram=256KiB", "psram=8MiB"]`` and as the name of a board or its TOML file:
+        each tensor lies wholly in one of them for its whole life, the fewest bytes in slow ones. Not with a budget.
+    places
+        Names of tensors, each with the memories that it may lie in, the preferred one first.
     method, options
         Name of a scheduling method, and values for its fields.
     time
@@ -90,9 +100,11 @@ def plan(
 
     began = clock.perf_counter()
     scheduler = make(method, options)
-    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     budget_bytes = None if budget is None else parse_size(budget, "budget")
     reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
+    regions = _regions(banks, board, places, budget_bytes, rules)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = model if isinstance(model, Graph) else load(model, dims)
@@ -114,10 +126,14 @@ def plan(
     else:
         layout = place(memory, schedule.order, limits)
     layout = _as_run(layout, memory, limits)
-    placed = clock.perf_counter()
-
+    if regions:
+        layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
+    if regions:
+        made = in_banks(made, memory, layout, regions, places, limits)
+    placed = clock.perf_counter()
+
     made = _replaced(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
     verify_plan(graph, made, rules, replay_bytes=not quick and len(graph.ops) <= 2000)
     done = clock.perf_counter()
@@ -140,6 +156,20 @@ def check_time(seconds: float) -> None:
     """Raise `InputError` unless this is a limit for a search."""
     if not 0 < seconds < 1e9:
         raise InputError(f"time is {seconds!r}; give a positive number of seconds")
+
+
+def _regions(
+    banks: Banks | None, board: str | Path | None, places: Places, budget: int | None, rules: Target
+) -> tuple[Bank, ...]:
+    """The memories of a call, if it names any and nothing that goes with a single arena."""
+    found = find_banks(banks, board)
+    if not found and places:
+        raise InputError("tensors are placed, but in no memory; name memories with --bank or --board")
+    if found and budget is not None:
+        raise InputError("--budget is for one arena; with --bank and --board every memory has its own size")
+    if found and rules.overlap != "never":
+        raise InputError(f"target {rules.name} has one arena; plan for memories under another target")
+    return found
 
 
 def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedule:
@@ -214,6 +244,7 @@ def _assemble(
         optimal=bound == steps.peak,
         certificate=certificate,
         in_place=list(allocation.in_place),
+        overlap=list(allocation.overlap) or None,
         alignment=target.alignment,
         required_bytes=allocation.arena_bytes,
         seconds=Seconds(),
@@ -263,7 +294,8 @@ def _replaced(made: Plan, **changes: Any) -> Plan:
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
-    `required_bytes` includes the reserve. `stopped` says why the search ended.
+    `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
+    over them, and `memories` has each.
     """
 
     required_bytes: int
@@ -274,6 +306,7 @@ class Check:
     target: str
     status: Status
     stopped: Stopped
+    memories: list[MemoryUse] | None = None
 
     @property
     def exit_status(self) -> int:
@@ -281,7 +314,7 @@ class Check:
         return exit_status(self.status, self.stopped)
 
 
-def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **settings: Any) -> Check:
+def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
     It tries what `plan` tries, and stops at the first arena that fits.
@@ -289,7 +322,7 @@ def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **set
     Parameters
     ----------
     budget
-        Bytes there are, the reserve included.
+        Bytes there are, the reserve included; left out if `settings` name memories (`banks`, `board`).
     as_is
         Judge the file's own order instead of the best one.
     settings
@@ -303,15 +336,23 @@ def check(model: Graph | str | Path, budget: Size, *, as_is: bool = False, **set
     if as_is:
         settings |= {"method": "own", "options": NO_OPTIONS}
     settings.setdefault("quick", True)
+    if budget is None and not (settings.get("banks") or settings.get("board")):
+        raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     made = plan(model, budget=budget, **settings)
-    available = parse_size(budget, "budget")
+    uses = memory_uses(made) or None
+    if uses is not None:
+        available, excess = sum(m.available_bytes for m in uses), sum(m.excess_bytes for m in uses)
+    else:
+        available = made.budget_bytes or 0
+        excess = max(0, made.required_bytes - available)
     return Check(
         made.required_bytes,
         available,
-        max(0, made.required_bytes - available),
+        excess,
         made.lower_bound_bytes,
         made.optimal,
         made.target,
         made.status,
         made.stopped,
+        uses,
     )

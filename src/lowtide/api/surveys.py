@@ -53,7 +53,8 @@ def inspect(
 
     began = clock.perf_counter()
     scheduler = make(method, options)
-    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = model if isinstance(model, Graph) else load(model, dims)
@@ -133,7 +134,8 @@ def compare(
         if name not in names:
             raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
         registry.make(name, wanted[name])
-    rules = resolve(target, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     check_time(time)
     parse_size(search_memory, "search memory")
     graph = model if isinstance(model, Graph) else load(model, dims)
@@ -256,6 +258,7 @@ _TARGETS = {
     "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
+    "tflm": "TFLM with an offline plan: reshapes share, reference kernels write over or behind what they have read, 16 bytes",
     "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
 }
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from lowtide.graph import Graph, Op
 from lowtide.rules.onnxruntime import OnnxRuntimeRule
+from lowtide.rules.tflm import TflmRule
 
 
 class Rule(Protocol):
@@ -23,9 +24,17 @@ class Rule(Protocol):
         """As `Target.in_place_inputs`."""
         ...
 
+    def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+        """As `Target.overlap_inputs`."""
+        ...
+
+    def workspace(self, graph: Graph, op: Op) -> int:
+        """Bytes that the op's kernel asks for while it runs, beside what the graph says."""
+        ...
+
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The order in which the runtime runs a file whose ops stand in `order`; both are op ids."""
         ...
 
 
-RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule()}
+RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule(), "tflm": TflmRule()}

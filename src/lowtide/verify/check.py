@@ -7,6 +7,7 @@ from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.sizes import format_size
 from lowtide.target import Target
+from lowtide.verify.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.layout import aligned_load, check_layout
 from lowtide.verify.memory import Memory, work_out
@@ -28,9 +29,11 @@ FAILURES = {
     "alignment": "offsets are multiples of the target's alignment",
     "arena": "everything ends within the arena, which is no smaller than the peak and its bound",
     "arena_optimal": "arena_optimal says whether arena and arena bound are equal",
-    "in_place_offset": "an output in place lies exactly on its input",
+    "in_place_offset": "an output in place lies exactly on its input, or behind what is still to be read of it",
     "workspace": "every workspace has an offset",
     "overlap": "storages and workspaces that are live together share no byte",
+    "memories": "memories have names and sizes, and hold no more than the plan says",
+    "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "replay": "every byte is still there when it is read",
     "required": "required_bytes is the arena plus the reserve",
     "status": "status follows from budget, bound and required bytes",
@@ -106,6 +109,10 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         _check_no_arena(plan)
         notes.append("arena: none in the plan")
     else:
+        whole = plan
+        if plan.memories is not None:
+            plan = as_one_arena(graph, plan, memory, steps)
+            checks.append(Check("memories", check_capacities(whole)))
         numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
         checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
         bound = plan.arena_lower_bound_bytes or 0
@@ -114,7 +121,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
             if bound <= load
             else "arena bound: above the load, not re-proved"
         )
-    checks.append(Check("status", check_budget(plan)))
+        plan = whole
+    statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
+    checks.append(Check("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 

@@ -168,7 +168,7 @@ def _flow_value(
             )
     if in_place is not None:
         b = memory.block_of[in_place]
-        left = memory.blocks[b].size - graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size
+        left = memory.blocks[b].size - memory.saved[v][in_place]
         if into_v.get(b, 0) > left:
             raise VerificationError(
                 FAILURE,

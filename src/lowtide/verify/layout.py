@@ -68,6 +68,7 @@ def check_layout(
     workspace = _numbers(plan.workspace_offsets or {}, "workspace")
     arena = plan.arena_bytes or 0
     laid_over = _laid_over(graph, memory, simulation, at)
+    _check_parts(graph, plan, memory, simulation, at)
 
     on_input = set(laid_over.values())
 
@@ -113,16 +114,21 @@ def check_layout(
     live = _Live()
     for step, v in [(-1, -1), *enumerate(order)]:
         above = laid_over.get(v)
+        late = memory.block_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
         for i in begins.get(step, ()):
-            if i != above:
+            if i not in (above, late):
                 live.add(at[i], at[i] + memory.blocks[i].size, name(i), step)
         if v >= 0 and memory.workspace.get(v):
-            start = workspace[v]
-            label = f"the workspace of {graph.op_by_id[v].label}"
-            live.add(start, start + memory.workspace[v], label, step)
-            live.remove(start)
+            live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
+        partly = [memory.block_of[t] for t in simulation.over.get(v, ())]
+        for i in partly:
+            live.remove(at[i])
+        if late is not None:
+            live.add(at[late], at[late] + memory.blocks[late].size, name(late), step)
+            if memory.workspace.get(v):
+                live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
         for i in dies.get(step, ()):
-            if i != above:
+            if i != above and i not in partly:
                 live.remove(at[i])
         if above is not None and simulation.last[above] > step:
             live.add(at[above], at[above] + memory.blocks[above].size, name(above), step)
@@ -145,7 +151,10 @@ def aligned_load(graph: Graph, memory: Memory, simulation: Simulation, order: Se
     live = most = 0
     for step, v in enumerate(order):
         live += change[step]
-        saved = up(graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size) if v in simulation.in_place else 0
+        made = up(graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size) if graph.op_by_id[v].outputs else 0
+        saved = made if v in simulation.in_place else 0
+        for t in simulation.over.get(v, ()):
+            saved = max(saved, min(up(graph.tensor_by_id[t].size), made - memory.behind[v][t]))
         most = max(most, live + up(memory.workspace[v]) - saved)
     return most
 
@@ -169,6 +178,11 @@ class _Live:
         self.starts.insert(k, start)
         self.rest.insert(k, (end, name))
 
+    def touch(self, start: int, size: int, name: str, step: int) -> None:
+        """See that nothing is in the way of something that is gone at once."""
+        self.add(start, start + size, name, step)
+        self.remove(start)
+
     def remove(self, start: int) -> None:
         k = bisect_left(self.starts, start)
         del self.starts[k], self.rest[k]
@@ -188,6 +202,34 @@ def _laid_over(graph: Graph, memory: Memory, simulation: Simulation, at: Mapping
             )
         result[v] = memory.block_of[out]
     return result
+
+
+def _check_parts(graph: Graph, plan: Plan, memory: Memory, simulation: Simulation, at: Mapping[int, int]) -> None:
+    """Outputs that lie over an input that dies keep the distance, and the plan lists what is shared, no more."""
+    found: set[tuple[int, ...]] = set()
+    for v, inputs in simulation.over.items():
+        op = graph.op_by_id[v]
+        out = op.outputs[0]
+        low, size = at[memory.block_of[out]], graph.tensor_by_id[out].size
+        for t in inputs:
+            start, length = at[memory.block_of[t]], graph.tensor_by_id[t].size
+            shared = min(low + size, start + length) - max(low, start)
+            if shared <= 0:
+                continue
+            if low + memory.behind[v][t] > start:
+                raise VerificationError(
+                    "in_place_offset",
+                    f"{op.label} writes {graph.tensor_by_id[out].label} at {low} over its input "
+                    f"{graph.tensor_by_id[t].label} at {start}, which it still reads: "
+                    f"the output must begin {memory.behind[v][t]} bytes lower, or elsewhere",
+                )
+            found.add((out, t) if (low, size) == (start, length) else (out, t, shared))
+    makers = {t: op.id for op in graph.ops for t in op.outputs}
+    listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[makers[p[0]]]}
+    listed |= set(plan.overlap or ())
+    for pair in sorted(found ^ listed):
+        word = "lists" if pair in listed else "does not list"
+        raise VerificationError("in_place_offset", f"the plan {word} {list(pair)}, and its offsets say otherwise")
 
 
 def _numbers(table: Mapping[str, int], failure: str) -> dict[int, int]:

@@ -10,7 +10,9 @@ and the footprint at op v, when exactly the ops of D ran before it, is
 
     sum of size(b) over blocks b with [b was there at the start, or D + v touches b]
                                   and [b is there at the end, or an op outside D touches b]
-    + workspace(v)  - size(output) if v may overwrite an input whose block nothing outside D + v needs.
+    + workspace(v)  - what v saves if it may overwrite an input whose block nothing outside D + v needs:
+                      size(output); or, where the target gives a distance d at which the output may lie over a
+                      part of that input, the bytes that can be under both, min(size(input), size(output) - d).
 
 Ops and tensors go by their ids here, never by positions.
 """
@@ -51,6 +53,10 @@ class Memory:
         Op id to bytes, counted constants that it reads included.
     overwritable
         Op id to the input tensors that its output may be put over, once their block dies there.
+    saved
+        For each of those, the bytes that it can save.
+    behind
+        For each of those that need not be hit exactly, bytes by which the output begins below the input at least.
     touches
         Op id to the indices of the blocks that it touches.
     alias_of
@@ -64,17 +70,20 @@ class Memory:
     place: dict[int, tuple[int, int]]
     workspace: dict[int, int]
     overwritable: dict[int, tuple[int, ...]]
+    saved: dict[int, dict[int, int]]
+    behind: dict[int, dict[int, int]]
     touches: dict[int, tuple[int, ...]]
     alias_of: dict[int, int]
     views: frozenset[int]
 
     def saving(self, graph: Graph, op: int, before: Collection[int]) -> int:
         """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
+        most = 0
         for tensor in self.overwritable[op]:
             block = self.blocks[self.block_of[tensor]]
             if all(o == op or o in before for o in block.touchers):
-                return graph.tensor_by_id[graph.op_by_id[op].outputs[0]].size
-        return 0
+                most = max(most, self.saved[op][tensor])
+        return most
 
     def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
         """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
@@ -101,7 +110,7 @@ def work_out(graph: Graph, target: Target) -> Memory:
             touched_by[place[t][0]].add(op.id)
 
     made = {t for op in graph.ops for t in op.outputs}
-    workspace = {op.id: op.workspace for op in graph.ops}
+    workspace = {op.id: target.workspace(graph, op) for op in graph.ops}
     blocks: list[Block] = []
     block_of: dict[int, int] = {}
     for root, members in groups.items():
@@ -129,13 +138,25 @@ def work_out(graph: Graph, target: Target) -> Memory:
     for i, b in enumerate(blocks):
         for o in b.touchers:
             touches[o].append(i)
-    overwritable = {op.id: _overwritable(graph, target, op, blocks, block_of, place) for op in graph.ops}
+    behind = {op.id: _behind(graph, target, op, blocks, block_of, place) for op in graph.ops}
+    overwritable = {
+        op.id: tuple(behind[op.id]) or _overwritable(graph, target, op, blocks, block_of, place) for op in graph.ops
+    }
+    saved: dict[int, dict[int, int]] = {}
+    for op in graph.ops:
+        made_size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
+        saved[op.id] = {
+            t: min(graph.tensor_by_id[t].size, made_size - behind[op.id][t]) if t in behind[op.id] else made_size
+            for t in overwritable[op.id]
+        }
     return Memory(
         tuple(blocks),
         block_of,
         place,
         workspace,
         overwritable,
+        saved,
+        behind,
         {o: tuple(b) for o, b in touches.items()},
         {t: source for t, (source, _) in sources.items()},
         frozenset(views),
@@ -193,19 +214,9 @@ def _overwritable(
     reads from it: following those reads back leads to `op`.
     """
     wanted = target.in_place_inputs(graph, op)
-    if not wanted:
+    if not wanted or not _begins_its_block(graph, op, blocks, block_of, place):
         return ()
     out = op.outputs[0]
-    if out not in block_of or place[out][1] != 0:
-        return ()
-    mine = blocks[block_of[out]]
-    if mine.at_start or mine.size != graph.tensor_by_id[out].size:
-        return ()
-    inside = set(mine.tensors)
-    for o in mine.touchers - {op.id}:
-        other = graph.op_by_id[o]
-        if inside.intersection(other.outputs) and not inside.intersection(other.inputs):
-            return ()
     result = []
     for t in wanted:
         if t not in block_of or block_of[t] == block_of[out]:
@@ -220,3 +231,46 @@ def _overwritable(
         if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
             result.append(t)
     return tuple(result)
+
+
+def _begins_its_block(
+    graph: Graph, op: Op, blocks: list[Block], block_of: dict[int, int], place: dict[int, tuple[int, int]]
+) -> bool:
+    """Whether the output fills its block, and nothing is in there before it."""
+    out = op.outputs[0]
+    if out not in block_of or place[out][1] != 0:
+        return False
+    mine = blocks[block_of[out]]
+    if mine.at_start or mine.size != graph.tensor_by_id[out].size:
+        return False
+    inside = set(mine.tensors)
+    others = (graph.op_by_id[o] for o in mine.touchers - {op.id})
+    return all(inside.intersection(o.inputs) or not inside.intersection(o.outputs) for o in others)
+
+
+def _behind(
+    graph: Graph,
+    target: Target,
+    op: Op,
+    blocks: list[Block],
+    block_of: dict[int, int],
+    place: dict[int, tuple[int, int]],
+) -> dict[int, int]:
+    """Inputs that the output may lie over in part, with the distance that the target asks for.
+
+    Each fills a block of its own, which no other input that is not in the list lies in.
+    """
+    wanted = dict(target.overlap_inputs(graph, op))
+    if not wanted or not _begins_its_block(graph, op, blocks, block_of, place):
+        return {}
+    found: dict[int, int] = {}
+    for t in wanted:
+        if t not in block_of or block_of[t] == block_of[op.outputs[0]] or place[t][1]:
+            continue
+        theirs = blocks[block_of[t]]
+        alone = all(u in wanted for u in op.inputs if block_of.get(u) == block_of[t])
+        again = any(block_of[u] == block_of[t] for u in found)
+        free = not theirs.at_end and (target.overwrite_inputs or not theirs.at_start)
+        if alone and free and not again and theirs.size == graph.tensor_by_id[t].size:
+            found[t] = max(d for u, d in wanted.items() if block_of.get(u) == block_of[t])
+    return found

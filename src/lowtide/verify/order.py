@@ -25,13 +25,16 @@ class Simulation:
         Per block, the steps between which it is live, both inclusive; -1 is before step 0, and the number of
         steps is the end.
     in_place
-        Op id to the input tensor that it wrote over.
+        Op id to the input tensor that it wrote over, exactly.
+    over
+        Op id to the input tensors that die there and that its output may lie over in part.
     """
 
     footprint: tuple[int, ...]
     first: tuple[int, ...]
     last: tuple[int, ...]
     in_place: Mapping[int, int]
+    over: Mapping[int, tuple[int, ...]]
 
     @property
     def peak(self) -> int:
@@ -47,7 +50,8 @@ def simulate(
     Parameters
     ----------
     claimed
-        Op id to the input that the op writes over, and no op else does. Without it every op that can does.
+        Op id to the input that the op writes over, and no op else does. Without it every op that can does; so
+        does, with or without, an op whose output may lie over an input in part.
 
     Raises
     ------
@@ -62,6 +66,7 @@ def simulate(
     live_bytes = sum(blocks[i].size for i in live)
     footprint: list[int] = []
     in_place: dict[int, int] = {}
+    over: dict[int, tuple[int, ...]] = {}
     for step, v in enumerate(order):
         for i in memory.touches[v]:
             if i not in live:
@@ -70,7 +75,9 @@ def simulate(
                 first[i] = step
             waiting[i].discard(v)
         options = [t for t in memory.overwritable[v] if not waiting[memory.block_of[t]]]
-        if claimed is not None and v in claimed:
+        if memory.behind[v]:
+            over[v] = tuple(options)
+        elif claimed is not None and v in claimed:
             if claimed[v] not in options:
                 block = memory.block_of[claimed[v]]
                 raise VerificationError(
@@ -84,15 +91,16 @@ def simulate(
             options = []
         saving = 0
         if options:
-            in_place[v] = options[0]
-            saving = graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size
+            saving = max(memory.saved[v][t] for t in options)
+            if not memory.behind[v]:
+                in_place[v] = options[0]
         footprint.append(live_bytes + memory.workspace[v] - saving)
         for i in memory.touches[v]:
             if not waiting[i] and not blocks[i].at_end:
                 live.remove(i)
                 live_bytes -= blocks[i].size
                 last[i] = step
-    return Simulation(tuple(footprint), tuple(first), tuple(last), in_place)
+    return Simulation(tuple(footprint), tuple(first), tuple(last), in_place, over)
 
 
 def check_ids(graph: Graph, plan: Plan, memory: Memory) -> str:
@@ -163,7 +171,10 @@ def check_order(graph: Graph, order: Sequence[int]) -> str:
 
 
 def claimed_pairs(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
-    """``in_place``: each pair is one that the target allows, and an op has one at most. Op id to input id."""
+    """``in_place``: each pair is one that the target allows, and an op has one at most. Op id to input id.
+
+    Pairs that may overlap in part are judged with the offsets (`check_layout`), and are not in the result.
+    """
     makers = {t: op.id for op in graph.ops for t in op.outputs}
     claimed: dict[int, int] = {}
     for out, read in plan.in_place:
@@ -175,15 +186,17 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
             raise VerificationError(
                 "in_place", f"{op.label} may not put tensor {out} over tensor {read} under this target"
             )
+        if memory.behind[v]:
+            continue
         if v in claimed:
             raise VerificationError("in_place", f"{op.label} is to write over two inputs")
         if graph.tensor_by_id[out].size <= 0:
             raise VerificationError("in_place", f"{op.label} saves nothing in place")
         claimed[v] = read
-    if plan.overlap:
-        out, read, size = plan.overlap[0]
-        raise VerificationError(
-            "in_place",
-            f"tensor {out} is to overlap tensor {read} by {size} bytes, which no target here allows",
-        )
+    for out, read, size in plan.overlap or ():
+        v = makers.get(out)
+        if v is None or read not in memory.behind[v]:
+            raise VerificationError(
+                "in_place", f"tensor {out} is to overlap tensor {read} by {size} bytes, which the target does not allow"
+            )
     return claimed

@@ -221,9 +221,9 @@ class _Walk:
         self.left = list(self.total)
         self.touched = [memory.touches[op.id] for op in graph.ops]
         self.workspace = [memory.workspace[op.id] for op in graph.ops]
-        self.over = [tuple(memory.block_of[t] for t in memory.overwritable[op.id]) for op in graph.ops]
-        self.saving = [
-            graph.tensor_by_id[op.outputs[0]].size if over else 0 for op, over in zip(graph.ops, self.over, strict=True)
+        self.over = [
+            sorted(((memory.block_of[t], size) for t, size in memory.saved[op.id].items()), key=lambda pair: -pair[1])
+            for op in graph.ops
         ]
         self.ready = {i for i in range(self.n) if not self.waits[i]}
         self.live = sum(b.size for b, is_open in zip(memory.blocks, self.open, strict=True) if is_open)
@@ -240,9 +240,9 @@ class _Walk:
             if left == 1 and not self.stays[b]:
                 closed += self.size[b]
         hill = self.live + opened + self.workspace[u]
-        for b in self.over[u]:
+        for b, saved in self.over[u]:
             if self.left[b] == (1 if self.forward else self.total[b]):
-                hill -= self.saving[u]
+                hill -= saved
                 break
         return hill, opened - closed
 

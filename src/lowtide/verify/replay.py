@@ -181,9 +181,11 @@ def replay(
         start = scratch.get(v)
         if start is not None:
             arena.write(start, memory.workspace[v], len(memory.blocks) + step, 0)
-        over = memory.block_of[simulation.in_place[v]] if v in simulation.in_place else None
+        over = {memory.block_of[t] for t in simulation.over.get(v, ())}
+        if v in simulation.in_place:
+            over.add(memory.block_of[simulation.in_place[v]])
         for t in dict.fromkeys((*op.inputs, *op.outputs)):
-            if over is None or memory.block_of.get(t) != over:
+            if memory.block_of.get(t) not in over:
                 look(t, f"{who}, once it has written,")
     for t in graph.tensors:
         if t.kind.value == "output":

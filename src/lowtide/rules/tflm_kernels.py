@@ -1,0 +1,281 @@
+"""How far below its input a TFLM reference kernel may write its output while the input is still being read.
+
+A kernel of the table reads and writes in raster order on one thread: batches, rows, columns, channels, each element
+written once, front to back. Its output may lie over an input that dies if every write ends at or below the first byte
+that is still to be read. With the output at byte o of the arena and the input at byte i that is
+
+    o + (end of the write) <= i + (lowest byte of the input read later)   for every write, i.e.   o + d <= i,
+
+where the *distance* d is the largest (end of a write) - (lowest byte read later)::
+
+    address ^       input   +---------------------+        the kernel walks upwards in both; what it has written
+            |         |read |  still to be read   |        stays below what it has still to read
+            |  output +-----+---------------+-----+
+            |  written      |  not yet written    |
+            |  <---- d ---->
+
+Evidence: the kernels' source (tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference/`), a
+simulation of every read and write (tests/test_rules_tflm.py), and the interpreter itself: at the distance outputs are
+bit-equal, below it they are not. A compiler may move a write past a read only if it takes them for different memory:
+so an output has the type of its input, or one of the two is of bytes.
+
+Sizes are bytes. All loops go over rows or columns, never over pixels: a distance costs microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A row of the table: operators whose reference kernels walk alike.
+
+    `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
+    of a window for each output channel; ``"channel window"``: one channel of a window; ``"row"``: a whole row for
+    each output. `inputs`: positions that may be overlapped. `source`: files that were read.
+    """
+
+    types: tuple[str, ...]
+    reads: str
+    inputs: tuple[int, ...]
+    source: str
+
+
+KERNELS: tuple[Kernel, ...] = (
+    Kernel(
+        ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
+        "flat", (0, 1),
+        "add.h, integer_ops/add.h, sub.h, mul.h, integer_ops/mul.h, squared_difference.cc, maximum_minimum.h",
+    ),
+    Kernel(
+        ("ABS", "SIN", "COS", "LOG", "SQRT", "RSQRT", "SQUARE", "LOGICAL_NOT", "NEG", "CEIL", "FLOOR", "ROUND", "EXP",
+         "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ELU"),
+        "flat", (0,),
+        "elementwise.cc, neg.h, ceil.h, floor.h, round.h, exp.h, activations.cc, logistic.h, tanh.h, hard_swish.h, "
+        "leaky_relu.h, elu.h and their integer_ops",
+    ),
+    Kernel(("QUANTIZE", "DEQUANTIZE"), "flat", (0,), "quantize.h, requantize.h, dequantize.h"),
+    Kernel(("SOFTMAX",), "flat", (0,), "softmax.h: maximum and sum of a row are read before its first write"),
+    Kernel(("CONV_2D",), "window", (0,), "conv.h, integer_ops/conv.h"),
+    Kernel(("DEPTHWISE_CONV_2D",), "channel window", (0,), "depthwiseconv_float.h, integer_ops/depthwise_conv.h"),
+    Kernel(("AVERAGE_POOL_2D", "MAX_POOL_2D"), "channel window", (0,), "pooling.h, integer_ops/pooling.h"),
+    Kernel(("FULLY_CONNECTED",), "row", (0,), "fully_connected.h, integer_ops/fully_connected.h"),
+)  # fmt: skip
+"""What is reviewed of the reference kernels, which the pip package of TFLM runs. Nothing is of CMSIS-NN, ESP-NN or
+other libraries: their kernels copy windows, compute blocks of channels or several rows at once."""
+
+BY_TYPE = {name: row for row in KERNELS for name in row.types}
+
+RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+"""Copy all bytes; onto themselves that is nothing (RESHAPE asks, the others leave it to memcpy)."""
+
+_WIDTH = {"int8": 1, "uint8": 1, "bool": 1, "int16": 2, "int32": 4, "float32": 4, "int64": 8}
+
+
+def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+    """Pairs of input tensor id and distance: the inputs that the only output may lie over or partly over.
+
+    Says nothing about lifetimes. A distance of the output's size or more would allow nothing, and is left out.
+    """
+    row = BY_TYPE.get(op.type)
+    if row is None or len(op.outputs) != 1:
+        return ()
+    made = graph.tensor_by_id[op.outputs[0]]
+    data = [graph.tensor_by_id[t] for t in op.inputs]
+    if made.shape is None or made.dtype not in _WIDTH:
+        return ()
+    if row.reads == "flat" and any(t.shape != made.shape for t in data[: len(row.inputs)]):
+        return ()
+    found = []
+    for position in row.inputs:
+        if position >= len(data):
+            continue
+        read = data[position]
+        if read.kind is Kind.CONSTANT or read.shape is None or read.id == made.id or not _types_match(read, made):
+            continue
+        if row.reads != "flat" and op.inputs.count(read.id) > 1:
+            continue
+        d = _distance(row.reads, op, data, position, made)
+        if d is not None and d < made.size and all(read.id != known for known, _ in found):
+            found.append((read.id, d))
+    return tuple(found)
+
+
+def _types_match(read: Tensor, made: Tensor) -> bool:
+    if read.dtype not in _WIDTH:
+        return False
+    return read.dtype == made.dtype or 1 in (_WIDTH[read.dtype], _WIDTH[made.dtype or ""])
+
+
+def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tensor) -> int | None:
+    read = data[position]
+    assert read.shape is not None
+    assert made.shape is not None
+    width_in, width_out = _WIDTH[read.dtype or ""], _WIDTH[made.dtype or ""]
+    if reads == "flat":
+        return flat_distance(_product(made.shape), width_in, width_out)
+    if reads == "row":
+        weights = data[1].shape if len(data) > 1 else None
+        if weights is None or len(weights) != 2 or not weights[1] or not made.shape:
+            return None
+        batches, outputs, depth = _product(made.shape) // max(weights[0], 1), weights[0], weights[1]
+        if _product(read.shape) != batches * depth or _product(made.shape) != batches * outputs:
+            return None
+        window = Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
+        return window_distance(window, width_in, width_out, channelwise=False)
+    window = window_of(op, data, made)
+    if window is None:
+        return None
+    channelwise = reads == "channel window"
+    groups = 1
+    if not channelwise:
+        depth = (data[1].shape or (0,))[-1]
+        if not depth or window.input[3] % depth:
+            return None
+        groups = window.input[3] // depth
+        if window.output[3] % groups:
+            return None
+    return window_distance(window, width_in, width_out, channelwise=channelwise, groups=groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Geometry of a convolution or pooling: shapes NHWC; kernel, stride, padding before, dilation by row and column."""
+
+    input: tuple[int, int, int, int]
+    output: tuple[int, int, int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def first(self, axis: int, position: int) -> int | None:
+        """Lowest row (axis 0) or column (axis 1) of the input that an output position reads; None if there is none."""
+        origin = position * self.stride[axis] - self.padding[axis]
+        skipped = max(0, -(origin // self.dilation[axis])) if origin < 0 else 0
+        at = origin + skipped * self.dilation[axis]
+        return at if skipped < self.kernel[axis] and at < self.input[1 + axis] else None
+
+
+def window_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
+    """Geometry from an operator's options and shapes; None if they do not fit together."""
+    given, out, o = data[0].shape, made.shape, op.attributes
+    if given is None or out is None or len(given) != 4 or len(out) != 4 or given[0] != out[0]:
+        return None
+    if "filter_h" in o:
+        kernel = (o["filter_h"], o["filter_w"])
+        if given[3] != out[3]:
+            return None
+    elif len(data) > 1 and data[1].shape is not None and len(data[1].shape) == 4:
+        kernel = data[1].shape[1:3]
+    else:
+        return None
+    stride = (o.get("stride_h", 0), o.get("stride_w", 0))
+    dilation = (o.get("dilation_h", 1), o.get("dilation_w", 1))
+    if min(*kernel, *stride, *dilation, *given, *out) < 1:
+        return None
+    padding = []
+    for axis in (0, 1):
+        reach = (kernel[axis] - 1) * dilation[axis] + 1
+        size, made_size = given[1 + axis], out[1 + axis]
+        same = o.get("padding", 0) == 0
+        expected = -(-size // stride[axis]) if same else (size - reach) // stride[axis] + 1
+        if made_size != expected:
+            return None
+        padding.append(max(0, (made_size - 1) * stride[axis] + reach - size) // 2 if same else 0)
+    if op.type == "DEPTHWISE_CONV_2D" and out[3] % given[3]:
+        return None
+    return Window(given, out, kernel, stride, (padding[0], padding[1]), dilation)
+
+
+def flat_distance(elements: int, width_in: int, width_out: int) -> int:
+    """Distance of a kernel that reads element k and then writes element k.
+
+    Element k ends at (k + 1) width_out, and from (k + 1) width_in on is still to be read, but for the last one.
+    """
+    return max(0, (elements - 1) * (width_out - width_in))
+
+
+def window_distance(w: Window, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
+    """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element.
+
+    Two kinds of write count at a pixel. A channel but the last: the window is read again for the next one. The last
+    channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
+    over what comes later, since dilation over the edge can make a later window begin earlier.
+    """
+    batches, in_rows, in_columns, depth = w.input
+    _, rows, columns, channels = w.output
+    pixel_in, pixel_out = depth * width_in, channels * width_out
+    within = _within_pixel(channels, depth, width_in, width_out, channelwise, groups)
+
+    first_row = [w.first(0, y) for y in range(rows)]
+    first_column = [w.first(1, x) for x in range(columns)]
+    none = in_rows * in_columns * batches + 1
+    column_later = [none] * (columns + 1)
+    for x in range(columns - 1, -1, -1):
+        at = first_column[x]
+        column_later[x] = min(column_later[x + 1], none if at is None else at)
+    leftmost = column_later[0]
+
+    def row_start(y: int) -> int:
+        at = first_row[y]
+        return none if at is None or leftmost >= none else at * in_columns
+
+    row_later = [none] * (rows + 1)
+    for y in range(rows - 1, -1, -1):
+        row_later[y] = min(row_later[y + 1], row_start(y) + leftmost)
+    image = in_rows * in_columns
+    next_image = row_later[0]
+
+    # Over the columns of a row whose windows begin at row 0 of the input, largest end of a write less what is read
+    # later in that row: for the last channel of a pixel, and for the channels before it.
+    last_channel = max(
+        ((x + 1) * pixel_out - pixel_in * at for x, at in enumerate(column_later[1:]) if at < none),
+        default=None,
+    )
+    other_channels = None
+    if within is not None:
+        other_channels = max(
+            (x * pixel_out + within - pixel_in * at for x, at in enumerate(first_column) if at is not None),
+            default=None,
+        )
+    ends: list[int] = []
+    for y in range(rows):
+        written = y * columns * pixel_out
+        start = row_start(y)
+        if start < none:
+            ends += [written + part - pixel_in * start for part in (last_channel, other_channels) if part is not None]
+        if row_later[y + 1] < none:
+            ends.append(written + columns * pixel_out - pixel_in * row_later[y + 1])
+    per_image = rows * columns * pixel_out - image * pixel_in
+    later_images = [max(ends) + b * per_image for b in (0, batches - 1)] if ends else []
+    if batches > 1 and next_image < none:
+        end = rows * columns * pixel_out - pixel_in * (image + next_image)
+        later_images += [end, end + (batches - 2) * per_image]
+    return max(0, *later_images) if later_images else 0
+
+
+def _within_pixel(
+    channels: int, depth: int, width_in: int, width_out: int, channelwise: bool, groups: int
+) -> int | None:
+    """Largest end of a channel's write less the first byte of the window's pixels that the next channel reads.
+
+    None with a single channel: then no window is read twice.
+    """
+    if channels < 2:
+        return None
+    if channelwise:
+        each = channels // depth
+        return max((c + 1) * width_out - (c + 1) // each * width_in for c in range(channels - 1))
+    per_group = channels // groups
+    return max((c + 1) * width_out - (c + 1) // per_group * (depth // groups) * width_in for c in range(channels - 1))
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    n = 1
+    for d in shape:
+        n *= d
+    return n
