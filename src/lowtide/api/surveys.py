@@ -258,7 +258,7 @@ _TARGETS = {
     "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
-    "tflm": "TFLM with an offline plan: reshapes share, reference kernels write over or behind what they have read, 16 bytes",
+    "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die (reference kernels)",
     "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
 }
 

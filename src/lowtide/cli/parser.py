@@ -155,7 +155,7 @@ def _planning(p: _Parser, *, budget: bool, method: bool, need_budget: bool = Fal
     """Options that every planning command takes."""
     group = p.add_argument_group("planning (sizes take B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
     group.add_argument(
-        "--target", default="auto", metavar="NAME", help="memory rules: strict, hmcos, generic, tflm, onnxruntime, or a TOML file"
+        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
     )
     if budget:
         group.add_argument("--budget", required=need_budget, metavar="SIZE", help="what arena and reserve may take")
