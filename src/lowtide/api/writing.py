@@ -60,7 +60,7 @@ def write_all(
                 source = _made_file(model, made.seed, Path(folder), out)
             else:
                 _same_model(made, source)
-            write_model(source, made.order, out, copy_external, outputs)
+            write_model(source, made.order, out, copy_external, outputs, offline_offsets(made))
         if plan_file is not None:
             outputs.write(plan_file, made.to_json())
         if log_file is not None:
@@ -68,6 +68,11 @@ def write_all(
             outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())
         if layout is not None:
             exports.write(layout, outputs)
+
+
+def offline_offsets(made: Plan) -> dict[int, int] | None:
+    """Offsets that go into the model file: those for a runtime that takes them from there."""
+    return {int(t): at for t, at in (made.offsets or {}).items()} if made.target == "tflm" else None
 
 
 def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path | None) -> None:

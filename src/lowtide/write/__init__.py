@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lowtide.errors import InputError
@@ -15,6 +15,7 @@ def write_model(
     target: str | Path,
     copy_external: bool = False,
     outputs: Outputs | None = None,
+    offsets: Mapping[int, int] | None = None,
 ) -> None:
     """Write a model file with its ops in another order; the format is known by the ending of `source`.
 
@@ -22,6 +23,8 @@ def write_model(
     ----------
     source, order, target, copy_external, outputs
         As `lowtide.write.onnx.write_onnx`; only ONNX models have external data.
+    offsets
+        Tensor id to offset in the arena, for a format that holds them (`lowtide.write.tflite`); else left out.
 
     Raises
     ------
@@ -29,9 +32,9 @@ def write_model(
         Unknown ending, `target` of another ending, or what the format's writer raises.
     """
     name = str(source).lower()
-    ending = next((e for e in (".onnx", ".json") if name.endswith(e)), None)
+    ending = next((e for e in (".onnx", ".tflite", ".json") if name.endswith(e)), None)
     if ending is None:
-        raise InputError("unknown kind of model; the name must end in .onnx or .graph.json", str(source))
+        raise InputError("unknown kind of model; the name must end in .onnx, .tflite or .graph.json", str(source))
     other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)
     if other != ending:
         raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
@@ -39,6 +42,10 @@ def write_model(
         from lowtide.write.onnx import write_onnx
 
         write_onnx(source, order, target, copy_external, outputs)
+    elif ending == ".tflite":
+        from lowtide.write.tflite import write_tflite
+
+        write_tflite(source, order, target, outputs, offsets)
     else:
         from lowtide.write.graph_json import write_graph_json
 
