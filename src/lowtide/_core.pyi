@@ -78,3 +78,28 @@ def serenity(
     report: object | None,
 ) -> dict: ...
 def sample(model: Model, orders: int, seed: int, report: object | None) -> dict: ...
+
+class SpillModel:
+    def __init__(
+        self,
+        preds: Sequence[Sequence[int]],
+        storages: Sequence[tuple[int, int, int, Sequence[int], Sequence[int], Sequence[bool]]],
+        workspace: Sequence[int],
+        overwrites: Sequence[Sequence[tuple[int, int]]],
+        capacity: int,
+        write_once: bool,
+        segments: Sequence[tuple[Sequence[int], int]],
+    ) -> None: ...
+
+def spill(
+    model: SpillModel,
+    width: int,
+    state_limit: int,
+    memory_bytes: int,
+    upper: int,
+    seed: int,
+    jitter: int,
+    seconds: float,
+    safe_moves: bool = True,
+    dominance: bool = True,
+) -> dict: ...

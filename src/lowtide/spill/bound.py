@@ -1,0 +1,75 @@
+"""A lower bound on the traffic of every order: parts of the graph one by one, and the sum. docs/proofs.md, section 14.
+
+For a set W of ops, forget all others: storages live from the first to the last touch inside W. Whatever an order does,
+what it pays for the storages that only W touches is at least what the best order of W alone pays. The windows of a
+list of ops do not meet, so no byte is counted twice, and the sum is a bound for the whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide import _core
+from lowtide.spill.core_problem import core_problem
+from lowtide.spill.problem import SpillProblem
+from lowtide.stop import Limits
+
+SIZES = (16, 32, 64, 128)
+"""Ops in a window; windows begin every half of it."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Running `ops` (positions, ascending) moves at least `bytes`, whatever else is done; `states` were looked at."""
+
+    ops: tuple[int, ...]
+    bytes: int
+    states: int
+
+
+def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, limits: Limits) -> Window:
+    """Least traffic of the storages that only `ops` touch, as far as `state_limit` states prove it."""
+    part = tuple(sorted(ops))
+    inside = set(part)
+    costs = {
+        s: problem.traffic_bytes[s]
+        for s, storage in enumerate(problem.model.storages)
+        if len(storage.touchers) > 1 and inside.issuperset(storage.touchers)
+    }
+    if not costs:
+        return Window(part, 0, 0)
+    result = _core.spill(
+        core_problem(problem, part, costs=costs).core,
+        width=0,
+        state_limit=state_limit,
+        memory_bytes=limits.memory_bytes,
+        upper=-1,
+        seed=0,
+        jitter=0,
+        seconds=limits.left_seconds,
+    )
+    return Window(part, result["bound"], result["states"])
+
+
+def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limits: Limits) -> tuple[Window, ...]:
+    """Windows of an order that do not meet and whose sum is largest, of those of `SIZES`."""
+    n = len(order)
+    ending: dict[int, list[tuple[int, Window]]] = {}
+    for size in SIZES:
+        if size // 2 >= n:
+            break
+        for begin in range(0, n - size // 2, size // 2):
+            end = min(n, begin + size)
+            if end - begin == n:
+                continue
+            found = window_bound(problem, order[begin:end], state_limit, limits)
+            if found.bytes:
+                ending.setdefault(end, []).append((begin, found))
+    best: list[tuple[int, tuple[Window, ...]]] = [(0, ())]
+    for end in range(1, n + 1):
+        best.append(best[-1])
+        for begin, window in ending.get(end, ()):
+            if best[begin][0] + window.bytes > best[end][0]:
+                best[end] = (best[begin][0] + window.bytes, (*best[begin][1], window))
+    return best[n][1]

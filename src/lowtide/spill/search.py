@@ -1,0 +1,212 @@
+"""lowtide's own method: the least traffic over all orders, by exact search, with the addresses.
+
+1. If some order fits as it is, nothing moves (the exact scheduler finds it).
+2. The own order and the order of least peak, each with its best residency: exact, as the core searches one order only.
+3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
+   bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
+   again exactly, the rest held.
+4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.mend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from lowtide import _core
+from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.bound import windows
+from lowtide.spill.core_problem import CoreProblem, core_problem
+from lowtide.spill.orders import order_by
+from lowtide.spill.place import Placement, place
+from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
+from lowtide.stop import Limits
+
+WIDTHS = (1, 10, 100, 1000)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An order, the gaps that are dropped in it, and the bytes that this costs; addresses not looked at."""
+
+    order: tuple[int, ...]
+    dropped: tuple[Gap, ...]
+    traffic_bytes: int
+
+
+@dataclass(frozen=True)
+class Spill:
+    """Least traffic over all orders, with proof where the search ends.
+
+    Attributes
+    ----------
+    states
+        States of the best-first search, at most; its memory is limited besides.
+    window_states
+        States for each window of the bound.
+    window
+        Ops of the stretches that are searched again when there is no proof.
+    safe_moves, dominance
+        The two pruning rules of the search; both are sound.
+    """
+
+    name: ClassVar[str] = "spill"
+
+    states: int = 3_000_000
+    window_states: int = 20_000
+    window: int = 40
+    safe_moves: bool = True
+    dominance: bool = True
+
+    def supports(self, problem: SpillProblem) -> str | None:
+        """Every problem."""
+        return None
+
+    def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
+        """Find the best order, residency and addresses within the limits."""
+        search = _Search(problem, limits, self)
+        search.run()
+        return search.answer()
+
+
+class _Search:
+    def __init__(self, problem: SpillProblem, limits: Limits, options: Spill) -> None:
+        self.problem, self.limits, self.options = problem, limits, options
+        self.best: Found | None = None
+        self.bound = 0
+        self.proof: dict[str, Any] = {"kind": "none"}
+        self.states = 0
+        self.interrupted = False
+        self.stopped_by_limit = False
+
+    def run(self) -> None:
+        """Orders that are known, beams, then the proof."""
+        problem = self.problem
+        for name in ("own", "exact"):
+            order = order_by(name, problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+            self._ask(core_problem(problem, order, chain=True), state_limit=200_000)
+            if self._done():
+                return
+        whole = core_problem(problem)
+        beams = self._beams(whole)
+        next(beams, None)
+        next(beams, None)
+        if self._prove(whole, 20_000):
+            return
+        next(beams, None)
+        if self._prove(whole, 200_000):
+            return
+        assert self.best is not None
+        found = windows(problem, self.best.order, self.options.window_states, self.limits)
+        self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
+        for _ in beams:
+            if self._done():
+                return
+        parts = core_problem(problem, segments=[(w.ops, w.bytes) for w in found])
+        if not self._prove(parts, self.options.states):
+            self.stopped_by_limit = True
+            self._improve()
+
+    def _done(self) -> bool:
+        return self.best is not None and self.best.traffic_bytes <= self.bound
+
+    def _raise(self, bound: int, kind: str, facts: Any) -> None:
+        if bound > self.bound:
+            self.bound, self.proof = bound, {"kind": kind, "states": facts}
+
+    def _beams(self, whole: CoreProblem) -> Iterator[None]:
+        for width in WIDTHS:
+            self._ask(whole, width=width)
+            yield
+
+    def _prove(self, whole: CoreProblem, state_limit: int) -> bool:
+        """Whether the search ended: then the best is proved."""
+        if self.interrupted or self.limits.left_seconds <= 0:
+            return False
+        result = self._ask(whole, state_limit=min(state_limit, self.options.states))
+        if self.best is not None:
+            self._raise(min(result["bound"], self.best.traffic_bytes), "search", result["states"])
+        return self._done()
+
+    def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> dict[str, Any]:
+        """One search for something better than the best."""
+        best = self.best
+        result = _core.spill(
+            asked.core,
+            width=width,
+            state_limit=state_limit,
+            memory_bytes=self.limits.memory_bytes,
+            upper=-1 if best is None else best.traffic_bytes,
+            seed=self.limits.seed,
+            jitter=0,
+            seconds=self.limits.left_seconds,
+            safe_moves=self.options.safe_moves,
+            dominance=self.options.dominance,
+        )
+        self.states += result["states"]
+        self.interrupted |= result["interrupt"]
+        if result["found"]:
+            found = found_by_core(self.problem, asked, result)
+            if best is None or found.traffic_bytes < best.traffic_bytes:
+                self.best = found
+        return result
+
+    def _improve(self) -> None:
+        """Search stretches of the best order again, the rest held, until none gets better."""
+        size = self.options.window
+        better = True
+        while better and not self._done():
+            better = False
+            for begin in range(0, self.problem.steps, size // 2):
+                if self.interrupted or self.limits.left_seconds <= 0:
+                    return
+                assert self.best is not None
+                before = self.best.traffic_bytes
+                held = core_problem(self.problem, self.best.order, free=range(begin, begin + size))
+                self._ask(held, state_limit=100_000)
+                better |= self.best.traffic_bytes < before
+
+    def answer(self) -> SpillAnswer:
+        """The best with its addresses."""
+        assert self.best is not None
+        problem, best = self.problem, self.best
+        placement = placed(problem, best, self.limits)
+        moves = moves_of(problem, best.order, placement.intervals)
+        traffic = traffic_of(moves)
+        kind = self.proof.pop("kind") if traffic == self.bound or self.bound else "none"
+        stopped = "interrupt" if self.interrupted else "proof" if traffic == self.bound else "complete"
+        if stopped == "complete" and self.limits.left_seconds <= 0:
+            stopped = "time"
+        return SpillAnswer(
+            best.order,
+            placement.intervals,
+            moves,
+            placement.in_place,
+            placement.workspace_offsets,
+            traffic,
+            min(self.bound, traffic),
+            TrafficCertificate(kind, self.proof),
+            stopped,
+            {"states": self.states, "height_bytes": placement.height_bytes},
+        )
+
+
+def found_by_core(problem: SpillProblem, asked: CoreProblem, result: dict[str, Any]) -> Found:
+    """What a search of the whole graph says, as an order and gaps."""
+    order = tuple(asked.ops[v] for v in result["order"] if v < len(asked.ops))
+    line = timeline(problem, order)
+    by_storage: dict[int, list[Gap]] = {}
+    for gap in line.gaps:
+        by_storage.setdefault(gap.storage, []).append(gap)
+    dropped = []
+    for step, s in result["leaves"]:
+        dropped += [gap for gap in by_storage[asked.storages[s]] if gap.start <= step < gap.end]
+    return Found(order, tuple(dropped), traffic_of(moves_of(problem, order, intervals_of(line, dropped))))
+
+
+def placed(problem: SpillProblem, found: Found, limits: Limits) -> Placement:
+    """Addresses for what was found; they may not fit."""
+    line = timeline(problem, found.order)
+    return place(problem, found.order, sorted(intervals_of(line, found.dropped)), line.in_place, limits)
