@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lowtide.verify.prove import Proof
     from lowtide.verify.report import Report
     from lowtide.verify.run_onnx import RunReport
+    from lowtide.verify.run_tflite import TfliteRunReport
 
 
 def verify(
@@ -81,7 +82,7 @@ def verify(
     return report
 
 
-def _equal_outputs(ran: RunReport) -> None:
+def _equal_outputs(ran: RunReport | TfliteRunReport) -> None:
     differ = [o for o in ran.outputs if not o.equal]
     if differ and ran.deterministic:
         names = ", ".join(f"{o.name} (by up to {o.max_abs_difference})" for o in differ[:5])
@@ -141,7 +142,7 @@ def run(
     dims: Mapping[str, int] = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
-) -> RunReport:
+) -> RunReport | TfliteRunReport:
     """Run a model and its planned form in onnxruntime on the same random inputs, and compare.
 
     Parameters
@@ -172,8 +173,10 @@ def run(
     if not isinstance(made, Plan):
         made = read_plan(made)
     name = str(model)
+    if name.lower().endswith(".tflite"):
+        return _run_tflite(Path(model), planned, made)
     if not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
-        raise InputError("only ONNX models can be run; verify it without --run", name)
+        raise InputError("only ONNX and TFLite models can be run; verify it without --run", name)
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         original = Path(model)
         if name.startswith("zoo:"):
@@ -193,6 +196,22 @@ def run(
             write_model(original, made.order, target, copy_external=True)
             planned = target
         return run_onnx(original, Path(planned), made, seed=made.seed, dims=dims, footprint_bytes=footprint_bytes)
+
+
+def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRunReport:
+    """Run a TFLite model and its planned form in TFLM and in LiteRT."""
+    import tempfile
+
+    from lowtide.verify.run_tflite import run_tflite
+
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        if planned is None:
+            from lowtide.api.writing import offline_offsets
+            from lowtide.write import write_model
+
+            planned = Path(folder) / "planned.tflite"
+            write_model(model, made.order, planned, offsets=offline_offsets(made))
+        return run_tflite(model, Path(planned), made, seed=made.seed)
 
 
 def _with_weights(model: Path, out: Path) -> Path:

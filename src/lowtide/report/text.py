@@ -267,7 +267,11 @@ def report_text(report: Report) -> str:
         rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
     lines = [columns(rows)]
     if report.run is not None:
-        lines += ["", run_text(report.run)]
+        from lowtide.report.tflite import tflite_run_text
+        from lowtide.verify.run_tflite import TfliteRunReport
+
+        ran = report.run
+        lines += ["", tflite_run_text(ran) if isinstance(ran, TfliteRunReport) else run_text(ran)]
     lines += ["", f"the plan holds: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lowtide.verify.prove import Proof
     from lowtide.verify.run_onnx import RunReport
+    from lowtide.verify.run_tflite import TfliteRunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +44,4 @@ class Report:
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
     proof: Proof | None = None
-    run: RunReport | None = None
+    run: RunReport | TfliteRunReport | None = None
