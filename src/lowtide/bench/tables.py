@@ -65,7 +65,8 @@ def _about(results: Results) -> str:
         f"Limits per cell: {o['time']:g} s of wall time, {o['search_memory_bytes']:,} B for states; seed {o['seed']}.",
         "Seconds are processor time of all threads for scheduling alone, the least of up to 5 runs where below 0.5 s.",
         f"{LEAST}: proved least, by some method here. In parentheses: as published, times on the papers' machines. "
-        f"{FITS}, {OVER}: within the paper's constraint or not. time, memory: ended by that limit.",
+        f"{FITS}, {OVER}: within the paper's constraint or not. time, memory: ended by that limit; then the bound that "
+        "the method itself (zhong: the solver, for its parts) had proved, and how much of the peak lies above it.",
     ]
     if not results.complete:
         lines.append("Interrupted: these are the cells that were done.")
@@ -169,7 +170,15 @@ def _peak(cell: Cell) -> str:
         if cell.constraint_bytes is not None:
             tick = f" {FITS if printed.amount <= cell.constraint_bytes else OVER}"
         shown += f" ({printed.text}{tick})"
-    return shown if cell.status == "ok" else f"{shown} {cell.status}"
+    return shown if cell.status == "ok" else f"{shown} {cell.status}{_gap(cell)}"
+
+
+def _gap(cell: Cell) -> str:
+    """What a method that a limit ended had proved by then: zhong's solver for the parts that it was given."""
+    bound = cell.counters.get("ilp_bound_bytes") or (cell.lower_bound_bytes if cell.method == "exact" else None)
+    if not isinstance(bound, int) or not cell.peak_bytes:
+        return ""
+    return f", bound {_size(cell, bound)}, gap {100 * (1 - bound / cell.peak_bytes):.1f} %"
 
 
 def _seconds(cell: Cell) -> str:

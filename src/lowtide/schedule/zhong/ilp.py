@@ -15,6 +15,7 @@ from lowtide.schedule import mathopt as solvers
 from lowtide.schedule.mathopt import Solver
 from lowtide.schedule.zhong import cumulative
 from lowtide.schedule.zhong import program as printed
+from lowtide.schedule.zhong.cut import cut_bound
 from lowtide.schedule.zhong.problem import Problem
 from lowtide.schedule.zhong.program import PEAK, Program
 from lowtide.stop import Limits
@@ -54,6 +55,7 @@ def solve(
     solver: Solver = "highs",
     formulation: Formulation = "paper",
     pruning: bool = True,
+    cuts: bool = True,
     floor: int = 0,
     seconds: float | None = None,
 ) -> Solved:
@@ -63,6 +65,8 @@ def solve(
     ----------
     start
         An order of the nodes; the result is no worse.
+    cuts
+        Whether M starts from the bound by minimum cuts; else from what the largest single node needs.
     floor
         Bytes below which the peak need not go.
     seconds
@@ -81,12 +85,13 @@ def solve(
     form = printed if formulation == "paper" else cumulative
     variables, constraints = printed.count_variables(problem, pruning=pruning), 0
     peak = problem.peak(start)
-    least = max(problem.floor, floor)
+    lowest = cut_bound(problem, start, problem.floor) if cuts else problem.floor
+    least = max(lowest, floor)
 
     def result(order: Sequence[int], bound: int, status: Status) -> Solved:
         spent = time.perf_counter() - began
         now = problem.peak(order)
-        proved = bound if bound > floor else problem.floor
+        proved = bound if bound > floor else lowest
         return Solved(list(order), now, min(proved, now), status, variables, constraints, spent)
 
     if peak <= least:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -13,14 +13,18 @@ from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
+from lowtide.schedule.zhong.cut import cut_bound
 from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.ilp import Formulation, Solved, Solver, solve
+from lowtide.schedule.zhong.ilp import Formulation, Solved, Solver, Status, solve
 from lowtide.schedule.zhong.partition import Partition, partition
 from lowtide.schedule.zhong.problem import Problem, as_printed, problem_of
+from lowtide.schedule.zhong.program import count_variables
 from lowtide.stop import Limits, Progress
 
 MAX_OPS = 20_000
 """Ancestors are kept as bits, so that memory grows with the square of the ops."""
+AGAIN_SECONDS = 0.1
+"""If more is left when all parts had their share, the part that has the peak gets it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,33 @@ class Run:
     seconds: float
 
 
+@dataclass
+class _Part:
+    """Nodes that run together, in the order in hand, which numbers them anew."""
+
+    nodes: list[int]
+    problem: Problem
+    order: list[int] = field(default_factory=list)
+
+    @property
+    def peak(self) -> int:
+        return self.problem.peak(self.order)
+
+
+@dataclass
+class _Found:
+    """The best order of the fused nodes so far, and what was done. `last` are the programs of the last round."""
+
+    order: list[int]
+    bound: int
+    rounds: int = 0
+    parts: int = 0
+    stopped: Stopped = "complete"
+    last: list[Solved] = field(default_factory=list)
+    solved: list[Solved] = field(default_factory=list)
+    partition_seconds: float = 0.0
+
+
 @dataclass(frozen=True)
 class Zhong:
     """Fuse what an optimal order may keep together, divide the rest into parts, order the parts by integer programs.
@@ -74,9 +105,12 @@ class Zhong:
         Whether to leave out variables by (7) to (10).
     partition
         How to divide: not at all, by the number of tensors cut, or by their bytes.
+    cuts
+        Whether bounds by minimum cuts (`cut`, not the paper's) say what need not be asked of a solver.
     parts
-        Number of parts; 0 takes as many as keep the mean at `part_nodes` or below.
-    part_nodes
+        Number of parts. 0 begins with as many as keep the mean at `part_nodes` or below, and halves their number while
+        the peak is above the bound by cuts and the part that has it is a program of `part_variables` or fewer.
+    part_nodes, part_variables
         See `parts`.
     imbalance
         How much a part may differ from the mean size, as a fraction of it.
@@ -95,8 +129,10 @@ class Zhong:
     every_order: bool = True
     pruning: bool = True
     partition: Partition = "heuristic"
+    cuts: bool = True
     parts: int = 0
-    part_nodes: int = 32
+    part_nodes: int = 16
+    part_variables: int = 4000
     imbalance: float = 0.25
     printed_outputs: bool = False
     ilp_seconds: float = 0.0
@@ -122,92 +158,128 @@ class Zhong:
         own = tuple(range(whole.n))
         fused = fuse(whole, limits, fusion=self.fusion, bound=self.bound, every_order=self.every_order)
         fused_at = time.perf_counter()
-        start = fused.lift(rpo)
-        parts = self._parts(fused, [start, fused.lift(own)])
-        divided_at = time.perf_counter()
-        order, solved, stopped = self._solve_parts(fused, parts, start, limits)
-        found = fused.expand(order)
-        peaks = [profile(model, o).peak for o in (found, rpo, own)]
-        best = (found, rpo, own)[peaks.index(min(peaks))]
-        bound = max((s.bound for s in solved), default=0)
-        peak = fused.peak(order)
-        optimal = all(s.status == "optimal" for s in solved)
+        found = self._rounds(fused, [fused.lift(rpo), fused.lift(own)], limits)
+        solved, peak = found.solved, fused.peak(found.order)
+        orders = (fused.expand(found.order), rpo, own)
+        peaks = [profile(model, o).peak for o in orders]
+        best = orders[peaks.index(min(peaks))]
+        bound = max([found.bound, *(s.bound for s in found.last)])
+        proved = peak <= found.bound or (found.parts == 1 and found.stopped == "complete")
         counters: dict[str, Any] = {
             "ops_before": whole.n,
             "ops_after": fused.n,
-            "parts": len(parts),
+            "rounds": found.rounds,
+            "parts": found.parts,
             "parts_solved": len(solved),
             "variables": sum(s.variables for s in solved),
             "constraints": sum(s.constraints for s in solved),
             "algorithm_peak_bytes": peaks[0],
-            "ilp_bound_bytes": max(bound, fused.floor),
-            "ilp_status": stopped if not optimal else "optimal",
-            "ilp_gap": round(1 - max(bound, fused.floor) / peak, 6) if peak and not optimal else 0.0,
-            "ilp_optimal": optimal and len(parts) == 1 and self.every_order and not self.printed_outputs,
+            "ilp_bound_bytes": min(bound, peak),
+            "ilp_status": "optimal" if found.stopped == "complete" else found.stopped,
+            "ilp_gap": round(1 - bound / peak, 6) if peak > bound and found.stopped != "complete" else 0.0,
+            "ilp_optimal": proved and self.every_order and not self.printed_outputs,
         }
         now = time.perf_counter()
         return Run(
-            Schedule(best, stopped=stopped, counters=counters),
+            Schedule(best, stopped=found.stopped, counters=counters),
             fused,
             peaks[0],
             tuple(solved),
             fused_at - began,
-            divided_at - fused_at,
+            found.partition_seconds,
             sum(s.seconds for s in solved),
             now - began,
         )
 
-    def _parts(self, fused: Problem, orders: list[list[int]]) -> list[list[int]]:
+    def _rounds(self, fused: Problem, orders: list[list[int]], limits: Limits) -> _Found:
+        """Divide and solve; with ``parts=0`` again with half the parts, from the best order so far."""
+        bound = cut_bound(fused, orders[0], fused.floor) if self.cuts else fused.floor
+        found = _Found(orders[0], bound)
         number = self.parts or -(-fused.n // max(1, self.part_nodes))
+        divided = self._divide(fused, number, orders, found)
+        while True:
+            order, found.last, found.stopped = self._solve_parts(divided, limits)
+            found.rounds, found.parts = found.rounds + 1, len(divided)
+            found.solved += found.last
+            if found.rounds == 1 or fused.peak(order) < fused.peak(found.order):
+                found.order = order
+            done = self.parts or len(divided) == 1 or found.stopped != "complete"
+            if done or fused.peak(found.order) <= bound:
+                return found
+            number = min(number, len(divided)) // 2
+            divided = self._divide(fused, number, [found.order], found)
+            worst = max(divided, key=lambda part: part.peak)
+            if count_variables(worst.problem, pruning=self.pruning) > self.part_variables:
+                return found
+
+    def _divide(self, fused: Problem, number: int, orders: list[list[int]], found: _Found) -> list[_Part]:
+        """Parts, each with the order of its nodes in the first of some orders."""
+        began = time.perf_counter()
         if self.partition == "none" or number <= 1:
-            return [list(range(fused.n))]
-        return partition(fused, number, orders, by_bytes=self.partition == "heuristic", imbalance=self.imbalance)
-
-    def _solve_parts(
-        self, fused: Problem, parts: list[list[int]], start: list[int], limits: Limits
-    ) -> tuple[list[int], list[Solved], Stopped]:
-        """Order the parts that can still raise the peak by integer programs, the worst first; the others keep RPO.
-
-        "Potential peak operators" (section IV-C) are those whose footprint in RPO is above what some part needs for
-        certain: the largest single node, and the parts that are done.
-        """
+            parts = [list(range(fused.n))]
+        else:
+            by_bytes = self.partition == "heuristic"
+            parts = partition(fused, number, orders, by_bytes=by_bytes, imbalance=self.imbalance)
         part_of = [0] * fused.n
         for p, nodes in enumerate(parts):
             for v in nodes:
                 part_of[v] = p
-        orders = [[v for v in start if part_of[v] == p] for p in range(len(parts))]
-        problems = fused.split(part_of, len(parts))
-        new = [{v: i for i, v in enumerate(nodes)} for nodes in parts]
-        peaks = [problems[p].peak([new[p][v] for v in orders[p]]) for p in range(len(parts))]
-        floor = max((p.floor for p in problems), default=0)
-        solved, stopped = [], "complete"
-        waiting = sorted(range(len(parts)), key=lambda p: (-peaks[p], p))
-        while waiting and peaks[waiting[0]] > floor:
-            p = waiting.pop(0)
-            sharing = 1 + sum(peaks[q] > floor for q in waiting)
-            seconds = self.ilp_seconds or limits.left_seconds / sharing
-            result = solve(
-                problems[p],
-                [new[p][v] for v in orders[p]],
-                limits,
-                solver=self.solver,
-                formulation=self.formulation,
-                pruning=self.pruning,
-                floor=floor,
-                seconds=seconds,
-            )
-            solved.append(result)
-            orders[p] = [parts[p][i] for i in result.order]
-            floor = max(floor, result.peak)
-            if limits.report is not None and result.status != "interrupt":
+        divided = [
+            _Part(nodes, problem) for nodes, problem in zip(parts, fused.split(part_of, len(parts)), strict=True)
+        ]
+        new = {v: i for nodes in parts for i, v in enumerate(nodes)}
+        for v in orders[0]:
+            divided[part_of[v]].order.append(new[v])
+        found.partition_seconds += time.perf_counter() - began
+        return divided
+
+    def _solve_parts(self, parts: list[_Part], limits: Limits) -> tuple[list[int], list[Solved], Stopped]:
+        """Order the parts that can still raise the peak by integer programs, the worst first; the others keep theirs.
+
+        "Potential peak operators" (section IV-C) are those whose footprint in RPO is above what some part needs for
+        certain: the largest single node, and the parts that are done.
+        """
+        floor = max((part.problem.floor for part in parts), default=0)
+        solved: list[Solved] = []
+        late: list[_Part] = []
+        stopped: Stopped = "complete"
+        waiting = sorted(parts, key=lambda part: -part.peak)
+        while waiting and waiting[0].peak > floor:
+            part = waiting.pop(0)
+            sharing = 1 + sum(other.peak > floor for other in waiting)
+            status = self._solve(part, floor, limits.left_seconds / sharing, limits, solved)
+            floor = max(floor, part.peak)
+            if limits.report is not None and status != "interrupt":
                 try:
-                    best = max([floor, *(peaks[q] for q in waiting)])
+                    best = max([floor, *(other.peak for other in waiting)])
                     limits.report(Progress(best, 0, limits.seconds - limits.left_seconds))
                 except KeyboardInterrupt:
-                    return [v for part in orders for v in part], solved, "interrupt"
-            if result.status == "interrupt":
-                stopped = "interrupt"
+                    status = "interrupt"
+            if status != "optimal":
+                stopped = status
+                late.append(part)
+            if status == "interrupt":
                 break
-            if result.status != "optimal":
-                stopped = result.status
-        return [v for part in orders for v in part], solved, stopped
+        worst = max(late, key=lambda part: part.peak, default=None)
+        if worst is not None and stopped == "time" and not self.ilp_seconds and limits.left_seconds > AGAIN_SECONDS:
+            floor = max((other.peak for other in parts if other is not worst), default=0)
+            if worst.peak > floor:
+                status = self._solve(worst, floor, limits.left_seconds, limits, solved)
+                stopped = "complete" if status == "optimal" and len(late) == 1 else stopped
+        return [part.nodes[i] for part in parts for i in part.order], solved, stopped
+
+    def _solve(self, part: _Part, floor: int, seconds: float, limits: Limits, solved: list[Solved]) -> Status:
+        result = solve(
+            part.problem,
+            part.order,
+            limits,
+            solver=self.solver,
+            formulation=self.formulation,
+            pruning=self.pruning,
+            cuts=self.cuts,
+            floor=floor,
+            seconds=self.ilp_seconds or seconds,
+        )
+        solved.append(result)
+        part.order = result.order
+        return result.status
