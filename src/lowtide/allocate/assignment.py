@@ -1,10 +1,11 @@
 """Which memory each buffer is assigned to, so that every load fits and the cost is least: a temporal knapsack.
 
 Time is swept from section to section (a section is a stretch of steps in which the same pieces are live). A state is
-the memory of each live buffer; of states that are alike the cheapest is kept. While there are no more than `STATES` of
-them nothing is lost, and the cheapest at the end is proved least. Beyond that the dearest are dropped, and the cheapest
-of those dropped is a bound: what follows can only add to a cost. A greedy and, where ortools is installed, CP-SAT then
-try to do better.
+the memory of each live buffer; of states that are alike the cheapest is kept. A greedy's cost is a limit, and prices of
+memory (`prices.py`) bound what a state will have cost at the end: those above the limit are left out. While the others
+are no more than the sweep is wide nothing is lost, and the cheapest at the end is proved least. Beyond that those of
+highest bound are dropped, and the least of those bounds is one for all; then a sweep four times as wide follows, with
+the cost found for its limit.
 
     section      0     1     2     3
     live         a     a b   b c   c          states after section 1, two memories: a and b each in 0 or 1, at most 4
@@ -12,17 +13,24 @@ try to do better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lowtide.allocate.buffers import Problem
-from lowtide.stop import Limits
+from lowtide.allocate.prices import Prices, find_prices
 
-STATES = 4096
-"""Most states kept in a section."""
+WIDTHS = (64, 256, 1024, 4096, 16384)
+"""Most states kept in a section, sweep by sweep."""
 
-WORK = 4_000_000
-"""States times sections that an instance may cost; large ones keep fewer states."""
+WORK = 1_000_000
+"""States that all sweeps of an instance may keep, all sections together; the first sweep is made in any case."""
+
+MOST_WITHOUT_PRICES = 12
+"""Up to this many buffers with a choice, a sweep without prices is quicker than finding them."""
+
+_ROUNDING = 1e-7
+"""What sums of prices may be off, as a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ class Loads:
             self.sections.append(Section(tuple(ended[k]), tuple(begun[k]), changed, dict(live)))
 
 
-def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int], limits: Limits) -> Assignment:
+def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> Assignment:
     """Find the assignment of least cost whose loads fit.
 
     Parameters
@@ -113,24 +121,21 @@ def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int
         Per buffer.
     capacities
         Per memory, bytes.
-    limits
-        For the solver, which is asked only where the sweep had to leave states out.
     """
-    swept = _Sweep(loads, demands, capacities).run()
-    if swept.complete:
-        return swept
-    best = swept
+    limit: tuple[int, ...] | None = None
     for key in _ORDERS:
         found = _greedy(loads, demands, capacities, key)
-        if found is not None and (
-            best.bank_of is None or _full_cost(demands, found) < _full_cost(demands, best.bank_of)
-        ):
-            best = Assignment(found, swept.lower_bound, False, swept.states)
-    if best.bank_of is not None and cost_of(demands, best.bank_of) == best.lower_bound:
-        return best
-    from lowtide.allocate.assignment_cp import improve
-
-    return improve(loads, demands, capacities, limits, best)
+        if found is not None and (limit is None or _full_cost(demands, found) < _full_cost(demands, limit)):
+            limit = found
+    best = Assignment(limit, 0, False)
+    for width in WIDTHS:
+        swept = Sweep(loads, demands, capacities, best.bank_of, width).run()
+        bound = max(swept.lower_bound, best.lower_bound)
+        met = swept.bank_of is not None and cost_of(demands, swept.bank_of) == bound
+        best = Assignment(swept.bank_of, bound, swept.complete or met, best.states + swept.states)
+        if best.complete or best.states + 2 * swept.states > WORK:
+            break
+    return best
 
 
 def cost_of(demands: Sequence[Demand], bank_of: Sequence[int]) -> int:
@@ -146,34 +151,56 @@ def _full_cost(demands: Sequence[Demand], bank_of: Sequence[int]) -> tuple[int, 
 Chosen = tuple["Chosen", int, int] | None
 """The way to a state: the way before, a buffer, its memory."""
 
-State = tuple[int, int, tuple[int, ...], Chosen]
-"""Cost in bytes, cost in accesses, load of each memory, and the way."""
+State = tuple[int, int, float, tuple[int, ...], Chosen]
+"""Cost in bytes, cost in accesses, bound of the cost at the end, load of each memory, and the way."""
 
 
-class _Sweep:
-    """States by key: the memory of each live buffer, `bits` bits wide, at the buffer's slot."""
+class Sweep:
+    """States by key: the memory of each live buffer, `bits` bits wide, at the buffer's slot.
 
-    def __init__(self, loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> None:
-        self.loads, self.demands, self.capacities = loads, demands, capacities
+    `known` is an assignment whose loads fit, if there is one: dearer ones are not looked for.
+    """
+
+    def __init__(
+        self,
+        loads: Loads,
+        demands: Sequence[Demand],
+        capacities: Sequence[int],
+        known: tuple[int, ...] | None = None,
+        width: int = WIDTHS[-1],
+    ) -> None:
+        self.loads, self.demands, self.capacities, self.known = loads, demands, capacities, known
         self.bits = max(1, (len(capacities) - 1).bit_length())
         self.mask = (1 << self.bits) - 1
-        self.width = max(16, min(STATES, WORK // max(1, len(loads.sections))))
+        self.width = width
         self.shift_of: dict[int, int] = {}
         self.free: list[int] = []
-        self.dropped: int | None = None
+        self.dropped: float | None = None
         self.visited = 0
-        self.states: dict[int, State] = {0: (0, 0, (0,) * len(capacities), None)}
+        self.limit = float("inf")
+        everything = sum(d.bytes * (len(d.allowed) - 1) for d in demands)
+        if known is not None:
+            cost = cost_of(demands, known)
+            self.limit = cost + _ROUNDING * (1 + cost)
+        self.prices: Prices | None = None
+        if not loads.shared and loads.sections and sum(len(d.allowed) > 1 for d in demands) > MOST_WITHOUT_PRICES:
+            self.prices = find_prices(
+                loads, demands, capacities, everything if known is None else cost_of(demands, known)
+            )
+        bound = 0.0 if self.prices is None else self.prices.bound
+        self.states: dict[int, State] = {0: (0, 0, bound, (0,) * len(capacities), None)}
 
     def run(self) -> Assignment:
+        """Go through all sections once."""
         previous: dict[int, int] = {}
-        for section in self.loads.sections:
+        for t, section in enumerate(self.loads.sections):
             for i in section.ended:
                 self._end(i, previous[i])
             for i, more in section.changed:
                 shift = self.shift_of[i]
                 self.states = {
-                    key: (c, a, _plus(load, key >> shift & self.mask, more), way)
-                    for key, (c, a, load, way) in self.states.items()
+                    key: (c, a, f, _plus(load, key >> shift & self.mask, more), way)
+                    for key, (c, a, f, load, way) in self.states.items()
                 }
             self._fit()
             for i in section.begun:
@@ -182,20 +209,28 @@ class _Sweep:
                     self._fit()
                 self._narrow()
             self._fit()
+            if self.prices is not None:
+                self._settle(self.prices.slack[t])
             self.visited += len(self.states)
             previous = section.live
             if not self.states:
                 break
         best = min(self.states.values(), key=lambda s: s[:2], default=None)
-        if best is None:
-            return Assignment(None, self.dropped or 0, self.dropped is None, self.visited)
-        bank_of = [d.allowed[0] for d in self.demands]
-        way = best[3]
-        while way is not None:
-            way, i, k = way
-            bank_of[i] = k
-        bound = best[0] if self.dropped is None else min(best[0], self.dropped)
-        return Assignment(tuple(bank_of), bound, self.dropped is None or bound == best[0], self.visited)
+        least = None if self.dropped is None else max(0, math.ceil(self.dropped - _ROUNDING * (1 + abs(self.dropped))))
+        bank_of = self.known
+        if best is not None:
+            found = [d.allowed[0] for d in self.demands]
+            way = best[4]
+            while way is not None:
+                way, i, k = way
+                found[i] = k
+            if bank_of is None or best[:2] < _full_cost(self.demands, bank_of):
+                bank_of = tuple(found)
+        if bank_of is None:
+            return Assignment(None, least or 0, least is None, self.visited)
+        cost = cost_of(self.demands, bank_of)
+        bound = cost if least is None else min(cost, least)
+        return Assignment(bank_of, bound, bound == cost, self.visited)
 
     def _begin(self, i: int, size: int) -> None:
         used = len(self.shift_of) + len(self.free)
@@ -203,13 +238,19 @@ class _Sweep:
         self.shift_of[i] = shift
         partners = [(self.shift_of[j], common) for j, common in self.loads.shared.get(i, ()) if j in self.shift_of]
         d = self.demands[i]
+        extra = tuple(place * d.bytes for place in range(len(d.allowed)))
+        if self.prices is not None:
+            extra = self.prices.extra[i]
         made: dict[int, State] = {}
-        for key, (cost, accesses, load, way) in self.states.items():
+        for key, (cost, accesses, bound, load, way) in self.states.items():
             for place, k in enumerate(d.allowed):
+                if bound + extra[place] > self.limit:
+                    continue
                 common = sum(c for s, c in partners if key >> s & self.mask == k)
                 made[key | k << shift] = (
                     cost + place * d.bytes,
                     accesses + place * d.accesses,
+                    bound + extra[place],
                     _plus(load, k, size - common),
                     (way, i, k),
                 )
@@ -220,12 +261,12 @@ class _Sweep:
         self.free.append(shift)
         partners = [(self.shift_of[j], common) for j, common in self.loads.shared.get(i, ()) if j in self.shift_of]
         merged: dict[int, State] = {}
-        for key, (cost, accesses, load, way) in self.states.items():
+        for key, (cost, accesses, bound, load, way) in self.states.items():
             k = key >> shift & self.mask
             common = sum(c for s, c in partners if key >> s & self.mask == k)
             rest = key & ~(self.mask << shift)
             if rest not in merged or (cost, accesses) < merged[rest][:2]:
-                merged[rest] = (cost, accesses, _plus(load, k, common - size), way)
+                merged[rest] = (cost, accesses, bound, _plus(load, k, common - size), way)
         self.states = merged
 
     def _fit(self) -> None:
@@ -233,14 +274,23 @@ class _Sweep:
         self.states = {
             key: state
             for key, state in self.states.items()
-            if all(have <= most for have, most in zip(state[2], capacities, strict=True))
+            if all(have <= most for have, most in zip(state[3], capacities, strict=True))
+        }
+
+    def _settle(self, price: Sequence[float]) -> None:
+        """The section is over: what it left free was paid for, and is given back."""
+        self.states = {
+            key: (c, a, f + back, load, way)
+            for key, (c, a, f, load, way) in self.states.items()
+            if f + (back := sum(p * (m - have) for p, m, have in zip(price, self.capacities, load, strict=True)))
+            <= self.limit
         }
 
     def _narrow(self) -> None:
         if len(self.states) <= self.width:
             return
-        ranked = sorted(self.states.items(), key=lambda item: (*item[1][:2], item[0]))
-        lost = ranked[self.width][1][0]
+        ranked = sorted(self.states.items(), key=lambda item: (item[1][2], *item[1][:2], item[0]))
+        lost = ranked[self.width][1][2]
         self.dropped = lost if self.dropped is None else min(self.dropped, lost)
         self.states = dict(ranked[: self.width])
 

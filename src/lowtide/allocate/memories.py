@@ -9,7 +9,7 @@
 
 A byte in the first memory of a buffer's list costs nothing, in the second 1, in the third 2, and so on. The least cost
 over all assignments that keep every memory's load within its capacity is found by going through time with all
-assignments of what is live (a temporal knapsack): exact if there are never more than `STATES` of them. Then each
+assignments of what is live (a temporal knapsack, `assignment.py`), exactly unless there are too many. Then each
 memory is placed by the engines. Loads that fit can nearly always be placed; where one cannot, its capacity is taken to
 be smaller and the search goes on, and the cost is called least only if it is that of the loads alone.
 """
@@ -98,7 +98,7 @@ def place_in_banks(
     demands
         Per buffer, the memories that it may lie in and what its bytes count; all of them, and its size, if not given.
     limits
-        For the engines, and for the search if it needs a solver.
+        For the engines, and for the solver where a placement fails.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def place_in_banks(
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
     loads = Loads(problem)
     capacities = [b.capacity for b in banks]
-    first = found = least_cost(loads, demands, capacities, limits)
+    first = found = least_cost(loads, demands, capacities)
     bound, counters = first.lower_bound, {"states": first.states}
     best: BankPlacement | None = None
     for _ in range(ROUNDS):
@@ -123,7 +123,7 @@ def place_in_banks(
             best = _result(found.bank_of, placed, demands, bound, counters, fits=True)
             break
         capacities = [max(0, c - max(0, o)) for c, o in zip(capacities, over, strict=True)]
-        found = least_cost(loads, demands, capacities, limits)
+        found = least_cost(loads, demands, capacities)
     impossible = first.bank_of is None and first.complete
     settled = impossible or (best is not None and best.optimal)
     joint = None if settled else place_jointly(problem, banks, demands, limits)
@@ -138,7 +138,7 @@ def place_in_banks(
         return replace(best, slow_lower_bound_bytes=bound)
     unbounded = sum(b.size + b.alignment for b in problem.buffers)
     for roomy in ([b.capacity for b in banks[:-1]] + [unbounded], [unbounded] * len(banks)):
-        found = least_cost(loads, demands, roomy, limits)
+        found = least_cost(loads, demands, roomy)
         if found.bank_of is not None:
             placed = _place(problem, banks, found.bank_of, limits, engines)
             return _result(found.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
