@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
 from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.allocate.peak_first import PeakFirst
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
@@ -34,7 +35,7 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(), Sweep(), SqueakyWheel())
+ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel())
 """In the order in which they are asked; the first one packs everything."""
 
 

@@ -1,0 +1,110 @@
+"""Peak first: stack what is live at the step of most load without a hole, then place everything else around it.
+
+At the step of the peak every byte counts, and all that is live there is live at once, so any order of it from the
+bottom up fits exactly. A greedy that goes by size or by time has put something in the way by the time it comes to
+the last of them:
+
+    bytes ^    +--+
+          |    |  +-----+
+          |  +-+--+--+  |      what crosses the peak is fixed: long-lived low, short-lived on top, say;
+          |  |       +--+--+   left and right of it there is room, for there the load is lower
+          +--+-------+-----+--> steps
+                 ^ peak
+
+This is the rule of thumb for training steps, whose load has one summit that thousands of buffers cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar
+
+from lowtide import _core
+from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound, load_sections
+from lowtide.allocate.greedy import RULES, Packing, Rule
+from lowtide.errors import InputError
+from lowtide.stop import Limits
+
+STACKS: Mapping[str, Callable[[Buffer], tuple[int, ...]]] = MappingProxyType(
+    {
+        "duration": lambda b: (b.start - b.end,),
+        "size": lambda b: (-b.size,),
+        "start": lambda b: (b.start, b.start - b.end),
+        "end": lambda b: (-b.end,),
+        "area": lambda b: (-b.area,),
+    }
+)
+"""What lies lowest at the peak: the keys by which it is sorted from the bottom up; equal ones by index."""
+
+FIRST = (
+    ("duration", "contention-area/best"),
+    ("size", "start/best"),
+    ("duration", "size/first"),
+    ("size", "contention-area/best"),
+    ("area", "contention-area/first"),
+    ("start", "contention-area/best"),
+)
+"""Stack and rule: what reaches the bound most often is tried first, then every other pair."""
+
+BUFFERS_TO_PLACE = 800_000
+"""Attempts are made up to so many buffers all together."""
+
+
+@dataclass(frozen=True)
+class PeakFirst:
+    """Engine that fixes the buffers of the peak, one on another, and places the others by the greedy rules."""
+
+    name: ClassVar[str] = "peak first"
+    rules: tuple[Rule, ...] = RULES
+    work: int = BUFFERS_TO_PLACE
+
+    def supports(self, problem: Problem) -> str | None:
+        """What may lie anywhere and shares no bytes."""
+        if problem.pairs:
+            return "buffers that may overlap"
+        return "fixed offsets" if any(b.offset is not None for b in problem.buffers) else None
+
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
+        """Pack, at least once; the time limit ends it, but attempts are counted, so that it ends by itself."""
+        bound = load_bound(problem)
+        by_name = {rule.name: rule for rule in self.rules}
+        every = [(stack, rule.name) for rule in self.rules for stack in STACKS]
+        attempts = [a for a in dict.fromkeys((*FIRST, *every)) if a[1] in by_name]
+        most = max(1, self.work // max(1, len(problem.buffers)))
+        cores: dict[str, _core.Buffers] = {}
+        best: tuple[int, tuple[int, ...], str] | None = None
+        passes = 0
+        for stack, name in attempts[:most]:
+            if best is not None and (best[0] == bound or limits.left_seconds <= 0):
+                break
+            if stack not in cores:
+                cores[stack] = _stacked(problem, stack)
+            core, rule = cores[stack], by_name[name]
+            passes += 1
+            offsets = core.place(core.order(rule.key), rule.best_fit, -1 if best is None else best[0])
+            if offsets is not None:
+                best = height_of(problem, offsets), tuple(offsets), f"{self.name}: {stack}, then {rule.name}"
+        assert best is not None, "the first attempt has no ceiling"
+        return Packing(best[1], best[0], bound, best[2], {"peak first passes": passes})
+
+
+def _stacked(problem: Problem, stack: str) -> _core.Buffers:
+    """The problem with the buffers of its first highest step fixed."""
+    at, loads = load_sections(problem.buffers)
+    peak = at[loads.index(max(loads))] if at else 0
+    pieces = {i: piece for i, b in enumerate(problem.buffers) for piece in b.pieces if piece.start <= peak < piece.end}
+    order = sorted(pieces, key=lambda i: (STACKS[stack](problem.buffers[i]), i))
+    for whole in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
+        fixed, top = list(problem.buffers), 0
+        for i in order:
+            low, size = (0, fixed[i].size) if whole else (pieces[i].low, pieces[i].size)
+            alignment = fixed[i].alignment
+            offset = -(-max(0, top - low) // alignment) * alignment
+            fixed[i], top = replace(fixed[i], offset=offset), offset + low + size
+        try:
+            return core_problem(replace(problem, buffers=tuple(fixed)))
+        except InputError:
+            assert not whole, "whole buffers, one on another, are in nobody's way"
+    raise AssertionError("the second stack holds")
