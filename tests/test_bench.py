@@ -139,13 +139,10 @@ def test_a_limit_shows_the_gap(small: bench.Results) -> None:
     """What the solver proved by then, and the share of the peak above it; other methods prove nothing."""
     zhong, exact = (next(c for c in small.cells if c.method == name) for name in ("zhong", "exact"))
     stopped = replace(zhong, status="time", peak_bytes=40_000, counters={"ilp_bound_bytes": 30_000})
-    assert "40.0 ✓ (20) time, bound 30.0, gap 25.0 %" in markdown(replace(small, cells=(stopped, exact)))
+    assert " ✓ time, bound 30.0, gap 25.0 %" in markdown(replace(small, cells=(stopped, exact)))
     late = replace(exact, status="time", peak_bytes=40_000, lower_bound_bytes=32_000, optimal=False)
     assert "time, bound 32.0, gap 20.0 %" in text(replace(small, cells=(late,)))
-    assert (
-        "gap"
-        not in text(replace(small, cells=(replace(small.cells[3], status="memory"),))).split("###")[-1].split("lies")[1]
-    )
+    assert "gap" not in text(replace(small, cells=(replace(small.cells[3], status="memory"),)))
 
 
 def test_graphs_of_a_directory(tmp_path: Path) -> None:

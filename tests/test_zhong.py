@@ -217,7 +217,7 @@ def test_interrupt_ends_the_solver() -> None:
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    model = model_of(hard())
+    model = model_of(hard(3))
     found = Zhong(partition="none").schedule(model, Limits(300, report=report))
     assert found.stopped == "interrupt"
     assert is_topological(model, found.order)
@@ -230,7 +230,7 @@ def test_error_in_a_report_is_not_swallowed() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Zhong(partition="none").schedule(model_of(hard()), Limits(30, report=report))
+        Zhong(partition="none").schedule(model_of(hard(3)), Limits(30, report=report))
 
 
 def test_program_that_is_too_large_is_not_built() -> None:
