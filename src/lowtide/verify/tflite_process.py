@@ -188,11 +188,16 @@ def tflm_interpreter(data: bytes, arena: int) -> Any:
 def smallest_arena(data: bytes, used: int) -> int:
     """Smallest arena, a multiple of 16, with which TFLM starts, by bisection; never below what it uses in the end.
 
-    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used.
+    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is tried in
+    a process of its own: some kernels write where they got no memory.
     """
 
     def starts(units: int) -> bool:
-        return quiet(lambda: tflm_interpreter(data, units * STEP))[0] is not None
+        child = os.fork()
+        if child == 0:
+            found, _ = quiet(lambda: tflm_interpreter(data, units * STEP))
+            os._exit(0 if found is not None else 1)
+        return os.waitpid(child, 0)[1] == 0
 
     low, high = -(-used // STEP) - 1, -(-used // STEP)
     while not starts(high):
