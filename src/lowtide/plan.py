@@ -116,6 +116,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
+    `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
     memory used. These keys are not in the contract.
     """
@@ -153,6 +154,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     residency: list[Residency] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
+    runtime_arena_bytes: int | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None
     search: dict[str, Any] | None = None

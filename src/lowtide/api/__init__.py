@@ -8,6 +8,7 @@ from __future__ import annotations
 from lowtide.api.checking import prove, run, verify
 from lowtide.api.exports import Exports, export
 from lowtide.api.models import load
+from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.planning import Check, check, plan
 from lowtide.api.surveys import MethodResult, Placement, allocate, compare, inspect, target, targets
 from lowtide.api.writing import apply, write_all
@@ -27,6 +28,7 @@ __all__ = [
     "plan",
     "prove",
     "run",
+    "runtime_optimized",
     "target",
     "targets",
     "verify",

@@ -125,10 +125,11 @@ def plan(
         layout = best_layout(memory, schedule.order, limits)
     else:
         layout = place(memory, schedule.order, limits)
-    layout = _as_run(layout, memory, limits)
+    layout, runtime_arena = _as_run(layout, memory, limits)
     if regions:
         layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
+    made = _replaced(made, runtime_arena_bytes=runtime_arena)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
     if regions:
         made = in_banks(made, memory, layout, regions, places, limits)
@@ -182,13 +183,18 @@ def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedul
         return Schedule(tuple(range(len(memory.graph.ops))), stopped="interrupt")
 
 
-def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> Layout:
-    """The layout of the order that the runtime makes of this one, if that is another."""
+def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> tuple[Layout, int | None]:
+    """The layout in the order that the runtime makes of this one, and the block that its own arena needs, if any.
+
+    Among orders of equal peak, the one of the smallest block is taken.
+    """
+    from lowtide.allocate.best_fit import smallest_block
     from lowtide.allocate.together import place
 
-    graph = memory.graph
-    order = tuple(graph.index_of[op] for op in memory.target.as_run(graph, [graph.ops[i].id for i in layout.order]))
-    return layout if order == tuple(layout.order) else replace(place(memory, order, limits), tried=layout.tried)
+    if memory.target.rule != "onnxruntime":
+        return layout, None
+    order, block = smallest_block(memory, layout.order, limits)
+    return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block
 
 
 def _assemble(
@@ -273,7 +279,7 @@ def _bound(schedule: Schedule, single_op: int, peak: int) -> tuple[int, Certific
 
 def _judge(made: Plan, budget: int | None, reserve: int, require_optimal: bool) -> Plan:
     """Compare with the budget. Where several things are wrong, the most final one is said."""
-    required = (made.arena_bytes or 0) + reserve
+    required = (made.runtime_arena_bytes or made.arena_bytes or 0) + reserve
     status: Status = "ok"
     if require_optimal and not made.optimal:
         status = "unproved"

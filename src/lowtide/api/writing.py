@@ -32,6 +32,7 @@ def write_all(
     out: str | Path | None = None,
     plan_file: str | Path | None = None,
     log_file: str | Path | None = None,
+    snippet: str | Path | None = None,
     trace: Sequence[Progress] = (),
     copy_external: bool = False,
     exports: Exports = NO_EXPORTS,
@@ -40,7 +41,8 @@ def write_all(
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
 
-    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. `target`
+    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
+    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. `target`
     and `dims`, as the plan was made with, are for `exports` only.
 
     Raises
@@ -63,6 +65,10 @@ def write_all(
             write_model(source, made.order, out, copy_external, outputs, offline_offsets(made))
         if plan_file is not None:
             outputs.write(plan_file, made.to_json())
+        if snippet is not None:
+            from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
+
+            outputs.write(snippet, onnxruntime_snippet(made, str(model if out is None else out)))
         if log_file is not None:
             lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
             outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())

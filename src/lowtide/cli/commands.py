@@ -23,8 +23,9 @@ def plan(options: argparse.Namespace) -> int:
     from lowtide.api.planning import exit_status
     from lowtide.api.writing import check_outputs, write_all
 
+    optimized = _runtime_optimized(options)
     exports = api.Exports(options.header, options.table, options.usmp)
-    outputs = (options.out, options.plan_file, options.log_file, *exports.paths)
+    outputs = (options.out, options.plan_file, options.log_file, options.snippet, *exports.paths)
     if any(path is not None for path in outputs):
         check_outputs(options.model, *outputs)
     line = ProgressLine(options.quiet)
@@ -39,6 +40,7 @@ def plan(options: argparse.Namespace) -> int:
             out=options.out,
             plan_file=options.plan_file,
             log_file=options.log_file,
+            snippet=options.snippet,
             trace=trace,
             copy_external=options.copy_external,
             exports=exports,
@@ -52,7 +54,7 @@ def plan(options: argparse.Namespace) -> int:
 
         show(plan_text(made, verbose=options.verbose))
     if not options.quiet:
-        for path in outputs:
+        for path in (optimized, *outputs):
             if path is not None:
                 say(f"wrote {path}")
         if made.stopped == "interrupt":
@@ -269,6 +271,19 @@ def _common(options: argparse.Namespace) -> dict[str, Any]:
         "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs,
     }
+
+
+def _runtime_optimized(options: argparse.Namespace) -> str | None:
+    """Let the runtime optimise the model first, if asked to, and go on with the file that it made."""
+    path = options.runtime_optimized
+    if path is None:
+        return None
+    if options.target not in ("auto", "onnxruntime"):
+        raise InputError(f"--runtime-optimized is for target onnxruntime, not for {options.target}; drop one of them")
+    api.runtime_optimized(options.model, path, dims=_dims(options.dims), seed=options.seed)
+    options.model, options.target = path, "onnxruntime"
+    options.dims = [(name, size) for name, size in options.dims if ":" in name]
+    return path
 
 
 def _announce(options: argparse.Namespace) -> None:

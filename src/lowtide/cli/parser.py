@@ -63,6 +63,11 @@ def _parser() -> _Parser:
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
     p.add_argument("--plan", dest="plan_file", metavar="P.json", help="write the plan")
     p.add_argument("--log", dest="log_file", metavar="L.csv", help="write when the best and the bound got better")
+    p.add_argument(
+        "--runtime-optimized", metavar="OPT.onnx",
+        help="let onnxruntime optimise MODEL (level extended) into OPT.onnx, and plan that file",
+    )  # fmt: skip
+    p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _exports(p)
     _planning(p, budget=True, method=True)

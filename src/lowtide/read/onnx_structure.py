@@ -187,6 +187,8 @@ _KEPT = {
     "FusedConv": _CONVOLUTION,
     "Softmax": ("axis",),
     "LogSoftmax": ("axis",),
+    "Resize": ("mode",),
+    "Upsample": ("mode",),
 }
 
 
@@ -217,11 +219,15 @@ class _Attributes:
         return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {}), **kept}
 
     def _kept(self, node: NodeProto) -> dict[str, Any]:
-        """What decides about a kernel's workspace: a convolution's form, and the axis of a softmax."""
+        """What decides about a kernel's workspace: a convolution's form, a softmax's axis, a resize's mode."""
         names = _KEPT.get(node.op_type)
         if names is None or (self._opset_version < 13 and "axis" in names):
             return {}
-        return {a.name: tuple(a.ints) if a.ints else a.i for a in node.attribute if a.name in names}
+        return {
+            a.name: tuple(a.ints) if a.ints else a.s.decode(errors="replace") if a.s else a.i
+            for a in node.attribute
+            if a.name in names
+        }
 
     def _draws(self, node: NodeProto, depth: int, holds_graph: bool) -> bool:
         """Whether a node's outputs differ from run to run, so that it must not be computed beforehand."""

@@ -83,6 +83,10 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     ]
     if plan.arena_bytes is not None:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
+    if plan.runtime_arena_bytes is not None:
+        rows.append(
+            ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
+        )
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
@@ -104,6 +108,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input")]
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
+    if plan.runtime_arena_bytes is not None:
+        tail += _session_rows(plan.runtime_arena_bytes)
     s = plan.seconds
     tail.append(
         (
@@ -128,6 +134,15 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             columns([(key.ljust(width), text) for key, text in tail]),
         ]
     )
+
+
+def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
+    """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
+    return [
+        ("session", "ORT_DISABLE_ALL, execution_order PRIORITY_BASED, enable_mem_reuse and enable_mem_pattern False"),
+        ("its arena", f"env allocator, arena_extend_strategy 0, initial_chunk_size_bytes {arena_bytes}"),
+        ("", "max_dead_bytes_per_chunk 256, initializers by the device allocator (--snippet S.py writes all that)"),
+    ]
 
 
 def _size_cells(size: int) -> tuple[str, str]:
@@ -300,9 +315,10 @@ def run_text(run: RunReport) -> str:
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
     elif planned:
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
-    rows.append(
-        ("with workspace", f"{format_size(run.planned.mark_bytes)} in the arena's chunks, of 256 bytes or more")
-    )
+    if run.exact is not None:
+        as_planned = "as planned" if run.exact.held_bytes == run.arena_bytes else f"planned {run.arena_bytes:,} B"
+        rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
+        rows.append(("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}"))
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))

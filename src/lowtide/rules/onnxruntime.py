@@ -9,7 +9,7 @@ the runtime itself):
 - What is a graph output gets memory of its own, always: an alias kernel copies then. Graph inputs are the caller's:
   they are not counted and never overwritten, though an alias of one is.
 - Binary arithmetic (Add, Mul, ...) is *not* in place here, nor are Exp, Sqrt, Gelu, Dropout or batch normalisation.
-- Some kernels take workspace from the arena while they run: `OnnxRuntimeRule.workspace`.
+- Some kernels take workspace from the arena while they run: `chunks`.
 - `Shape` and `Size` run as soon as they can, wherever they stand in the file.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from math import prod
 from types import MappingProxyType
 
@@ -35,6 +36,8 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
 
 SEGMENT_BYTES = 65536
 """What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
+
+Shape = tuple[int, ...] | None
 
 _AT_ONCE = frozenset({"Shape", "Size"})
 
@@ -69,35 +72,20 @@ class OnnxRuntimeRule:
         return ()
 
     def workspace(self, graph: Graph, op: Op) -> int:
-        """Bytes for float convolutions, Softmax over an axis that is not the last, and BiasGelu; else 0, though a few
-        kernels (LRN, Einsum, Where, recurrent ones, attention) take some.
-
-        A convolution unfolds its input for one group and image at a time: not at all if it is pointwise with stride 1
-        and no padding, as a whole if the group has more filters than the output has places, else by segments.
-        """
-        tensors = graph.tensor_by_id
-        out = tensors[op.outputs[0]] if op.outputs else None
-        if out is None or out.shape is None or out.dtype != "float32":
+        """Bytes that a kernel has from the arena beside its outputs, at the most, in steps of 256: see `chunks`."""
+        before, after = chunks(graph, op)
+        if not before and not after:
             return 0
-        match op.type:
-            case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(op.inputs) > 1:
-                weights, read = tensors[op.inputs[1]].shape, tensors[op.inputs[0]].shape
-                if weights is None or read is None:
-                    return 0
-                groups = op.attributes.get("group", 1)
-                if op.type == "ConvTranspose":
-                    return 4 * prod(weights[1:]) * prod(read[2:])
-                stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
-                if prod(weights[2:]) == 1 and stride_1 and not any(op.attributes.get("pads", ())):
-                    return 0
-                places = prod(out.shape[2:])
-                return 4 * places * prod(weights[1:]) if weights[0] // groups > places else SEGMENT_BYTES
-            case "Softmax" | "LogSoftmax":
-                return 0 if op.attributes.get("axis", -1) in (-1, len(out.shape) - 1) else 2 * out.size
-            case "com.microsoft::BiasGelu":
-                return out.size
-            case _:
-                return 0
+        made = sum(_rounded(graph.tensor_by_id[t].size) for t in op.outputs)
+        held: list[int] = []
+        most = 0
+        for size in before:
+            if size:
+                held.append(_rounded(size))
+            else:
+                del held[0]
+            most = max(most, sum(held) - made)
+        return max(most, sum(held) + sum(_rounded(size) for size in after))
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order, but for `Shape` and `Size`, which run as soon as their input is there."""
@@ -123,3 +111,64 @@ class OnnxRuntimeRule:
                 if not waits[reader]:
                     heapq.heappush(ready, (rank(reader), reader))
         return result
+
+
+def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What a kernel takes from the arena while it runs, in bytes: before it takes its outputs, and after.
+
+    A 0 among them gives the oldest back. Known are float convolutions, linear Resize, BiasGelu, Softmax over an axis
+    that is not the last, and of any type Where and sums and extremes of three or more; a few others (LRN, Einsum,
+    recurrent ones, attention) take some too, and are not known. A convolution unfolds its input for one group and
+    image at a time: not at all if it is pointwise with stride 1 and no padding, as a whole if the group has more
+    filters than the output has places, else by segments.
+    """
+    tensors = graph.tensor_by_id
+    out = tensors[op.outputs[0]] if op.outputs else None
+    if out is None or out.shape is None or not out.size:
+        return (), ()
+    shapes = [tensors[t].shape for t in op.inputs]
+    match op.type:
+        case "Where" if len(shapes) == 3:
+            width = out.size // prod(out.shape)
+            return tuple(width * _broadcast_elements(shapes[0], other) for other in shapes[1:]), ()
+        case "Sum" | "Mean" | "Max" | "Min" if len(shapes) > 2:
+            return (out.size, *((out.size, 0) * (len(shapes) - 3))), ()
+        case _ if out.dtype != "float32":
+            return (), ()
+        case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(shapes) > 1:
+            unfolded = _unfolded_bytes(op, shapes[0], shapes[1], out.shape)
+            return (), (unfolded,) if unfolded else ()
+        case "Softmax" | "LogSoftmax" if op.attributes.get("axis", -1) not in (-1, len(out.shape) - 1):
+            return (), (out.size, out.size)
+        case "com.microsoft::BiasGelu":
+            return (), (out.size,)
+        case "com.microsoft::FastGelu" if len(shapes) > 1:
+            return (), (out.size,)
+        case "Resize" | "Upsample" if op.attributes.get("mode") == "linear" and len(out.shape) == 4:
+            return (), (16 * (out.shape[2] + out.shape[3]),)
+        case _:
+            return (), ()
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 256) * 256
+
+
+def _broadcast_elements(a: Shape, b: Shape) -> int:
+    """Elements of what two shapes broadcast to, trailing dimensions aligned."""
+    if a is None or b is None:
+        return 0
+    return prod(max(x, y) for x, y in zip_longest(reversed(a), reversed(b), fillvalue=1))
+
+
+def _unfolded_bytes(op: Op, read: Shape, weights: Shape, made: Shape) -> int:
+    if read is None or weights is None or made is None:
+        return 0
+    if op.type == "ConvTranspose":
+        return 4 * prod(weights[1:]) * prod(read[2:])
+    stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
+    if prod(weights[2:]) == 1 and stride_1 and not any(op.attributes.get("pads", ())):
+        return 0
+    places = prod(made[2:])
+    filters = weights[0] // op.attributes.get("group", 1)
+    return 4 * places * prod(weights[1:]) if filters > places else SEGMENT_BYTES

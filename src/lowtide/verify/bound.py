@@ -83,6 +83,7 @@ def check_budget(plan: Plan, statuses: tuple[str, ...] | None = None) -> str:
     """
     reserve = plan.reserve_bytes or 0
     base = plan.peak_bytes if plan.arena_bytes is None else plan.arena_bytes
+    base = base if plan.runtime_arena_bytes is None else plan.runtime_arena_bytes
     if reserve < 0 or plan.required_bytes != base + reserve:
         raise VerificationError(
             "required", f"required are {plan.required_bytes} bytes, not {base} and a reserve of {reserve}"

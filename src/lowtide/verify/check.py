@@ -14,6 +14,7 @@ from lowtide.verify.memory import Memory, work_out
 from lowtide.verify.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.replay import replay
 from lowtide.verify.report import Check, Report
+from lowtide.verify.runtime_arena import check_runtime_arena
 
 FAILURES = {
     "target": "the plan was made under another target",
@@ -35,6 +36,7 @@ FAILURES = {
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "replay": "every byte is still there when it is read",
+    "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
     "status": "status follows from budget, bound and required bytes",
 }
@@ -122,6 +124,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
             else "arena bound: above the load, not re-proved"
         )
         plan = whole
+    fits = check_runtime_arena(graph, plan, target, memory)
+    checks += [Check("runtime_arena", fits)] if fits else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     checks.append(Check("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)

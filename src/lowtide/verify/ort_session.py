@@ -65,7 +65,7 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a session's profile says: the first run's nodes, and the bytes that the arena held at the end."""
+    """What a session's profile says: the first run's nodes, and by how many bytes all runs made the arena grow."""
 
     nodes: tuple[NodeEvent, ...]
     held_bytes: int
@@ -127,14 +127,15 @@ def read_profile(path: str) -> Profile:
         args = event["args"]
         if "mem_bytes_in_use" not in args:
             continue
-        held = max(held, int(args.get("mem_arena_held", 0)))
         requested = int(args.get("mem_bytes_requested_in_use", args["mem_bytes_in_use"]))
         in_use, mark = int(args["mem_bytes_in_use"]), int(args.get("mem_in_use_peak", 0))
         if base is None:
             base = {
                 "requested": requested - int(args.get("mem_requested_in_use_delta", args.get("mem_in_use_delta", 0))),
                 "in_use": in_use - int(args.get("mem_in_use_delta", 0)),
+                "held": int(args.get("mem_arena_held", 0)) - int(args.get("mem_arena_held_delta", 0)),
             }
+        held = max(held, int(args.get("mem_arena_held", 0)) - base["held"])
         key = name.removesuffix("_kernel_time"), str(args.get("node_index"))
         if key not in seen:
             seen.add(key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,14 @@ class FileRun:
         Most bytes of tensors in use at once, without what kernels take while they run.
     mark_bytes
         Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
+    held_bytes
+        What the arena took from the system, weights apart.
     """
 
     path: str
     peak_bytes: int
     mark_bytes: int
+    held_bytes: int
     nodes: tuple[NodeMemory, ...]
 
 
@@ -98,8 +101,12 @@ class RunReport:
     original, planned
         Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
         1.24).
+    exact
+        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
     shipped
         The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
+    arena_bytes
+        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
     input_bytes
         Bytes of the graph's inputs, which onnxruntime does not count.
     runs
@@ -114,6 +121,8 @@ class RunReport:
     original: FileRun
     planned: FileRun
     shipped: FileRun
+    exact: FileRun | None
+    arena_bytes: int | None
     input_bytes: int
     runs: int
     deterministic: bool
@@ -183,6 +192,7 @@ def run_onnx(
             came = [after.run(None, feeds[0])]
             planned_profile = after.end_profiling()
             came += [after.run(None, feed) for feed in feeds[1:]]
+            exact_profile = _in_exact_arena(planned, plan, folder, feeds)
         except Exception as error:
             raise VerificationError("run", f"{planned}: onnxruntime fails: {_first_line(error)}") from None
         was = [base, *(before.run(None, feed) for feed in feeds[1:])]
@@ -203,11 +213,23 @@ def run_onnx(
         first,
         second,
         _measure(original, [], {}, own_profile, {}),
+        None if exact_profile is None else _measure(planned, came_nodes, place, exact_profile, footprints),
+        plan.runtime_arena_bytes,
         sum(a.nbytes for a in feeds[0].values()),
         inputs,
         all(_same(a, b) for a, b in zip(base, again, strict=True)),
         ran == sorted(ran),
     )
+
+
+def _in_exact_arena(planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]) -> Profile | None:
+    """All inputs once more, in one block of the plan's size."""
+    if plan.runtime_arena_bytes is None:
+        return None
+    session = open_session(planned, replace(PLANNED, arena_bytes=plan.runtime_arena_bytes), folder, "exact")
+    for feed in feeds:
+        session.run(None, feed)
+    return read_profile(session.end_profiling())
 
 
 def _draw(
@@ -300,6 +322,7 @@ def _measure(
         str(path),
         max((event.requested_bytes for event in profile.nodes), default=0),
         max((max(event.in_use_bytes, event.mark_bytes) for event in profile.nodes), default=0),
+        profile.held_bytes,
         tuple(
             NodeMemory(op, node.name, node.op_type, event.requested_bytes, planned.get(op))
             for event, (op, node) in found

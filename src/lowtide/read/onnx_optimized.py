@@ -1,0 +1,51 @@
+"""A model as onnxruntime's own optimiser leaves it, written to a file that can be planned like any other.
+
+Fused nodes, folded constants and fixed dimensions are then in the file, and nothing is left that onnxruntime would do
+at load time, where it would also change the order. The level is "extended": what it fuses runs on any CPU. The level
+above rewrites convolutions for the machine at hand, and leaves shapes unsaid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lowtide.errors import InputError, MissingExtraError
+
+
+def write_optimized(model: Path, out: Path, dims: Mapping[str, int]) -> None:
+    """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
+
+    Parameters
+    ----------
+    model, out
+        The model, and the file to write, weights inside.
+    dims
+        Sizes of free dimensions by their names; those of unnamed ones (``"INPUT:AXIS"``) are left alone.
+
+    Raises
+    ------
+    InputError
+        onnxruntime cannot load the model: weights are missing, for one.
+    MissingExtraError
+        onnxruntime is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("onnxruntime", "run", "--runtime-optimized") from None
+    if not model.is_file():
+        raise InputError("cannot read the file: No such file or directory", str(model))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(out)
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    for name, size in dims.items():
+        if ":" not in name:
+            options.add_free_dimension_override_by_name(name, size)
+    try:
+        onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0][:300]
+        raise InputError(f"onnxruntime cannot load it, so it cannot optimise it: {reason}", str(model)) from None
