@@ -92,3 +92,51 @@ def test_a_plan_of_another_model_is_not_exported(tmp_path: Path):
     with pytest.raises(InputError, match="for target 'generic', not 'strict'"):
         lowtide.export(made, path, header=tmp_path / "n.h", target="strict")
     assert not (tmp_path / "n.h").exists()
+
+
+def test_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
+    """plan says each memory, writes them, verify checks them; check has a line with all; 3 and 4 as for a budget."""
+    path, plan_file, table = graph_file(tmp_path, branches()), tmp_path / "p.json", tmp_path / "t.txt"
+    banks = ["--target", "strict", "--bank", "sram=104", "--bank", "psram=200"]
+    status, out, _ = run(capsys, "plan", path, *banks, "--plan", plan_file, "--table", table, "--usmp", tmp_path / "u")
+    assert status == 0
+    assert "sram" in out
+    assert "of 104 B" in out
+    assert "B of tensors in slow memory; proved fewest for this order" in out
+    assert run(capsys, "verify", path, plan_file)[0] == 0
+    assert "psram:" in table.read_text()
+    pools = json.loads((tmp_path / "u").read_text())["pools"]
+    assert [(p["pool_name"], p["size_hint_bytes"]) for p in pools] == [("sram", 104), ("psram", 200)]
+    status, out, _ = run(capsys, "check", path, *banks)
+    assert (status, out[:30]) == (0, "fits: required sram 104 B, ava"[:30]) or out.startswith("fits: required sram ")
+    status, out, _ = run(capsys, "check", path, "--target", "strict", "--bank", "sram=99", "--bank", "psram=99")
+    assert (status, out.startswith("cannot fit, whatever the order: required sram ")) == (4, True)
+    assert "available 99 B, excess" in out
+    shown = json.loads(run(capsys, "check", path, *banks, "--json")[1])
+    assert [m["name"] for m in shown["memories"]] == ["sram", "psram"]
+    assert shown["available_bytes"] == 304
+
+
+def test_a_tensor_is_placed_by_name(tmp_path: Path, capsys: Captured):
+    """--place, also with a preferred memory and another; said twice it is refused."""
+    path = graph_file(tmp_path, branches())
+    call = ["plan", path, "--target", "strict", "--bank", "a=300", "--bank", "b=300", "--json"]
+    shown = json.loads(run(capsys, *call, "--place", "t1=b", "--place", "t2=b,a")[1])
+    assert {r["tensor"]: r["memory"] for r in shown["residency"]} == {0: "a", 1: "b", 2: "b", 3: "a", 4: "a", 5: "a"}
+    assert run(capsys, *call, "--place", "t1=b", "--place", "t1=a")[0] == 2
+    assert run(capsys, *call, "--place", "t1")[0] == 2
+
+
+def test_boards_are_listed_and_read_back(tmp_path: Path, capsys: Captured):
+    """What `board NAME` prints is a file that --board takes."""
+    assert "esp32s3" in run(capsys, "board")[1]
+    mine = tmp_path / "mine.toml"
+    mine.write_text(run(capsys, "board", "rp2040")[1])
+    path = graph_file(tmp_path, branches())
+    by_name = json.loads(run(capsys, "plan", path, "--board", "rp2040", "--json")[1])
+    by_file = json.loads(run(capsys, "plan", path, "--board", mine, "--json")[1])
+    assert by_name["memories"] == by_file["memories"]
+    assert json.loads(run(capsys, "board", "rp2040", "--json")[1])["banks"][0]["capacity"] == 264 * 1024
+    assert json.loads(run(capsys, "board", "--json")[1])[0]["name"] == "stm32h743"
+    assert run(capsys, "board", "abacus")[0] == 2
+    assert run(capsys, "check", path)[0] == 2

@@ -121,3 +121,16 @@ def test_a_comment_cannot_be_ended():
     assert comment("*/ x /*") == "* / x /" or "*/" not in comment("*/ x /*")
     assert comment("a\nb") == "a\\nb"
     assert identifier("...", "other") == "other"
+
+
+def test_memories_of_a_plan(tmp_path: Path):
+    """Each memory has its size, capacity and alignment; a tensor says in which one it lies."""
+    path = graph_file(tmp_path, branches())
+    made = lowtide.plan(path, target="strict", banks=["sram=104", "ext ram=200"])
+    found = macros(c_header(layout_of(made, path)))
+    assert made.memories is not None
+    assert found["BRANCHES_ARENA_SRAM_CAPACITY"] == "104"
+    assert found["BRANCHES_ARENA_EXT_RAM_SIZE"] == str(made.memories[1].size_bytes)
+    for r in made.residency or []:
+        assert found[f"BRANCHES_T_t{r.tensor}_MEMORY"] == str(["sram", "ext ram"].index(r.memory))
+        assert found[f"BRANCHES_T_t{r.tensor}_OFFSET"] == str(r.offset)

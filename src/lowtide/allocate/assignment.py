@@ -110,7 +110,9 @@ class Loads:
             self.sections.append(Section(tuple(ended[k]), tuple(begun[k]), changed, dict(live)))
 
 
-def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> Assignment:
+def least_cost(
+    loads: Loads, demands: Sequence[Demand], capacities: Sequence[int], widths: Sequence[int] = WIDTHS
+) -> Assignment:
     """Find the assignment of least cost whose loads fit.
 
     Parameters
@@ -121,6 +123,8 @@ def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int
         Per buffer.
     capacities
         Per memory, bytes.
+    widths
+        Of the sweeps; the first one is made in any case.
     """
     limit: tuple[int, ...] | None = None
     for key in _ORDERS:
@@ -128,7 +132,7 @@ def least_cost(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int
         if found is not None and (limit is None or _full_cost(demands, found) < _full_cost(demands, limit)):
             limit = found
     best = Assignment(limit, 0, False)
-    for width in WIDTHS:
+    for width in widths:
         swept = Sweep(loads, demands, capacities, best.bank_of, width).run()
         bound = max(swept.lower_bound, best.lower_bound)
         met = swept.bank_of is not None and cost_of(demands, swept.bank_of) == bound

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.assignment import Demand, Loads, least_cost
+from lowtide.allocate.assignment import WIDTHS, Assignment, Demand, Loads, least_cost
 from lowtide.allocate.buffers import Pair, Problem
 from lowtide.allocate.joint import place_jointly
 from lowtide.stop import Limits
@@ -111,7 +111,11 @@ def place_in_banks(
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
     loads = Loads(problem)
     capacities = [b.capacity for b in banks]
-    first = found = least_cost(loads, demands, capacities)
+    hopeless = max((sum(s.live.values()) for s in loads.sections), default=0) > sum(capacities) and not loads.shared
+    if hopeless:
+        first = found = Assignment(None, 0, True)
+    else:
+        first = found = least_cost(loads, demands, capacities)
     bound, counters = first.lower_bound, {"states": first.states}
     best: BankPlacement | None = None
     for _ in range(ROUNDS):
@@ -138,7 +142,7 @@ def place_in_banks(
         return replace(best, slow_lower_bound_bytes=bound)
     unbounded = sum(b.size + b.alignment for b in problem.buffers)
     for roomy in ([b.capacity for b in banks[:-1]] + [unbounded], [unbounded] * len(banks)):
-        found = least_cost(loads, demands, roomy)
+        found = least_cost(loads, demands, roomy, WIDTHS[:1])
         if found.bank_of is not None:
             placed = _place(problem, banks, found.bank_of, limits, engines)
             return _result(found.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)

@@ -5,6 +5,7 @@ Heavy imports are inside the functions, so that `import lowtide` and `lowtide ch
 
 from __future__ import annotations
 
+from lowtide.api.banks import MemoryUse, all_boards, board
 from lowtide.api.checking import prove, run, verify
 from lowtide.api.exports import Exports, export
 from lowtide.api.models import load
@@ -16,10 +17,13 @@ from lowtide.api.writing import apply, write_all
 __all__ = [
     "Check",
     "Exports",
+    "MemoryUse",
     "MethodResult",
     "Placement",
+    "all_boards",
     "allocate",
     "apply",
+    "board",
     "check",
     "compare",
     "export",

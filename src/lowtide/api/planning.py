@@ -12,7 +12,18 @@ from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, f
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind
-from lowtide.plan import Certificate, CutCertificate, NoCertificate, Plan, PlanOp, PlanTensor, Seconds, Status, Stopped
+from lowtide.plan import (
+    Certificate,
+    CutCertificate,
+    NoCertificate,
+    Plan,
+    PlanOp,
+    PlanTensor,
+    RuntimeParts,
+    Seconds,
+    Status,
+    Stopped,
+)
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target, resolve
@@ -63,8 +74,8 @@ def plan(
     reserve
         Bytes kept free of the budget.
     banks, board
-        Several memories, fastest first, as ``["sram=256KiB", "psram=8MiB"]`` and as the name of a board or its TOML file:
-        each tensor lies wholly in one of them for its whole life, the fewest bytes in slow ones. Not with a budget.
+        Several memories, fastest first, as ``["sram=256KiB", "psram=8MiB"]``, and a board's name or TOML file. Each
+        tensor lies wholly in one of them for its whole life, the fewest bytes in slow ones. Not with a budget.
     places
         Names of tensors, each with the memories that it may lie in, the preferred one first.
     method, options
@@ -168,7 +179,7 @@ def _regions(
         raise InputError("tensors are placed, but in no memory; name memories with --bank or --board")
     if found and budget is not None:
         raise InputError("--budget is for one arena; with --bank and --board every memory has its own size")
-    if found and rules.overlap != "never":
+    if found and (rules.overlap != "never" or rules.rule):
         raise InputError(f"target {rules.name} has one arena; plan for memories under another target")
     return found
 
@@ -301,7 +312,7 @@ class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
     `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
-    over them, and `memories` has each.
+    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
     """
 
     required_bytes: int
@@ -314,6 +325,7 @@ class Check:
     stopped: Stopped
     memories: list[MemoryUse] | None = None
 
+    parts: RuntimeParts | None = None
     @property
     def exit_status(self) -> int:
         """0 if it fits, 3 if the best plan found needs more, 4 if no plan can fit, 6 unproved, 130 interrupted."""
@@ -346,6 +358,10 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     made = plan(model, budget=budget, **settings)
     uses = memory_uses(made) or None
+    if as_is:
+        from lowtide.api.tflm import as_it_stands
+
+        made = as_it_stands(made, model)
     if uses is not None:
         available, excess = sum(m.available_bytes for m in uses), sum(m.excess_bytes for m in uses)
     else:
@@ -362,3 +378,4 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         made.stopped,
         uses,
     )
+        made.runtime_parts,

@@ -84,13 +84,17 @@ def check(options: argparse.Namespace) -> int:
     )
     line.end()
     if options.json:
-        show_json(found)
+        import msgspec
+
+        show_json({k: v for k, v in msgspec.to_builtins(found).items() if k != "memories" or v is not None})
         return found.exit_status
     said = {
         "ok": "fits",
         "unproved": "fits, but is not proved least",
         "over_budget": "does not fit",
-        "impossible": f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_reserve(found, options)}",
+        "impossible": "cannot fit, whatever the order"
+        if found.memories
+        else f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_reserve(found, options)}",
     }[found.status]
     if options.as_is:
         proof = "own order"
@@ -102,10 +106,12 @@ def check(options: argparse.Namespace) -> int:
         from lowtide.report.text import CUT_SHORT
 
         proof += f", {CUT_SHORT[found.stopped]}"
-    show(
-        f"{said}: required {found.required_bytes:,} B, available {found.available_bytes:,} B, "
-        f"excess {found.excess_bytes:,} B (target {found.target}, {proof})"
-    )
+    whole = f"{found.required_bytes:,} B, available {found.available_bytes:,} B, excess {found.excess_bytes:,} B"
+    each = [
+        f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
+        for m in found.memories or ()
+    ]
+    show(f"{said}: required {'; '.join(each) or whole} (target {found.target}, {proof})")
     return found.exit_status
 
 
@@ -221,6 +227,26 @@ def target(options: argparse.Namespace) -> int:
     return 0
 
 
+def board(options: argparse.Namespace) -> int:
+    """Print the list of boards, or one of them."""
+    from lowtide.allocate.boards import to_toml
+    from lowtide.report.text import columns
+
+    if options.board is None:
+        known = api.all_boards()
+        if options.json:
+            show_json([{"name": name, "description": text} for name, text in known.items()])
+        else:
+            show(columns(list(known.items())))
+        return 0
+    found = api.board(options.board)
+    if options.json:
+        show_json(found)
+    else:
+        show(to_toml(found).rstrip("\n"))
+    return 0
+
+
 def zoo(options: argparse.Namespace) -> int:
     """Print the list of networks, print one, or write it."""
     from lowtide import zoo as networks
@@ -293,7 +319,20 @@ def _announce(options: argparse.Namespace) -> None:
 
 
 def _budget(options: argparse.Namespace) -> dict[str, Any]:
-    return {"budget": options.budget, "reserve": options.reserve, "require_optimal": options.require_optimal}
+    return {
+        "budget": options.budget,
+        "reserve": options.reserve,
+        "require_optimal": options.require_optimal,
+        **_memories(options),
+    }
+
+
+def _memories(options: argparse.Namespace) -> dict[str, Any]:
+    places: dict[str, str] = {}
+    for name, memories in options.places:
+        if places.setdefault(name, memories) != memories:
+            raise InputError(f"--place puts {name} in {places[name]} and in {memories}; say it once")
+    return {"banks": options.banks, "board": options.board, "places": places}
 
 
 def _method(options: argparse.Namespace) -> dict[str, Any]:

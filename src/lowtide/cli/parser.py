@@ -57,7 +57,7 @@ def _parser() -> _Parser:
         "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
         "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
-        "lowtide plan zoo:nasnet_a_cifar --target strict --header arena.h --table arena.txt",
+        "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --header arena.h --table arena.txt",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
@@ -84,11 +84,11 @@ def _parser() -> _Parser:
         "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
         "lowtide check model.onnx --budget 256KiB",
         "lowtide check model.onnx --budget 4MiB --as-is",
-        "lowtide check compiled.graph.json --budget 512KB --reserve 16KB --json",
+        "lowtide check compiled.graph.json --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
-    _planning(p, budget=True, method=True, need_budget=True)
+    _planning(p, budget=True, method=True)
 
     p = add(
         "compare", "run every method on one model, and show one table", commands.compare,
@@ -144,6 +144,14 @@ def _parser() -> _Parser:
     _printing(p)
 
     p = add(
+        "board", "list the boards and their memories, or print one as TOML", commands.board,
+        "lowtide board",
+        "lowtide board stm32h743 > mine.toml",
+    )  # fmt: skip
+    p.add_argument("board", nargs="?", metavar="NAME", help="a built-in board, or a TOML file")
+    _printing(p)
+
+    p = add(
         "zoo", "list the built-in networks, or write one as a file", commands.zoo,
         "lowtide zoo",
         "lowtide zoo nasnet_a_cifar -o nasnet.onnx --seed 1",
@@ -156,14 +164,15 @@ def _parser() -> _Parser:
     return parser
 
 
-def _planning(p: _Parser, *, budget: bool, method: bool, need_budget: bool = False, time: int = 60) -> None:
+def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None:
     """Options that every planning command takes."""
     group = p.add_argument_group("planning (sizes take B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
     group.add_argument(
         "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
     )
     if budget:
-        group.add_argument("--budget", required=need_budget, metavar="SIZE", help="what arena and reserve may take")
+        group.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
+        _banks(group)
         group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
         group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
@@ -179,6 +188,19 @@ def _planning(p: _Parser, *, budget: bool, method: bool, need_budget: bool = Fal
     group.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
     _model_options(group)
     _printing(p)
+
+
+def _banks(p: Any) -> None:
+    """Several memories, each tensor wholly in one."""
+    p.add_argument(
+        "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",
+        help="a memory, fastest first: each tensor lies wholly in one, the fewest bytes in slow ones",
+    )  # fmt: skip
+    p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide board`), or of a TOML file")
+    p.add_argument(
+        "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=_place,
+        help="the memories that a tensor may lie in, the preferred one first",
+    )  # fmt: skip
 
 
 def _exports(p: _Parser) -> None:
@@ -224,6 +246,13 @@ def _dim(text: str) -> tuple[str, int]:
     if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a whole number above 0 and below 2^62")
     return name, int(size)
+
+
+def _place(text: str) -> tuple[str, str]:
+    name, equals, memories = text.rpartition("=")
+    if not (equals and name and memories):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=MEMORY")
+    return name, memories
 
 
 def _setting(text: str) -> tuple[str, str, str]:

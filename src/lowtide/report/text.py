@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.opset import TABLE
-from lowtide.plan import CutCertificate, Plan, SearchCertificate
+from lowtide.plan import CutCertificate, Plan, PlanMemory, SearchCertificate
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -81,7 +81,10 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
     ]
-    if plan.arena_bytes is not None:
+    if plan.memories is not None:
+        rows.append(("memories", plan.arena_bytes or 0, _slow_text(plan)))
+        rows += [(f"  {m.name}", m.size_bytes or 0, _memory_text(m)) for m in plan.memories]
+    elif plan.arena_bytes is not None:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_arena_bytes is not None:
         rows.append(
@@ -176,6 +179,24 @@ def _arena_text(plan: Plan) -> str:
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")
+
+
+def _memory_text(memory: PlanMemory) -> str:
+    left = memory.capacity_bytes - (memory.size_bytes or 0)
+    return f"of {format_size(memory.capacity_bytes)}, " + (f"{left:,} B free" if left >= 0 else f"{-left:,} B too many")
+
+
+def _slow_text(plan: Plan) -> str:
+    """What lies in slow memories, and whether that is the least."""
+    search = plan.search or {}
+    slow, bound = search.get("slow_bytes", 0), search.get("slow_lower_bound_bytes", 0)
+    if plan.status in ("over_budget", "impossible"):
+        never = ", and no order and no placement does" if plan.status == "impossible" else ""
+        return f"does not fit{never}"
+    if not slow:
+        return "all in the first memory of its list"
+    proof = "proved fewest for this order" if slow == bound else f"this order needs at least {bound:,} B there"
+    return f"{slow:,} B of tensors in slow memory; {proof}"
 
 
 def _stopped_text(plan: Plan) -> str:

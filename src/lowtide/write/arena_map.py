@@ -7,9 +7,9 @@ is a name that code looks up: every tensor has one, also those that lie inside a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from lowtide.allocate.buffers import Buffer, load_sections
+from lowtide.allocate.buffers import Buffer
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
@@ -61,31 +61,13 @@ class Block:
 
 @dataclass(frozen=True)
 class ArenaMap:
-    """A layout. `lower_bound_bytes` is what all memories together need at least; `steps` how many there are."""
+    """A layout; `steps` is how many there are."""
 
     name: str
     memories: tuple[Region, ...]
     places: tuple[Place, ...]
     blocks: tuple[Block, ...] = ()
     steps: int = 0
-    lower_bound_bytes: int = field(default=0)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes that all memories together give."""
-        return sum(m.size for m in self.memories)
-
-
-def places_of_plan(plan: Plan) -> ArenaMap:
-    """Where each tensor and each workspace of a plan lies; no steps, for a plan does not tell them."""
-    offsets = {int(t): offset for t, offset in (plan.offsets or {}).items()}
-    places = [
-        Place(t.name or f"tensor_{t.id}", t.kind, ARENA, offsets[t.id], t.size)
-        for t in plan.tensors
-        if t.id in offsets and t.size
-    ]
-    regions = (Region(ARENA, plan.arena_bytes or 0, plan.alignment),)
-    return ArenaMap(plan.graph, regions, tuple(places), (), len(plan.order), plan.arena_lower_bound_bytes or 0)
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
@@ -94,46 +76,55 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     Parameters
     ----------
     plan
-        A plan with an arena.
+        A plan with an arena, or with several memories and no moves.
     graph, target
         Those that the plan was made for.
     """
-    known = places_of_plan(plan)
     model = memory_model(graph, target)
     position = {op.id: i for i, op in enumerate(graph.ops)}
-    order = [position[o] for o in plan.order]
-    steps = profile(model, order)
+    steps = profile(model, [position[o] for o in plan.order])
     step_of = {op: step for step, op in enumerate(plan.order)}
-    n = max(len(order), 1)
-    offsets = {int(t): offset for t, offset in (plan.offsets or {}).items()}
+    n = max(len(plan.order), 1)
+    home = _homes(plan)
+    places = [
+        Place(t.name or f"tensor_{t.id}", t.kind, *home[t.id], t.size) for t in plan.tensors if t.id in home and t.size
+    ]
     blocks: list[Block] = []
     block_of: dict[int, int] = {}
     for s, storage in enumerate(model.storages):
-        tensor = next((t for t in storage.tensors if t in offsets), None)
+        tensor = next((t for t in storage.tensors if t in home), None)
         if tensor is None or not storage.size:
             continue
         root = graph.tensor_by_id[storage.tensors[0]]
         block_of[s] = len(blocks)
         span = (max(steps.first[s], 0), min(steps.last[s] + 1, n))
         purpose = min((str(graph.tensor_by_id[t].kind) for t in storage.tensors), key=_rank)
-        start = offsets[tensor] - model.displacement[tensor]
+        memory, at = home[tensor]
+        start = at - model.displacement[tensor]
         blocks.append(
-            Block(root.name or f"tensor_{root.id}", purpose, ARENA, start, storage.size, (span,), plan.alignment)
+            Block(root.name or f"tensor_{root.id}", purpose, memory, start, storage.size, (span,), plan.alignment)
         )
-    for made, read in plan.in_place:
+    for made, read in [*plan.in_place, *((made, read) for made, read, _ in plan.overlap or ())]:
         i, j = block_of[model.storage_of[made]], block_of[model.storage_of[read]]
-        b = blocks[i]
-        blocks[i] = Block(b.name, b.purpose, b.memory, b.offset, b.size, b.spans, b.alignment, over=j)
-    places = list(known.places)
-    for op, offset in sorted((int(o), at) for o, at in (plan.workspace_offsets or {}).items()):
-        at = step_of[op]
+        blocks[i] = replace(blocks[i], over=j)
+    for op, at in sorted((int(o), at) for o, at in (plan.workspace_offsets or {}).items()):
+        step = step_of[op]
         name = graph.op_by_id[op].name or f"op_{op}"
         size = model.workspace[position[op]]
-        places.append(Place(name, "workspace", ARENA, offset, size))
-        blocks.append(Block(name, "workspace", ARENA, offset, size, ((at, at + 1),), plan.alignment))
-    return ArenaMap(
-        known.name, known.memories, tuple(places), tuple(blocks), len(order), plan.arena_lower_bound_bytes or 0
-    )
+        memory = (plan.workspace_memories or {}).get(str(op), ARENA)
+        places.append(Place(name, "workspace", memory, at, size))
+        blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
+    regions = [Region(m.name, m.size_bytes or 0, plan.alignment, m.capacity_bytes) for m in plan.memories or ()]
+    if not regions:
+        regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order))
+
+
+def _homes(plan: Plan) -> dict[int, tuple[str, int]]:
+    """Tensor id to its memory and its offset there."""
+    if plan.residency is not None:
+        return {r.tensor: (r.memory, r.offset) for r in plan.residency}
+    return {int(t): (ARENA, offset) for t, offset in (plan.offsets or {}).items()}
 
 
 def map_of_buffers(
@@ -156,9 +147,7 @@ def map_of_buffers(
     height = max((b.offset + b.size for b in blocks), default=0)
     region = Region(ARENA, height, max((b.alignment for b in buffers), default=1), capacity)
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
-    _, loads = load_sections(buffers)
-    steps = max((b.end for b in buffers), default=0)
-    return ArenaMap(name, (region,), places, blocks, steps, max(loads, default=0))
+    return ArenaMap(name, (region,), places, blocks, max((b.end for b in buffers), default=0))
 
 
 def _rank(purpose: str) -> int:
