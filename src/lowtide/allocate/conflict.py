@@ -1,0 +1,135 @@
+"""Why buffers do not fit: a set of them that cannot share the memory, and of which none can be left out.
+
+Two cases. If more is live at a step than there are bytes, the largest live there make the set: their sizes add up to
+more than there is, and without any one of them they fit (the smallest was the last one needed). If every load fits and
+it is proved that no placement does, buffers are taken out one by one for as long as what is left is still proved not to
+fit (a deletion filter): then every member is needed, each because the others do fit without it, by a placement that was
+found. Where an engine gives neither a placement nor a proof nothing is said of that member.
+
+    capacity 8   step 3:  a 4   b 3   c 2   d 1      a + b + c = 9 > 8;  a + b, a + c, b + c fit
+
+Source: deletion filter, Chinneck and Dravnieks, "Locating minimal infeasible constraint sets in linear programs", ORSA
+Journal on Computing 3 (1991); minimalloc has an irreducible infeasible subset too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.allocate.arena import ENGINES, Engine, allocate_best
+from lowtide.allocate.buffers import Problem
+from lowtide.allocate.memories import part_of
+from lowtide.stop import Limits
+
+MOST_FILTERED = 400
+"""Buffers. Above that no deletion filter is tried where the loads fit."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Buffers, by index, that cannot share a memory of `capacity_bytes`.
+
+    Attributes
+    ----------
+    members
+        Ascending.
+    step
+        One at which all of them are live; None if they do not fit although the loads do.
+    needed_bytes
+        Bytes that they have together at that step; without a step, what they need at least.
+    minimal
+        Whether it is proved that without any one of them the others fit.
+    """
+
+    members: tuple[int, ...]
+    step: int | None
+    capacity_bytes: int
+    needed_bytes: int
+    minimal: bool
+
+
+def find_conflict(
+    problem: Problem, capacity: int, limits: Limits | None = None, engines: Sequence[Engine] = ENGINES
+) -> Conflict | None:
+    """A smallest set that is too much at one step, or an irreducible one that is proved not to fit; None if neither.
+
+    Parameters
+    ----------
+    problem
+        Buffers; those of a pair count for what they cannot share.
+    capacity
+        Bytes there are.
+    limits, engines
+        For the placements and proofs of the second case.
+    """
+    found = _at_one_step(problem, capacity)
+    if found is not None or len(problem.buffers) > MOST_FILTERED:
+        return found
+    bounds = limits or Limits()
+
+    def fits(members: Sequence[int]) -> tuple[bool | None, int]:
+        packing = allocate_best(part_of(problem, members), replace(bounds, enough_bytes=capacity), engines)
+        if packing.height_bytes <= capacity:
+            return True, packing.lower_bound_bytes
+        return (False if packing.lower_bound_bytes > capacity else None), packing.lower_bound_bytes
+
+    return _filtered(len(problem.buffers), capacity, fits, bounds)
+
+
+def _at_one_step(problem: Problem, capacity: int) -> Conflict | None:
+    """Of all steps at which too much is live, one that needs the fewest buffers; the largest of those live there."""
+    shared: dict[int, list[tuple[int, int]]] = {}
+    for p in problem.pairs:
+        size = min(problem.buffers[p.lower].size - max(p.distance, 0), problem.buffers[p.upper].size)
+        shared.setdefault(p.lower, []).append((p.upper, max(size, 0)))
+        shared.setdefault(p.upper, []).append((p.lower, max(size, 0)))
+    begins: dict[int, list[tuple[int, int]]] = {}
+    ends: dict[int, list[int]] = {}
+    for i, b in enumerate(problem.buffers):
+        for piece in b.pieces:
+            begins.setdefault(piece.start, []).append((i, piece.size))
+            ends.setdefault(piece.end, []).append(i)
+    live: dict[int, int] = {}
+    best: Conflict | None = None
+    for step in sorted({*begins, *ends}):
+        for i in ends.get(step, ()):
+            live.pop(i, None)
+        live.update(begins.get(step, ()))
+        if step not in begins or sum(live.values()) <= capacity:
+            continue
+        chosen: dict[int, int] = {}
+        need = 0
+        for i, size in sorted(live.items(), key=lambda row: (-row[1], row[0])):
+            common = sum(c for j, c in shared.get(i, ()) if j in chosen)
+            if size - common <= 0:
+                continue
+            chosen[i] = size - common
+            need += size - common
+            if need > capacity:
+                break
+        if need <= capacity or (best is not None and len(chosen) >= len(best.members)):
+            continue
+        minimal = all(not shared.get(i) for i in chosen)
+        best = Conflict(tuple(sorted(chosen)), step, capacity, need, minimal)
+    return best
+
+
+def _filtered(
+    count: int, capacity: int, fits: Callable[[Sequence[int]], tuple[bool | None, int]], limits: Limits
+) -> Conflict | None:
+    members = list(range(count))
+    answer, need = fits(members)
+    if answer is not False:
+        return None
+    minimal = True
+    for i in range(count):
+        if limits.left_seconds <= 0:
+            return Conflict(tuple(members), None, capacity, need, False)
+        rest = [j for j in members if j != i]
+        answer, bound = fits(rest)
+        if answer is False:
+            members, need = rest, bound
+        elif answer is None:
+            minimal = False
+    return Conflict(tuple(members), None, capacity, need, minimal)

@@ -1,0 +1,137 @@
+from itertools import combinations
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.allocate.arena import ENGINES
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_sections
+from lowtide.allocate.conflict import find_conflict
+from lowtide.allocate.greedy import Packing
+from lowtide.allocate.memories import part_of
+from lowtide.stop import Limits
+from small_problems import least_height, random_buffers, with_ties
+
+
+class Exhaustive:
+    """Engine that tries every offset: its bound is its height."""
+
+    name: ClassVar[str] = "exhaustive"
+
+    def supports(self, problem: Problem) -> str | None:
+        """Small ones."""
+        return None
+
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
+        """The least height; the offsets are not needed here."""
+        height = least_height(problem)
+        return Packing((0,) * len(problem.buffers), height, height, self.name, {})
+
+
+class Helpless:
+    """Engine that places nothing well and proves nothing."""
+
+    name: ClassVar[str] = "helpless"
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every one."""
+        return None
+
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
+        """One above the other."""
+        height = sum(b.size for b in problem.buffers)
+        return Packing((0,) * len(problem.buffers), height, 0, self.name, {})
+
+
+def test_the_largest_live_at_one_step():
+    """Of two steps with too much, the one at which fewer buffers are enough; the smallest of them is left out."""
+    few = [block("a", 0, 2, 6), block("b", 0, 2, 5), block("c", 0, 2, 1)]
+    many = [block(f"d{i}", 2, 4, 3) for i in range(5)]
+    found = find_conflict(Problem((*many, *few)), 10)
+    assert found is not None
+    assert (found.members, found.step, found.needed_bytes, found.minimal) == ((5, 6), 0, 11, True)
+
+
+def test_nothing_is_found_where_all_fits():
+    """A placement at the capacity is an answer."""
+    assert find_conflict(Problem((block("a", 0, 2, 6), block("b", 2, 4, 5))), 6) is None
+
+
+def test_gaps_and_pairs_are_not_in_the_way():
+    """What is not there does not count, and what a pair may share counts once."""
+    gapped = Buffer("g", 6, (Piece(0, 1, 0, 6), Piece(3, 4, 0, 6)))
+    assert find_conflict(Problem((gapped, block("b", 1, 3, 6))), 6) is None
+    pair = Problem((block("out", 1, 3, 6), block("in", 0, 2, 6)), (Pair(0, 1, 0),))
+    assert find_conflict(pair, 6) is None
+    apart = find_conflict(Problem(pair.buffers, (Pair(0, 1, 4),)), 6)
+    assert apart is not None
+    assert apart.needed_bytes == 10
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 20))
+def test_a_set_at_one_step_is_too_much_and_none_can_be_left_out(seed: int, n: int, capacity: int):
+    """Counted again at its step; no set of fewer buffers is too much at any step."""
+    buffers = random_buffers(seed, n, 6, 8)
+    found = find_conflict(Problem(buffers), capacity, engines=(Helpless(),))
+    steps, loads = load_sections(buffers)
+    if max(loads, default=0) <= capacity:
+        assert found is None
+        return
+    assert found is not None
+    assert found.minimal
+    live = {i: p.size for i, b in enumerate(buffers) for p in b.pieces if p.start <= (found.step or 0) < p.end}
+    sizes = [live[i] for i in found.members]
+    assert sum(sizes) == found.needed_bytes > capacity
+    assert sum(sizes) - min(sizes) <= capacity
+    for step in steps:
+        there = [p.size for b in buffers for p in b.pieces if p.start <= step < p.end]
+        for fewer in combinations(there, len(sizes) - 1):
+            assert sum(fewer) <= capacity
+
+
+def fragmented(seed: int, ties: bool) -> tuple[Problem, int] | None:
+    """A small problem whose load fits a capacity that no placement does, if this seed gives one."""
+    buffers = random_buffers(seed, 5, 6, 3)
+    problem = with_ties(seed, buffers) if ties else Problem(buffers)
+    load = max(load_sections(buffers)[1], default=0)
+    return (problem, load) if not problem.pairs and least_height(problem) > load else None
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_deletion_filter_leaves_an_irreducible_set(ties: bool):
+    """Where loads fit and nothing can be placed: the members alone do not fit, and each one is needed."""
+    seen = 0
+    for seed in range(4000):
+        drawn = fragmented(seed, ties)
+        if drawn is None:
+            continue
+        problem, capacity = drawn
+        found = find_conflict(problem, capacity, engines=(Exhaustive(),))
+        assert found is not None
+        assert (found.step, found.minimal) == (None, True)
+        assert least_height(part_of(problem, found.members)) == found.needed_bytes > capacity
+        for i in found.members:
+            assert least_height(part_of(problem, [j for j in found.members if j != i])) <= capacity
+        seen += 1
+        if seen == 5:
+            return
+    raise AssertionError("too few such problems were drawn")
+
+
+def test_without_a_proof_nothing_is_said():
+    """An engine that finds no placement and proves nothing is no reason to call anything infeasible."""
+    drawn = next(d for d in (fragmented(seed, False) for seed in range(4000)) if d is not None)
+    assert find_conflict(*drawn, engines=(Helpless(),)) is None
+
+
+def test_the_engines_there_are_say_nothing_wrong():
+    """With those that lowtide has: a set that is found does not fit, whatever they can prove."""
+    for seed in range(600):
+        drawn = fragmented(seed, False)
+        if drawn is None:
+            continue
+        problem, capacity = drawn
+        found = find_conflict(problem, capacity, engines=ENGINES)
+        assert found is None or least_height(part_of(problem, found.members)) > capacity
