@@ -110,6 +110,22 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     total: float = 0.0
 
 
+class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of `runtime_arena_bytes` under tflm: the smallest kTensorArenaSize of an arena aligned to `alignment`.
+
+    It is `planned` (the head; the most `scratch` of an op is in it) and `persistent` (the tail) together, or, if that
+    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the x86-64 build
+    that pip ships; `planned` is exact on every build, the rest an estimate elsewhere.
+    """
+
+    planned: int
+    scratch: int
+    persistent: int
+    planning: int
+    alignment: int
+    exact: bool
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file, version 1. See SPEC for each key; sizes are bytes.
 
@@ -117,6 +133,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
+    `runtime_parts` says what that block consists of under tflm.
     `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
     memory used. These keys are not in the contract.
     """
@@ -155,6 +172,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
+    runtime_parts: RuntimeParts | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None
     search: dict[str, Any] | None = None
@@ -163,6 +181,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def exit_status(self) -> int:
         """Exit status of the command that made this plan (SPEC): 0, 3 over budget, 4 impossible."""
         return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+
+    @property
+    def least_required_bytes(self) -> int:
+        """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
+        parts = self.runtime_parts
+        return (
+            self.lower_bound_bytes if parts is None else max(self.lower_bound_bytes + parts.persistent, parts.planning)
+        )
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""

@@ -106,6 +106,7 @@ def plan(
     """
     from lowtide.allocate.together import best_layout, place
     from lowtide.analyse.storage import memory_model
+    from lowtide.api.tflm import beside, with_arena
     from lowtide.schedule.registry import make
     from lowtide.verify.check import verify_plan
 
@@ -125,7 +126,7 @@ def plan(
         raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
     read = clock.perf_counter()
 
-    peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes
+    peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes - beside(graph, rules)
     limits = Limits(time, memory_bytes, seed, peak_budget, until_impossible=quick, trace=trace, report=report)
     schedule = _schedule(scheduler, memory, limits)
     scheduled = clock.perf_counter()
@@ -140,7 +141,7 @@ def plan(
     if regions:
         layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
-    made = _replaced(made, runtime_arena_bytes=runtime_arena)
+    made = with_arena(_replaced(made, runtime_arena_bytes=runtime_arena), graph, rules)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
     if regions:
         made = in_banks(made, memory, layout, regions, places, limits)
@@ -296,7 +297,7 @@ def _judge(made: Plan, budget: int | None, reserve: int, require_optimal: bool) 
         status = "unproved"
     if budget is not None and required > budget:
         status = "over_budget"
-    if budget is not None and made.lower_bound_bytes + reserve > budget:
+    if budget is not None and made.least_required_bytes + reserve > budget:
         status = "impossible"
     return _replaced(made, status=status, required_bytes=required, budget_bytes=budget, reserve_bytes=reserve or None)
 
@@ -324,8 +325,8 @@ class Check:
     status: Status
     stopped: Stopped
     memories: list[MemoryUse] | None = None
-
     parts: RuntimeParts | None = None
+
     @property
     def exit_status(self) -> int:
         """0 if it fits, 3 if the best plan found needs more, 4 if no plan can fit, 6 unproved, 130 interrupted."""
@@ -357,11 +358,11 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     made = plan(model, budget=budget, **settings)
-    uses = memory_uses(made) or None
     if as_is:
         from lowtide.api.tflm import as_it_stands
 
         made = as_it_stands(made, model)
+    uses = memory_uses(made) or None
     if uses is not None:
         available, excess = sum(m.available_bytes for m in uses), sum(m.excess_bytes for m in uses)
     else:
@@ -377,5 +378,5 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         made.status,
         made.stopped,
         uses,
-    )
         made.runtime_parts,
+    )

@@ -86,7 +86,7 @@ def check(options: argparse.Namespace) -> int:
     if options.json:
         import msgspec
 
-        show_json({k: v for k, v in msgspec.to_builtins(found).items() if k != "memories" or v is not None})
+        show_json({k: v for k, v in msgspec.to_builtins(found).items() if v is not None})
         return found.exit_status
     said = {
         "ok": "fits",
@@ -97,7 +97,7 @@ def check(options: argparse.Namespace) -> int:
         else f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_reserve(found, options)}",
     }[found.status]
     if options.as_is:
-        proof = "own order"
+        proof = "own order and offsets" if found.parts is not None else "own order"
     elif found.status == "impossible" and not found.optimal:
         proof = "peak not proved least"
     else:
@@ -112,6 +112,10 @@ def check(options: argparse.Namespace) -> int:
         for m in found.memories or ()
     ]
     show(f"{said}: required {'; '.join(each) or whole} (target {found.target}, {proof})")
+    if found.parts is not None and not options.quiet:
+        from lowtide.report.text import parts_text
+
+        say(f"kTensorArenaSize: {parts_text(found.parts)}")
     return found.exit_status
 
 

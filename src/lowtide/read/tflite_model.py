@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,30 @@ class TfliteModel:
             if known == name and 0 <= buffer < len(self.buffers):
                 return self.buffers[buffer]
         return None
+
+
+def read_offline_plan(data: Buffer, place: str) -> list[int] | None:
+    """Offsets of TFLM's offline plan in a file, one for each tensor of all subgraphs; None if it holds none.
+
+    Raises
+    ------
+    InputError
+        No TFLite model, or a plan that TFLM refuses: empty, or for another number of tensors.
+    """
+    model = parse_tflite(data, place)
+    held = [buffer for name, buffer in model.metadata if name == OFFLINE_PLAN]
+    if not held:
+        return None
+    extent = model.buffers[held[-1]] if 0 <= held[-1] < len(model.buffers) else None
+    tensors = sum(len(graph.tensors) for graph in model.subgraphs)
+    words = struct.unpack_from(f"<{extent.size // 4}i", data, extent.at) if extent is not None else ()
+    if len(words) < 3 or words[2] != tensors or len(words) < 3 + tensors:
+        said = f"{words[2]} tensors" if len(words) >= 3 else "nothing"
+        raise InputError(
+            f"its offline plan is for {said}, and there are {tensors} tensors: TFLM refuses the file; plan it again",
+            place,
+        )
+    return list(words[3 : 3 + tensors])
 
 
 def parse_tflite(data: Buffer, place: str) -> TfliteModel:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.opset import TABLE
-from lowtide.plan import CutCertificate, Plan, PlanMemory, SearchCertificate
+from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -86,7 +86,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows += [(f"  {m.name}", m.size_bytes or 0, _memory_text(m)) for m in plan.memories]
     elif plan.arena_bytes is not None:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
-    if plan.runtime_arena_bytes is not None:
+    if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
+        rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+    elif plan.runtime_arena_bytes is not None:
         rows.append(
             ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
         )
@@ -108,10 +110,10 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
-    tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input")]
+    tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
-    if plan.runtime_arena_bytes is not None:
+    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None:
         tail += _session_rows(plan.runtime_arena_bytes)
     s = plan.seconds
     tail.append(
@@ -137,6 +139,21 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             columns([(key.ljust(width), text) for key, text in tail]),
         ]
     )
+
+
+def _partly(plan: Plan) -> str:
+    return f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
+
+
+def parts_text(parts: RuntimeParts) -> str:
+    """What TFLM's smallest arena consists of, and how sure that is."""
+    said = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
+    if parts.planning > parts.planned + parts.persistent:
+        said = f"{parts.planning:,} while TFLM starts, more than {said}"
+    if parts.scratch:
+        said += f", scratch {parts.scratch:,} in the planned"
+    sure = "exact" if parts.exact else "an estimate"
+    return f"{said}; {sure} for pip's x86-64 build, the planned part on all"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
@@ -339,7 +356,9 @@ def run_text(run: RunReport) -> str:
     if run.exact is not None:
         as_planned = "as planned" if run.exact.held_bytes == run.arena_bytes else f"planned {run.arena_bytes:,} B"
         rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
-        rows.append(("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}"))
+        rows.append(
+            ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
+        )
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))

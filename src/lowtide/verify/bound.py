@@ -92,7 +92,7 @@ def check_budget(plan: Plan, statuses: tuple[str, ...] | None = None) -> str:
         allowed: tuple[str, ...] = statuses
     elif plan.budget_bytes is None:
         allowed = ("ok",)
-    elif plan.lower_bound_bytes + reserve > plan.budget_bytes:
+    elif plan.least_required_bytes + reserve > plan.budget_bytes:
         allowed = ("impossible",)
     elif plan.required_bytes > plan.budget_bytes:
         allowed = ("over_budget",)

@@ -39,11 +39,12 @@ def check_weights(model: Path) -> None:
         )
 
 
-def with_random_weights(model: Path, out: Path, seed: int = 0) -> None:
+def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool = False) -> None:
     """Write a model whose missing weights are random; the same name and shape give the same values.
 
     Activations stay finite: matrices and filters are scaled by their fan-in, vectors (scales, variances, biases) lie
-    about 1; integers are 0. Weights that are there stay as they are.
+    about 1; integers are 0. Weights that are there stay as they are. With `fillers`, ConstantOfShape nodes of a known
+    shape, with which the models of the onnx package stand for weights, are weights too.
 
     Raises
     ------
@@ -60,6 +61,9 @@ def with_random_weights(model: Path, out: Path, seed: int = 0) -> None:
             total += _fill(tensor, period)
             if total > _MOST_BYTES:
                 raise InputError("with its weights it is larger than 2 GiB, more than an ONNX file holds", str(model))
+    if fillers:
+        _fill_in(proto.graph, period)
+        proto.ir_version = max(proto.ir_version, 4)
     if absent:
         import onnx
 
@@ -82,6 +86,25 @@ def _fill(tensor: Any, period: np.ndarray) -> int:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
     return values.astype(dtype).nbytes
+
+
+def _fill_in(graph: Any, period: np.ndarray) -> None:
+    """Put weights in the place of ConstantOfShape nodes; no weight is a graph input any more (IR version 4)."""
+    from onnx import TensorProto, numpy_helper
+
+    shapes = {t.name: t for t in graph.initializer}
+    shapes |= {
+        n.output[0]: n.attribute[0].t for n in graph.node if n.op_type == "Constant" and n.attribute[0].HasField("t")
+    }
+    for node in [n for n in graph.node if n.op_type == "ConstantOfShape" and n.input[0] in shapes]:
+        dims = [int(d) for d in numpy_helper.to_array(shapes[node.input[0]])]
+        tensor = TensorProto(name=node.output[0], data_type=TensorProto.FLOAT, dims=dims)
+        _fill(tensor, period)
+        graph.initializer.append(tensor)
+        graph.node.remove(node)
+    weights = {t.name for t in graph.initializer}
+    for value in [v for v in graph.input if v.name in weights]:
+        graph.input.remove(value)
 
 
 def _load(model: Path) -> Any:

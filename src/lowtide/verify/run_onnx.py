@@ -148,6 +148,7 @@ def run_onnx(
     inputs: int = 2,
     dims: Mapping[str, int] | None = None,
     footprint_bytes: Sequence[int] = (),
+    model: Path | None = None,
 ) -> RunReport:
     """Run two files on the same random inputs and compare what comes out.
 
@@ -163,6 +164,8 @@ def run_onnx(
         Size of each symbolic dimension by name, or by ``"input:axis"``.
     footprint_bytes
         The plan's footprint per step, without workspace, to stand beside what is measured.
+    model
+        What onnxruntime's defaults are measured on, if not `original`: what that was made of.
 
     Raises
     ------
@@ -180,13 +183,14 @@ def run_onnx(
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         try:
             before = open_session(original, PLANNED, folder, "original")
-            shipped = open_session(original, AS_SHIPPED, folder, "shipped")
+            shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
         except Exception as error:
             raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
         was_nodes, came_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(was_nodes, came_nodes, plan, planned)
         feeds, base = _draw(before, original, seed, inputs, dims or {})
-        shipped.run(None, feeds[0])
+        for feed in feeds:
+            shipped.run(None, feed)
         try:
             after = open_session(planned, PLANNED, folder, "planned")
             came = [after.run(None, feeds[0])]
@@ -212,7 +216,7 @@ def run_onnx(
         ),
         first,
         second,
-        _measure(original, [], {}, own_profile, {}),
+        _measure(model or original, [], {}, own_profile, {}),
         None if exact_profile is None else _measure(planned, came_nodes, place, exact_profile, footprints),
         plan.runtime_arena_bytes,
         sum(a.nbytes for a in feeds[0].values()),

@@ -27,6 +27,8 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
         target is onnxruntime's, or has one although it is not.
     """
     block = plan.runtime_arena_bytes
+    if target.rule == "tflm":
+        return _check_parts(plan)
     wanted = target.rule == "onnxruntime"
     if wanted != (block is not None):
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block} under target {target.name}")
@@ -95,3 +97,16 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
             if b in owner_of and memory.blocks[b].touchers <= ran and not memory.blocks[b].at_end:
                 give(owner_of.pop(b))
     return f"{format_size(block)} hold every tensor and workspace where onnxruntime's arena puts them"
+
+
+def _check_parts(plan: Plan) -> str:
+    """The smallest kTensorArenaSize follows from its parts, of which the planned one is the arena."""
+    block, parts = plan.runtime_arena_bytes, plan.runtime_parts
+    if parts is None and block is None:
+        return ""
+    if parts is None or block is None or parts.planned != plan.arena_bytes:
+        raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
+    needed = max(-(-parts.planned // parts.alignment) * parts.alignment + parts.persistent, parts.planning)
+    if block != needed:
+        raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
+    return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"

@@ -188,8 +188,8 @@ def tflm_interpreter(data: bytes, arena: int) -> Any:
 def smallest_arena(data: bytes, used: int) -> int:
     """Smallest arena, a multiple of 16, with which TFLM starts, by bisection; never below what it uses in the end.
 
-    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is tried in
-    a process of its own: some kernels write where they got no memory.
+    While it starts, TFLM takes memory that it gives back, so that more may be needed than is used. Each size is tried
+    in a process of its own: some kernels write where they got no memory.
     """
 
     def starts(units: int) -> bool:

@@ -1,0 +1,147 @@
+"""What TFLM makes of a plan: the smallest arena, with its parts; and a .tflite file as it stands."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.api.models import load
+from lowtide.graph import Graph
+from lowtide.plan import Plan, RuntimeParts
+from lowtide.target import Target
+
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class TflmArena:
+    """Head and smallest arena of a file in TFLM, in bytes, and the parts; `planned` says if the file has offsets."""
+
+    head_bytes: int
+    required_bytes: int
+    parts: RuntimeParts
+    offsets: dict[int, int]
+    planned: bool
+
+
+def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: Mapping[int, int]) -> TflmArena | None:
+    """TFLM's arena for a plan: op ids in order, offset by tensor id. None for a graph that came from no .tflite file.
+
+    What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as TFLM places it.
+
+    Raises
+    ------
+    InputError
+        TFLM cannot take an offline plan for this file.
+    """
+    from lowtide.read.tflite_model import parse_tflite
+    from lowtide.write.tflite import offline_plan
+
+    if target.rule != "tflm" or not graph.source.lower().endswith(".tflite"):
+        return None
+    model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
+    words = offline_plan(model, offsets)
+    listed = list(struct.unpack(f"<{len(words) // 4}i", words))[3:]
+    return _arena(graph, order, listed)
+
+
+def arena_as_is(graph: Graph) -> TflmArena | None:
+    """TFLM's arena for a .tflite file as it stands, with the offline plan that it holds, if any.
+
+    Raises
+    ------
+    InputError
+        The file's offline plan is for another number of tensors, or its graph came from no .tflite file.
+    """
+    from lowtide.read.tflite_model import read_offline_plan
+
+    listed = read_offline_plan(Path(graph.source).read_bytes(), graph.source)
+    return _arena(graph, graph.own_order, listed)
+
+
+def _arena(graph: Graph, order: Sequence[int], listed: Sequence[int] | None) -> TflmArena | None:
+    from lowtide.allocate.tflm import tflm_head
+    from lowtide.read.tflite_arena import arena_parts
+    from lowtide.read.tflite_model import parse_tflite
+
+    model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
+    head = tflm_head(model, graph, order, listed)
+    if head is None:
+        return None
+    parts = arena_parts(model, graph, order)
+    return TflmArena(
+        head.bytes,
+        parts.smallest_arena(head.bytes),
+        RuntimeParts(
+            planned=head.bytes,
+            scratch=parts.scratch_bytes,
+            persistent=parts.persistent_bytes,
+            planning=max(parts.planning_bytes, parts.preparing_bytes),
+            alignment=16,
+            exact=parts.exact_for(head.bytes),
+        ),
+        head.offsets,
+        listed is not None,
+    )
+
+
+def beside(graph: Graph, target: Target) -> int:
+    """Bytes of the smallest arena that no plan changes, but for some 16 of alignment; 0 under other targets."""
+    if target.rule != "tflm" or not graph.source.lower().endswith(".tflite"):
+        return 0
+    from lowtide.read.tflite_arena import arena_parts
+    from lowtide.read.tflite_model import parse_tflite
+
+    model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
+    return arena_parts(model, graph, graph.own_order).persistent_bytes + ALIGNMENT
+
+
+def as_it_stands(made: Plan, model: Graph | str | Path) -> Plan:
+    """A plan of the own order with what TFLM makes of the file itself instead: its own offsets, or its own planner.
+
+    Raises
+    ------
+    InputError
+        The file's offline plan is for another number of tensors.
+    VerificationError
+        Its offline plan puts tensors over others that are alive, or an output where its input is still to be read.
+    """
+    import msgspec
+
+    if made.runtime_parts is None:
+        return made
+    graph = model if isinstance(model, Graph) else load(model)
+    found = arena_as_is(graph)
+    if found is None:
+        return made
+    required = found.required_bytes + (made.reserve_bytes or 0)
+    status = made.status
+    if status != "impossible" and made.budget_bytes is not None:
+        status = "over_budget" if required > made.budget_bytes else "ok"
+    return msgspec.structs.replace(
+        made,
+        arena_bytes=found.head_bytes,
+        required_bytes=required,
+        runtime_arena_bytes=found.required_bytes,
+        runtime_parts=found.parts,
+        status=status,
+    )
+
+
+def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:
+    """The plan with what TFLM needs for it: the head that it measures, and the smallest kTensorArenaSize."""
+    import msgspec
+
+    found = arena_of_plan(graph, target, made.order, {int(t): at for t, at in (made.offsets or {}).items()})
+    if found is None:
+        return made
+    arena = max(found.head_bytes, made.arena_bytes or 0)
+    return msgspec.structs.replace(
+        made,
+        arena_bytes=arena,
+        arena_optimal=arena == made.arena_lower_bound_bytes,
+        runtime_arena_bytes=found.required_bytes,
+        runtime_parts=found.parts,
+    )
