@@ -203,8 +203,8 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 
 def test_every_named_failure_is_provoked() -> None:
-    """The mutations reach all failures; `replay` has a test of its own, and several memories have a file."""
-    elsewhere = {"replay", "memories", "residency"}
+    """The mutations reach all failures; `replay` has a test of its own, memories and conflicts a file each."""
+    elsewhere = {"replay", "memories", "residency", "conflict"}
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
 

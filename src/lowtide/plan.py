@@ -99,6 +99,21 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     end: int
 
 
+class PlanConflict(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a plan is over budget: tensors (one for each storage) and workspaces (op ids) that cannot share the room.
+
+    `step` is one at which all are there with `needed_bytes` together, sizes rounded up to the alignment; None if each
+    step's bytes fit and it is proved that no placement does. `minimal`: without any one of them the others fit.
+    """
+
+    tensors: list[int]
+    workspaces: list[int]
+    step: int | None
+    available_bytes: int
+    needed_bytes: int
+    minimal: bool
+
+
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of each stage, in seconds."""
 
@@ -134,6 +149,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     `runtime_parts` says what that block consists of under tflm.
+    `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs` and `pin_inputs` are there where they change the target. `search` counts states and the search
     memory used. These keys are not in the contract.
     """
@@ -173,6 +189,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
+    conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None
     search: dict[str, Any] | None = None

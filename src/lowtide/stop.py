@@ -52,6 +52,11 @@ class Limits:
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
 
+    @staticmethod
+    def now() -> float:
+        """What `started` is for limits whose clock starts now."""
+        return time.perf_counter()
+
     @property
     def left_seconds(self) -> float:
         """Seconds until the limit, never negative."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, find_banks, in_banks, memory_uses
+from lowtide.api.explaining import with_conflict
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind
@@ -145,6 +146,7 @@ def plan(
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
     if regions:
         made = in_banks(made, memory, layout, regions, places, limits)
+    made = with_conflict(made, memory, layout, limits)
     placed = clock.perf_counter()
 
     made = _replaced(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
@@ -319,6 +321,7 @@ class Check:
     required_bytes: int
     available_bytes: int
     excess_bytes: int
+    `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     lower_bound_bytes: int
     optimal: bool
     target: str
@@ -331,6 +334,7 @@ class Check:
     def exit_status(self) -> int:
         """0 if it fits, 3 if the best plan found needs more, 4 if no plan can fit, 6 unproved, 130 interrupted."""
         return exit_status(self.status, self.stopped)
+    conflict: str | None = None
 
 
 def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
@@ -367,6 +371,8 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         available, excess = sum(m.available_bytes for m in uses), sum(m.excess_bytes for m in uses)
     else:
         available = made.budget_bytes or 0
+    from lowtide.report.conflict import conflict_text
+
         excess = max(0, made.required_bytes - available)
     return Check(
         made.required_bytes,
@@ -380,3 +386,4 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         uses,
         made.runtime_parts,
     )
+        conflict_text(made),

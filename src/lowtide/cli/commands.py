@@ -106,12 +106,13 @@ def check(options: argparse.Namespace) -> int:
         from lowtide.report.text import CUT_SHORT
 
         proof += f", {CUT_SHORT[found.stopped]}"
+    why = "" if found.conflict is None else f"; {found.conflict}"
     whole = f"{found.required_bytes:,} B, available {found.available_bytes:,} B, excess {found.excess_bytes:,} B"
     each = [
         f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
         for m in found.memories or ()
     ]
-    show(f"{said}: required {'; '.join(each) or whole} (target {found.target}, {proof})")
+    show(f"{said}: required {'; '.join(each) or whole} (target {found.target}, {proof}){why}")
     if found.parts is not None and not options.quiet:
         from lowtide.report.text import parts_text
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.opset import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.report.conflict import conflict_text
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -118,6 +119,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     s = plan.seconds
     tail.append(
         (
+    why = conflict_text(plan)
+    if why is not None:
+        tail.append(("too much", why))
             "seconds",
             f"read {s.read:.2f}, schedule {s.schedule:.2f}, allocate {s.allocate:.2f}, verify {s.verify:.2f}, "
             f"total {s.total:.2f}",

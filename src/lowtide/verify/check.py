@@ -9,6 +9,7 @@ from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.bound import check_bound, check_budget, largest_single_op
+from lowtide.verify.conflict import check_conflict
 from lowtide.verify.layout import aligned_load, check_layout
 from lowtide.verify.memory import Memory, work_out
 from lowtide.verify.order import Simulation, check_ids, check_order, claimed_pairs, simulate
@@ -35,6 +36,7 @@ FAILURES = {
     "overlap": "storages and workspaces that are live together share no byte",
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
+    "conflict": "what is said to be too much is there at once, and is too much",
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
@@ -126,6 +128,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         plan = whole
     fits = check_runtime_arena(graph, plan, target, memory)
     checks += [Check("runtime_arena", fits)] if fits else []
+    seen = check_conflict(graph, plan, memory, steps)
+    checks += [Check("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     checks.append(Check("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)

@@ -1,0 +1,36 @@
+"""Why something does not fit, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.plan import Plan
+
+MOST_NAMED = 6
+"""Members named; the rest are counted."""
+
+
+def conflict_text(plan: Plan) -> str | None:
+    """``a 100 B, b 100 B cannot share 150 B at step 1, op1 (Conv)``; None if the plan says of no conflict."""
+    conflict = plan.conflict
+    if conflict is None:
+        return None
+    tensors = {t.id: t for t in plan.tensors}
+    ops = {op.id: op for op in plan.ops}
+    members = [(tensors[t].name or f"tensor {t}", tensors[t].size) for t in conflict.tensors]
+    members += [(f"the workspace of {ops[o].name or f'op {o}'}", 0) for o in conflict.workspaces]
+    at = None
+    if conflict.step is not None and plan.order:
+        op = ops[plan.order[conflict.step]]
+        at = f"step {conflict.step:,}, {op.name or f'op {op.id}'}{f' ({op.type})' if op.type else ''}"
+    return set_text(members, conflict.available_bytes, conflict.needed_bytes, at)
+
+
+def set_text(members: Sequence[tuple[str, int]], available: int, needed: int, at: str | None) -> str:
+    """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one."""
+    rows = sorted(members, key=lambda row: (-row[1], row[0]))
+    named = [f"{name} {size:,} B" if size else name for name, size in rows[:MOST_NAMED]]
+    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+    where = f" at {at}" if at is not None else ", although the bytes of each step do: proved"
+    verb = "cannot share" if len(rows) > 1 else "does not fit"
+    return f"{', '.join(named)}{more} {verb} {available:,} B{where} ({needed:,} B needed)"

@@ -1,0 +1,65 @@
+"""Is what a plan says of why it is over budget true? Its tensors are live together, and are too much."""
+
+from __future__ import annotations
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.verify.memory import Memory
+from lowtide.verify.order import Simulation
+
+
+def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) -> str:
+    """Check `conflict`: in words, what was seen.
+
+    Sizes are rounded up to the alignment. Where an output may lie over an input in part, the sum may be above what is
+    needed, never below. Without a step, the proof is the planner's, and is not repeated here.
+
+    Raises
+    ------
+    VerificationError
+        ``conflict``: a plan that fits has one, a member is not live at the step or shares its bytes with another, or
+        they fit.
+    """
+    conflict = plan.conflict
+    if conflict is None:
+        return ""
+
+    def fail(message: str) -> VerificationError:
+        return VerificationError("conflict", message)
+
+    if plan.status not in ("over_budget", "impossible"):
+        raise fail("the plan is not over budget, and says what is in conflict")
+    if plan.memories is not None:
+        room = sum(m.capacity_bytes for m in plan.memories)
+    else:
+        room = (plan.budget_bytes or 0) - (plan.required_bytes - (plan.arena_bytes or 0))
+    if conflict.available_bytes != max(room, 0):
+        raise fail(f"there are {max(room, 0)} bytes for the arena, not {conflict.available_bytes}")
+    if conflict.needed_bytes <= conflict.available_bytes:
+        raise fail(f"{conflict.needed_bytes} bytes fit {conflict.available_bytes}")
+    blocks = [memory.block_of.get(t) for t in conflict.tensors]
+    workspaces = [memory.workspace.get(op, 0) for op in conflict.workspaces]
+    if None in blocks or len(set(blocks)) != len(blocks) or not all(workspaces):
+        raise fail("a member is listed twice, or takes no memory")
+    members = [b for b in blocks if b is not None]
+    at = conflict.step
+    if at is None:
+        return f"{len(members) + len(workspaces):,} members that do not fit together: proved by search, not re-proved"
+    if not 0 <= at < max(len(plan.order), 1) or any(plan.order[at] != op for op in conflict.workspaces):
+        raise fail(f"step {at} is no step of the plan, or not that of the workspace")
+    for t, b in zip(conflict.tensors, members, strict=True):
+        if not steps.first[b] <= at <= steps.last[b]:
+            raise fail(f"{graph.tensor_by_id[t].label} is not there at step {at}")
+    op = plan.order[at] if plan.order else -1
+    if op in steps.in_place:
+        both = {memory.block_of[steps.in_place[op]], memory.block_of[graph.op_by_id[op].outputs[0]]}
+        if both <= set(members):
+            raise fail(f"{graph.op_by_id[op].label} writes one member over another")
+    unit = plan.alignment
+    sizes = [-(-size // unit) * unit for size in (*(memory.blocks[b].size for b in members), *workspaces)]
+    if sum(sizes) < conflict.needed_bytes:
+        raise fail(f"the members have {sum(sizes)} bytes at step {at}, not {conflict.needed_bytes}")
+    if conflict.minimal and sum(sizes) - min(sizes) > conflict.available_bytes:
+        raise fail("one member can be left out, and the others still do not fit")
+    return f"{len(sizes):,} members have {sum(sizes):,} B at step {at:,}, of {conflict.available_bytes:,} B"
