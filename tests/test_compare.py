@@ -1,3 +1,4 @@
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -6,6 +7,7 @@ import pytest
 
 import lowtide
 from lowtide.analyse.storage import MemoryModel
+from lowtide.cli import main
 from lowtide.report.comparison import comparison_text
 from lowtide.schedule import registry
 from lowtide.schedule.method import Schedule
@@ -61,6 +63,17 @@ class Picky(Broken):
         return "it has ops"
 
 
+@dataclass(frozen=True)
+class Stopped(Broken):
+    """A user's method in which Ctrl-C comes."""
+
+    name: ClassVar[str] = "stopped"
+
+    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+        """Raise."""
+        raise KeyboardInterrupt
+
+
 def test_every_method_has_a_row(tmp_path: Path):
     """In the registry's order; the exact one is never beaten, and its bound tells who else is optimal."""
     rows = lowtide.compare(graph_file(tmp_path, branches()), target="strict", time=10)
@@ -94,6 +107,26 @@ def test_each_method_has_its_own_time(tmp_path: Path):
     assert rows[1].reason == "stopped by time"
     assert rows[1].peak_bytes is not None
     assert not rows[1].optimal
+
+
+def test_interrupted_keeps_the_rows_that_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Ctrl-C within a method: those before it, its own row marked, none after it; printed, and the status is 130."""
+    known = {name: registry.built_in()[name] for name in ("own", "rpo")} | {"stopped": Stopped}
+    known |= {"exact": registry.built_in()["exact"]}
+    monkeypatch.setattr(registry, "methods", lambda: known)
+    path = graph_file(tmp_path, branches())
+    rows = lowtide.compare(path, target="strict")
+    assert [(row.method, row.status, row.interrupted) for row in rows] == [
+        ("own", "ok", False), ("rpo", "ok", False), ("stopped", "timeout", True),
+    ]  # fmt: skip
+    assert main(["compare", str(path), "--target", "strict", "-q"]) == 130
+    shown = capsys.readouterr().out
+    assert "timeout: stopped by interrupt" in shown
+    assert "rpo" in shown
+    assert main(["compare", str(path), "--target", "strict", "--json", "-q"]) == 130
+    assert json.loads(capsys.readouterr().out)[2]["reason"] == "stopped by interrupt"
 
 
 def test_options_reach_their_method(tmp_path: Path):

@@ -13,7 +13,7 @@ from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.report.comparison import MethodResult
+from lowtide.report.comparison import INTERRUPTED, MethodResult
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
@@ -119,8 +119,11 @@ def compare(
     ------
     InputError
         The model or an argument is wrong, or there is no such method. What goes wrong in a method is in its row.
-    KeyboardInterrupt
-        Ctrl-C, once every method that was done is lost: ask for fewer.
+
+    Notes
+    -----
+    Ctrl-C ends the comparison: the rows of the methods that were done are returned, and last that of the method it
+    came in, whose `interrupted` is true.
     """
     from lowtide.schedule import registry
 
@@ -162,7 +165,12 @@ def compare(
             wanted.get(name, NO_OPTIONS),
         )
 
-    return _with_best_bound([run(name) for name in names])
+    rows: list[MethodResult] = []
+    for name in names:
+        rows.append(run(name))
+        if rows[-1].interrupted:
+            break
+    return _with_best_bound(rows)
 
 
 def _run_method(
@@ -178,18 +186,18 @@ def _run_method(
         if reason is not None:
             return MethodResult(name, "unsupported", reason, seconds=clock.perf_counter() - began)
         made = make_plan()
+    except KeyboardInterrupt:
+        return MethodResult(name, "timeout", INTERRUPTED, seconds=clock.perf_counter() - began)
     except VerificationError as error:
         return MethodResult(name, "error", f"its plan does not hold: {error}", seconds=clock.perf_counter() - began)
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return MethodResult(name, "error", text, seconds=clock.perf_counter() - began)
-    if made.stopped == "interrupt":
-        raise KeyboardInterrupt
-    late = made.stopped in ("time", "memory")
+    late = made.stopped in ("time", "memory", "interrupt")
     return MethodResult(
         method=name,
         status="timeout" if late else "ok",
-        reason=f"stopped by {made.stopped}" if late else None,
+        reason=(INTERRUPTED if made.stopped == "interrupt" else f"stopped by {made.stopped}") if late else None,
         peak_bytes=made.peak_bytes,
         arena_bytes=made.arena_bytes,
         lower_bound_bytes=made.lower_bound_bytes,

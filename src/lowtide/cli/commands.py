@@ -142,16 +142,17 @@ def compare(options: argparse.Namespace) -> int:
     common = _common(options)
     rows = api.compare(options.model, methods, options=settings, report=tell, **common)
     line.end()
+    status = 130 if any(row.interrupted for row in rows) else 0
     if options.json:
         import msgspec
 
         table = [msgspec.to_builtins(row) for row in rows]
         show_json([{k: v for k, v in row.items() if k != "reason" or v is not None} for row in table])
-        return 0
+        return status
     from lowtide.report.comparison import comparison_text
 
     show(comparison_text(rows, api.target(options.target).name))
-    return 0
+    return status
 
 
 def verify(options: argparse.Namespace) -> int:

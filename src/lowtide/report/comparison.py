@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+INTERRUPTED = "stopped by interrupt"
+"""Reason of the row in which Ctrl-C came; the methods after it have none."""
+
 
 @dataclass(frozen=True)
 class MethodResult:
@@ -13,7 +16,7 @@ class MethodResult:
 
     `lower_bound_bytes` is what this method proved; `optimal` whether its peak is the best bound that any of the
     methods proved. `reason` is there unless `status` is ``"ok"``; after ``"unsupported"`` and ``"error"`` there are no
-    sizes. A method that ends by its time limit is ``"timeout"`` and has the best that it found.
+    sizes. A method that ends by its time limit, or by Ctrl-C, is ``"timeout"`` and has the best that it found.
     """
 
     method: str
@@ -25,6 +28,11 @@ class MethodResult:
     optimal: bool = False
     counters: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the method, and the comparison with it."""
+        return self.reason == INTERRUPTED
 
 
 def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
