@@ -1,0 +1,231 @@
+"""Small .tflite files, made with the schema's object API: for benchmarks and for tests.
+
+Importing this needs ai-edge-litert and flatbuffers (extra `tflite`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as _schema
+
+s: Any = _schema
+SAME, VALID = 0, 1
+_TYPES = {
+    "int8": (s.TensorType.INT8, np.int8),
+    "int16": (s.TensorType.INT16, np.int16),
+    "int32": (s.TensorType.INT32, np.int32),
+    "int64": (s.TensorType.INT64, np.int64),
+    "float32": (s.TensorType.FLOAT32, np.float32),
+    "bool": (s.TensorType.BOOL, np.bool_),
+    "resource": (s.TensorType.RESOURCE, np.int32),
+}
+
+
+class Net:
+    """A model under construction; tensors and operators are numbered as they come, in one subgraph at a time."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.model = s.ModelT()
+        self.model.version, self.model.description = 3, "test"
+        self.model.operatorCodes, self.model.subgraphs, self.model.metadata = [], [], []
+        self.model.buffers = [s.BufferT()]
+        self.codes: dict[str, int] = {}
+        self.subgraph()
+
+    def subgraph(self) -> int:
+        """Begin a further subgraph; its index."""
+        self.graph = s.SubGraphT()
+        self.graph.tensors, self.graph.operators = [], []
+        self.graph.inputs, self.graph.outputs = [], []
+        self.model.subgraphs.append(self.graph)
+        return len(self.model.subgraphs) - 1
+
+    def tensor(
+        self,
+        shape: tuple[int, ...],
+        dtype: str = "int8",
+        data: Any = None,
+        *,
+        scale: float | list[float] = 0.05,
+        zero: int = 0,
+        axis: int = 0,
+        variable: bool = False,
+        signature: tuple[int, ...] | None = None,
+    ) -> int:
+        """Add a tensor; constant if it has data. Its index."""
+        t = s.TensorT()
+        t.shape, t.type, t.name = list(shape), _TYPES[dtype][0], f"t{len(self.graph.tensors)}"
+        t.isVariable, t.buffer, t.hasRank = variable, 0, True
+        if signature is not None:
+            t.shapeSignature = list(signature)
+        if data is not None:
+            buffer = s.BufferT()
+            buffer.data = np.frombuffer(np.asarray(data, _TYPES[dtype][1]).tobytes(), np.uint8)
+            self.model.buffers.append(buffer)
+            t.buffer = len(self.model.buffers) - 1
+        if dtype in ("int8", "int16", "int32") and scale:
+            q = s.QuantizationParametersT()
+            q.scale = [scale] if isinstance(scale, float) else scale
+            q.zeroPoint, q.quantizedDimension = [zero] * len(q.scale), axis
+            t.quantization = q
+        self.graph.tensors.append(t)
+        return len(self.graph.tensors) - 1
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return tuple(self.graph.tensors[tensor].shape)
+
+    def op(
+        self, kind: str, inputs: list[int], outputs: list[int], options: Any = None, *, custom: bool = False
+    ) -> int:
+        """Add an operator. Its index."""
+        if kind not in self.codes:
+            code = s.OperatorCodeT()
+            number = s.BuiltinOperator.CUSTOM if custom else getattr(s.BuiltinOperator, kind)
+            code.builtinCode, code.deprecatedBuiltinCode, code.version = number, min(number, 127), 1
+            code.customCode = kind if custom else None
+            self.codes[kind] = len(self.model.operatorCodes)
+            self.model.operatorCodes.append(code)
+        o = s.OperatorT()
+        o.opcodeIndex, o.inputs, o.outputs = self.codes[kind], list(inputs), list(outputs)
+        if options is not None:
+            o.builtinOptions = options
+            o.builtinOptionsType = getattr(s.BuiltinOptions, type(options).__name__[:-1])
+        self.graph.operators.append(o)
+        return len(self.graph.operators) - 1
+
+    def conv(
+        self,
+        x: int,
+        channels: int,
+        kernel: tuple[int, int] = (3, 3),
+        stride: tuple[int, int] = (1, 1),
+        padding: int = SAME,
+        dilation: tuple[int, int] = (1, 1),
+        depthwise: bool = False,
+    ) -> int:
+        """Add an int8 or float32 convolution with random weights; `channels` is the multiplier if depthwise."""
+        n, height, width, depth = self.shape(x)
+        quantised = self.graph.tensors[x].type == s.TensorType.INT8
+        dtype = "int8" if quantised else "float32"
+        made = depth * channels if depthwise else channels
+        weights = (1, *kernel, made) if depthwise else (made, *kernel, depth)
+        values = self.rng.integers(-127, 128, weights) if quantised else self.rng.standard_normal(weights)
+        w = self.tensor(weights, dtype, values, scale=[0.01] * made, axis=3 if depthwise else 0)
+        bias = np.zeros(made) if quantised else self.rng.standard_normal(made)
+        b = self.tensor((made,), "int32" if quantised else dtype, bias, scale=[0.0005] * made)
+        size = [
+            out_size(i, k, t, d, padding) for i, k, t, d in zip((height, width), kernel, stride, dilation, strict=True)
+        ]
+        out = self.tensor((n, *size, made), dtype, scale=0.1)
+        o = s.DepthwiseConv2DOptionsT() if depthwise else s.Conv2DOptionsT()
+        if depthwise:
+            o.depthMultiplier = channels
+        o.padding, o.strideH, o.strideW = padding, *stride
+        o.dilationHFactor, o.dilationWFactor = dilation
+        self.op("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", [x, w, b], [out], o)
+        return out
+
+    def pool(
+        self, x: int, kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: int = VALID
+    ) -> int:
+        """Add ``AVERAGE_POOL_2D`` or ``MAX_POOL_2D``."""
+        n, height, width, depth = self.shape(x)
+        size = [out_size(i, k, t, 1, padding) for i, k, t in zip((height, width), kernel, stride, strict=True)]
+        out = self.like(x, (n, *size, depth))
+        o = s.Pool2DOptionsT()
+        o.padding, o.strideH, o.strideW, o.filterHeight, o.filterWidth = padding, *stride, *kernel
+        self.op(kind, [x], [out], o)
+        return out
+
+    def like(self, x: int, shape: tuple[int, ...] | None = None) -> int:
+        """Add a tensor of the type and quantisation of another one."""
+        t = self.graph.tensors[x]
+        dtype = next(name for name, (number, _) in _TYPES.items() if number == t.type)
+        made = self.tensor(shape or self.shape(x), dtype)
+        self.graph.tensors[made].quantization = t.quantization
+        return made
+
+    def add(self, a: int, b: int) -> int:
+        """Add an ``ADD`` of two tensors of equal shape."""
+        out = self.like(a)
+        self.op("ADD", [a, b], [out], s.AddOptionsT())
+        return out
+
+    def unary(self, kind: str, x: int, options: Any = None, **kind_of_output: Any) -> int:
+        """Add an operator of one input and one output of the same shape."""
+        out = self.tensor(self.shape(x), **kind_of_output) if kind_of_output else self.like(x)
+        self.op(kind, [x], [out], options)
+        return out
+
+    def reshape(self, x: int, shape: tuple[int, ...]) -> int:
+        """Add a ``RESHAPE``."""
+        to = self.tensor((len(shape),), "int32", shape, scale=0.0)
+        out = self.like(x, shape)
+        o = s.ReshapeOptionsT()
+        o.newShape = list(shape)
+        self.op("RESHAPE", [x, to], [out], o)
+        return out
+
+    def metadata(self, name: str, data: bytes) -> None:
+        """Add metadata."""
+        buffer = s.BufferT()
+        buffer.data = np.frombuffer(data, np.uint8)
+        self.model.buffers.append(buffer)
+        m = s.MetadataT()
+        m.name, m.buffer = name, len(self.model.buffers) - 1
+        self.model.metadata.append(m)
+
+    def ends(self, inputs: list[int], outputs: list[int]) -> None:
+        """Inputs and outputs of the subgraph."""
+        self.graph.inputs, self.graph.outputs = inputs, outputs
+
+    def bytes(self) -> bytes:
+        """The file."""
+        builder = flatbuffers.Builder(1 << 16)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def out_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
+    """Size of an output dimension."""
+    reach = (kernel - 1) * dilation + 1
+    return -(-size // stride) if padding == SAME else (size - reach) // stride + 1
+
+
+def residual(height: int = 16, channels: int = 8) -> Net:
+    """Two convolutions and an addition, then a strided and a depthwise one, pooling, RESHAPE and SOFTMAX."""
+    net = Net()
+    x = net.tensor((1, height, height, 3))
+    a = net.conv(x, channels)
+    b = net.conv(a, channels)
+    c = net.add(a, b)
+    d = net.conv(c, channels, (1, 1), (2, 2))
+    e = net.conv(d, 1, depthwise=True)
+    f = net.pool(e, "AVERAGE_POOL_2D", (net.shape(e)[1], net.shape(e)[2]), (1, 1))
+    g = net.reshape(f, (1, channels))
+    net.ends([x], [net.unary("SOFTMAX", g, _softmax(), scale=1 / 256, zero=-128)])
+    return net
+
+
+def branches(count: int = 4) -> Net:
+    """Branches from one input in breadth-first order, joined by additions: the order matters."""
+    net = Net()
+    x = net.tensor((1, 12, 12, 4))
+    wide = [net.conv(x, 16) for _ in range(count)]
+    narrow = [net.conv(w, 4, (1, 1)) for w in wide]
+    total = narrow[0]
+    for other in narrow[1:]:
+        total = net.add(total, other)
+    net.ends([x], [total])
+    return net
+
+
+def _softmax() -> Any:
+    o = s.SoftmaxOptionsT()
+    o.beta = 1.0
+    return o

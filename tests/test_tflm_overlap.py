@@ -1,0 +1,47 @@
+"""The distances of TFLM's kernels in the interpreter itself: enough, and not a row more than enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowtide.bench.tflite_overlap import kinds, overlap_rows
+from lowtide.graph import Graph
+from lowtide.read.tflite import graph_of
+from lowtide.read.tflite_model import parse_tflite
+from lowtide.rules.tflm_kernels import BY_TYPE, distances
+from tflite_builder import Net
+
+pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+
+
+def graph(net: Net) -> Graph:
+    """Graph of a model."""
+    return graph_of(parse_tflite(net.bytes(), "m"), [], "m", "")
+
+
+def test_every_kind_is_tried():
+    """No operator is in the table of kernels without an experiment."""
+    assert {kind for kind, _ in kinds()} == set(BY_TYPE)
+
+
+def test_the_distance_is_enough_and_a_row_nearer_is_not():
+    """All outputs are bit-equal at the distance; for each kind some are spoilt a row nearer."""
+    for row in overlap_rows(8, 1):
+        assert row.shapes >= 5, row
+        assert row.equal == row.shapes, row
+        assert row.row_nearer_corrupt > 0, row
+
+
+def test_what_may_not_be_overlapped():
+    """A broadcast, a constant, a filter that is the input, operators that are not in the table."""
+    net = Net()
+    x = net.tensor((1, 4, 4, 2), "float32")
+    y = net.tensor((2,), "float32")
+    c = net.tensor((1, 4, 4, 2), "float32", [[[[1.0] * 2] * 4] * 4])
+    outs = [net.like(x) for _ in range(3)]
+    net.op("ADD", [x, y], [outs[0]])
+    net.op("ADD", [x, c], [outs[1]])
+    net.op("TRANSPOSE", [x, y], [outs[2]])
+    net.ends([x, y], outs)
+    found = graph(net)
+    assert [distances(found, op) for op in found.ops] == [(), ((x, 0),), ()]
