@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def verify(
     model: Graph | str | Path,
-    made: Plan | str | Path,
+    made: Plan | str | Path | None = None,
     *,
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
@@ -38,6 +38,8 @@ def verify(
 
     Parameters
     ----------
+    made
+        The plan; None for a .tflite file: check the offline plan that it holds, whoever wrote it.
     target, overwrite_inputs, pin_inputs
         As the plan was made with; ``"auto"`` takes the built-in target that the plan names.
     dims
@@ -65,6 +67,12 @@ def verify(
     from lowtide.verify.prove import prove as search_again
 
     check_time(time)
+    if made is None:
+        from lowtide.api.tflm import verify_file
+
+        if run or prove:
+            raise InputError("--run and --prove are about a plan; name its file", str(model))
+        return verify_file(model)
     graph, plan, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
     report = verify_plan(graph, plan, rules)
     if prove:

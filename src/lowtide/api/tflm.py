@@ -6,11 +6,16 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lowtide.api.models import load
+from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeParts
 from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.verify.report import Report
 
 ALIGNMENT = 16
 
@@ -128,6 +133,31 @@ def as_it_stands(made: Plan, model: Graph | str | Path) -> Plan:
         runtime_parts=found.parts,
         status=status,
     )
+
+
+def verify_file(model: Graph | str | Path) -> Report:
+    """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
+
+    Raises
+    ------
+    InputError
+        No .tflite file, or one without an offline plan.
+    VerificationError
+        ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
+    """
+    from lowtide.read.tflite_model import parse_tflite, read_offline_plan
+    from lowtide.target import BUILT_IN
+    from lowtide.verify.offline import check_offline_plan
+
+    graph = model if isinstance(model, Graph) else load(model)
+    if not graph.source.lower().endswith(".tflite"):
+        raise InputError("give the plan to check as well; only a .tflite file can hold one itself", str(model))
+    data = Path(graph.source).read_bytes()
+    listed = read_offline_plan(data, graph.source)
+    if listed is None:
+        raise InputError("it holds no offline plan; give the plan to check as well", graph.source)
+    tensors = sum(len(s.tensors) for s in parse_tflite(data, graph.source).subgraphs)
+    return check_offline_plan(graph, BUILT_IN["tflm"], listed, tensors)
 
 
 def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:

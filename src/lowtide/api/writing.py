@@ -78,7 +78,7 @@ def write_all(
 
 def offline_offsets(made: Plan) -> dict[int, int] | None:
     """Offsets that go into the model file: those for a runtime that takes them from there."""
-    return {int(t): at for t, at in (made.offsets or {}).items()} if made.target == "tflm" else None
+    return {int(t): at for t, at in (made.offsets or {}).items()} if made.runtime_parts is not None else None
 
 
 def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path | None) -> None:

@@ -103,10 +103,16 @@ def _parser() -> _Parser:
         "verify", "check a plan with code that shares nothing with the planner", commands.verify,
         "lowtide verify model.onnx model.plan.json",
         "lowtide verify model.onnx model.plan.json --run --prove",
+        "lowtide verify planned.tflite",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
-    p.add_argument("plan_file", metavar="P.json", help="what `lowtide plan --plan` wrote")
-    p.add_argument("--run", action="store_true", help="run both orders in onnxruntime on the same random inputs")
+    p.add_argument(
+        "plan_file", metavar="P.json", nargs="?",
+        help="what `lowtide plan --plan` wrote; without it, the offline plan in a .tflite file is checked",
+    )  # fmt: skip
+    p.add_argument(
+        "--run", action="store_true", help="run both orders in the model's runtime on random inputs"
+    )
     p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
     p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
@@ -117,13 +123,15 @@ def _parser() -> _Parser:
     p = add(
         "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
         "lowtide allocate buffers.csv > placed.csv",
-        "lowtide allocate buffers.csv --capacity 1MiB --json",
-        "lowtide allocate buffers.csv -o placed.csv --header arena.h --table arena.txt",
+        "lowtide allocate buffers.csv --capacity 1MiB -o placed.csv --header arena.h --table arena.txt",
+        "lowtide allocate buffers.csv --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
     p.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment,offset,gaps], half-open")
     p.add_argument("-o", dest="out", metavar="OUT.csv", help="write the CSV there instead of printing it")
     _exports(p)
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
+    p.add_argument("--spread", action="store_true", help="reuse bytes only where the capacity demands it")
+    _banks(p)
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
     _printing(p)
@@ -133,7 +141,7 @@ def _parser() -> _Parser:
         "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
         "lowtide bench space --network swiftnet_cell_a",
     )  # fmt: skip
-    bench.add_arguments(p, _seed, _printing)
+    bench.add_arguments(p, _seed, _printing, _dim)
 
     p = add(
         "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,

@@ -21,12 +21,12 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         was, came = tflm.original, tflm.planned
         rows.append(("TFLM head", f"{format_size(was.head_bytes)} -> {format_size(came.head_bytes)}, "
                      f"{change(was.head_bytes, came.head_bytes)}"))  # fmt: skip
-        if run.target == "tflm" and run.planned_bytes is not None:
+        if run.planned_bytes is not None:
             rows.append(("planned", f"{format_size(run.planned_bytes)}: equal to the byte"))
         rows.append(("TFLM tail", f"{format_size(was.tail_bytes)} -> {format_size(came.tail_bytes)}"))
         rows.append(("smallest arena", f"{format_size(was.smallest_arena_bytes)} -> "
                      f"{format_size(came.smallest_arena_bytes)}, by bisection"))  # fmt: skip
-        if run.target == "tflm":
+        if run.required_bytes is not None:
             off = came.smallest_arena_bytes - run.required_bytes
             told = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
             rows.append(("required", f"{format_size(run.required_bytes)}: {told}"))

@@ -62,13 +62,12 @@ class RuntimeRun:
 
 @dataclass(frozen=True)
 class TfliteRunReport:
-    """What all runtimes showed. `planned_bytes` and `required_bytes`: arena and requirement as the plan has them."""
+    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
 
     runtimes: tuple[RuntimeRun, ...]
     inputs: int
     planned_bytes: int | None
-    required_bytes: int
-    target: str
+    required_bytes: int | None
 
     @property
     def outputs(self) -> tuple[TfliteOutput, ...]:
@@ -124,9 +123,10 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
         found.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1]))
     if all(r.refused for r in found):
         raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in found), str(original))
-    report = TfliteRunReport(tuple(found), inputs, plan.arena_bytes, plan.required_bytes, plan.target)
+    planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
+    report = TfliteRunReport(tuple(found), inputs, planned_bytes, plan.runtime_arena_bytes)
     tflm = report.tflm
-    if plan.target == "tflm" and tflm is not None and tflm.planned is not None:
+    if plan.runtime_parts is not None and tflm is not None and tflm.planned is not None:
         head = tflm.planned.head_bytes
         if head != plan.arena_bytes:
             raise VerificationError("measured", f"TFLM's head takes {head} bytes; the plan says {plan.arena_bytes}")
