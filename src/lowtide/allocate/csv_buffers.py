@@ -7,6 +7,13 @@ last step of the lifetime, inclusive (gaps then end inclusively too). `hint` is 
 buffer on input (-1 or nothing: free) and is where it lies on output. No quoting; reading stops at the first
 empty line.
 
+Three columns are lowtide's own; minimalloc takes no notice of them. Each is a list, separated by blanks:
+
+`over`      ids of buffers that this one may lie over where both are there, as an output over an input that dies: at the
+            same offset or below, or with ``id@distance`` that many bytes or more below
+`apart`     ids of buffers that this one shares no byte with, even if they are never there at the same time
+`memory`    the memories that it may lie in, the preferred one first; on output the one it lies in
+
 Source: minimalloc (github.com/google/minimalloc), src/converter.h and converter.cc.
 """
 
@@ -14,25 +21,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.allocate.buffers import Buffer, Piece
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 
 _OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "start": "lower", "begin": "lower"}
-_COLUMNS = ("id", "lower", "upper", "size", "alignment", "offset", "gaps", "hint", "end")
+_COLUMNS = ("id", "lower", "upper", "size", "alignment", "offset", "gaps", "hint", "end", "over", "apart", "memory")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?", re.ASCII)
 
 
+@dataclass(frozen=True)
+class BufferFile:
+    """What a file of buffers says: the problem, and by name the memories that a buffer may lie in."""
+
+    problem: Problem
+    places: dict[str, tuple[str, ...]]
+
+
 def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
-    """Read a file of buffers.
+    """Read a file of buffers, none of them tied to another one or to a memory.
 
     Raises
     ------
     InputError
-        Unreadable, or as `parse_buffers`.
+        Unreadable, as `parse_buffers`, or with something in the columns that are lowtide's own.
+    """
+    found = read_problem(path)
+    if found.problem.pairs or found.problem.apart or found.places:
+        raise InputError("this takes buffers alone: leave out the columns over, apart and memory", str(path))
+    return found.problem.buffers
+
+
+def read_problem(path: str | Path) -> BufferFile:
+    """Read a file of buffers with all that it says.
+
+    Raises
+    ------
+    InputError
+        Unreadable, or as `parse_problem`.
     """
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
@@ -40,26 +70,35 @@ def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
         raise InputError(f"cannot read the buffers: {error.strerror}", str(path)) from None
     except UnicodeDecodeError:
         raise InputError("not a text file in UTF-8; give a CSV of buffers", str(path)) from None
-    return parse_buffers(text, str(path))
+    return parse_problem(text, str(path))
 
 
 def parse_buffers(text: str, place: str = "buffers") -> tuple[Buffer, ...]:
-    """Buffers from the text of a CSV file.
+    """Buffers from the text of a CSV file; what ties them is left out. Raises as `parse_problem`.
+
+    >>> [b.size for b in parse_buffers("id,lower,upper,size\\na,0,3,16\\nb,2,5,8\\n")]
+    [16, 8]
+    """
+    return parse_problem(text, place).problem.buffers
+
+
+def parse_problem(text: str, place: str = "buffers") -> BufferFile:
+    """What the text of a CSV file says.
 
     Raises
     ------
     InputError
         A missing or unknown column, a wrong number of fields, a value that is no number or out of range, a
-        lifetime or a gap that is empty or outside, an id used twice. The message names the file and the line.
-
-    >>> [b.size for b in parse_buffers("id,lower,upper,size\\na,0,3,16\\nb,2,5,8\\n")]
-    [16, 8]
+        lifetime or a gap that is empty or outside, an id used twice; a tie to a buffer that is not there, or two ties
+        of the same buffers. The message names the file and the line.
     """
     lines = text.splitlines()
     columns = _header(lines[0] if lines else "", place)
     buffers: list[Buffer] = []
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     total = 0
+    ties: list[tuple[int, str, str, str]] = []
+    places: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
             break
@@ -67,38 +106,100 @@ def parse_buffers(text: str, place: str = "buffers") -> tuple[Buffer, ...]:
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != len(columns):
             raise InputError(f"{len(fields)} fields where the header has {len(columns)}", where)
-        buffer = _row(dict(zip(columns, fields, strict=True)), where)
+        row = dict(zip(columns, fields, strict=True))
+        buffer = _row(row, where)
         if buffer.name in seen:
             raise InputError(f"id {buffer.name} is used twice; give every buffer an id of its own", where)
-        seen.add(buffer.name)
+        seen[buffer.name] = len(buffers)
+        ties += [
+            (len(buffers), column, name, where) for column in ("over", "apart") for name in row.get(column, "").split()
+        ]
+        if row.get("memory"):
+            places[buffer.name] = tuple(row["memory"].split())
         total += buffer.size + buffer.alignment
         if total > MAX_BYTES:
             raise InputError("the sizes add up to more than 2^62 bytes", where)
         buffers.append(buffer)
-    return tuple(buffers)
+    pairs, apart = _ties(ties, seen)
+    return BufferFile(Problem(tuple(buffers), pairs, apart), places)
 
 
-def format_buffers(buffers: Sequence[Buffer], offsets: Mapping[str, int] | None = None) -> str:
-    """Text of a CSV file that `parse_buffers` reads back to equal buffers, with `offsets` by name if given.
+def _ties(
+    rows: Sequence[tuple[int, str, str, str]], index: Mapping[str, int]
+) -> tuple[tuple[Pair, ...], tuple[tuple[int, int], ...]]:
+    """Pairs and buffers kept apart, from ``(buffer, column, entry, place)``."""
+    pairs: list[Pair] = []
+    apart: dict[tuple[int, int], None] = {}
+    tied: set[frozenset[int]] = set()
+    for i, column, entry, where in rows:
+        name, distance = entry, 0
+        if column == "over" and entry not in index and "@" in entry:
+            name, _, text = entry.rpartition("@")
+            distance = _number({"distance": text}, "distance", where, least=0)
+        j = index.get(name, i)
+        if j == i:
+            why = "is this buffer itself" if name in index else "is no buffer of this file"
+            raise InputError(f"{column} names {name[:80]!r}, which {why}", where)
+        both = frozenset((i, j))
+        if column == "apart" and (min(both), max(both)) in apart:
+            continue
+        if both in tied:
+            raise InputError(f"{column} names {name[:80]!r}, which is tied to this buffer already; say it once", where)
+        tied.add(both)
+        if column == "over":
+            pairs.append(Pair(i, j, distance))
+        else:
+            apart[min(both), max(both)] = None
+    return tuple(pairs), tuple(apart)
+
+
+def format_buffers(
+    given: Problem | Sequence[Buffer],
+    offsets: Mapping[str, int] | None = None,
+    places: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Text of a CSV file that `parse_problem` reads back to equal buffers and ties.
+
+    Parameters
+    ----------
+    offsets
+        Where each buffer lies, by name.
+    places
+        The memories of a buffer, by name.
 
     Raises
     ------
     InputError
-        A name that CSV without quoting cannot hold.
+        A name that CSV without quoting cannot hold, or that a list between blanks cannot.
     """
+    problem = given if isinstance(given, Problem) else Problem(tuple(given))
+    buffers = problem.buffers
     names = ["id", "lower", "upper", "size"]
     aligned = any(b.alignment != 1 for b in buffers)
     placed = offsets is not None or any(b.offset is not None for b in buffers)
     gaps = [_gaps(b) for b in buffers]
     names += ["alignment"] * aligned + ["offset"] * placed + ["gaps"] * any(gaps)
-    rows = [",".join(names)]
-    for b, gap in zip(buffers, gaps, strict=True):
+    over: list[list[str]] = [[] for _ in buffers]
+    apart: list[list[str]] = [[] for _ in buffers]
+    for p in problem.pairs:
+        over[p.lower].append(buffers[p.upper].name + (f"@{p.distance}" if p.distance else ""))
+    for i, j in problem.apart:
+        apart[i].append(buffers[j].name)
+    memory = [list((places or {}).get(b.name, ())) for b in buffers]
+    lists = [
+        (column, entries) for column, entries in (("over", over), ("apart", apart), ("memory", memory)) if any(entries)
+    ]
+    for name in (name for _, entries in lists for row in entries for name in row):
+        if re.search(r"\s", name):
+            raise InputError(f"a CSV cannot hold {name!r} in a list; use a name without blanks")
+    rows = [",".join([*names, *(column for column, _ in lists)])]
+    for k, (b, gap) in enumerate(zip(buffers, gaps, strict=True)):
         if not b.name or b.name != b.name.strip() or re.search(r"[,\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", b.name):
             raise InputError(f"a CSV cannot hold the name {b.name!r}; use one without commas and line breaks")
         offset = b.offset if offsets is None else offsets[b.name]
         row = [b.name, str(b.start), str(max(b.end, b.start + 1)), str(b.size)]
         row += [str(b.alignment)] * aligned + ["-1" if offset is None else str(offset)] * placed
-        rows.append(",".join(row + [gap] * any(gaps)))
+        rows.append(",".join([*row, *([gap] * any(gaps)), *(" ".join(entries[k]) for _, entries in lists)]))
     return "\n".join(rows) + "\n"
 
 
@@ -109,7 +210,7 @@ def _header(line: str, place: str) -> list[str]:
         if name not in _COLUMNS:
             raise InputError(
                 f"unknown column {name[:40]!r}; a file of buffers begins with "
-                "id,lower,upper,size and may have alignment, offset, gaps",
+                "id,lower,upper,size and may have alignment, offset, gaps, over, apart, memory",
                 where,
             )
         if columns.count(name) > 1:

@@ -10,8 +10,9 @@ from lowtide.api.checking import prove, run, verify
 from lowtide.api.exports import Exports, export
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
+from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import Check, check, plan
-from lowtide.api.surveys import MethodResult, Placement, allocate, compare, inspect, target, targets
+from lowtide.api.surveys import MethodResult, compare, inspect, target, targets
 from lowtide.api.writing import apply, write_all
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from lowtide.plan import Plan
 from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.allocate.buffers import Buffer
-    from lowtide.api.surveys import Placement
+    from lowtide.allocate.buffers import Problem
+    from lowtide.api.placing import Placement
     from lowtide.write.arena_map import ArenaMap
     from lowtide.write.atomic import Outputs
 
@@ -126,7 +126,7 @@ def layout_of(
 
 def write_placement(
     placed: Placement,
-    buffers: Sequence[Buffer],
+    problem: Problem,
     exports: Exports = NO_EXPORTS,
     *,
     name: str = "buffers",
@@ -150,11 +150,27 @@ def write_placement(
     InputError
         An output is the input or cannot be written, or a CSV cannot hold a buffer's name.
     """
-    from lowtide.allocate.csv_buffers import format_buffers
     from lowtide.write.arena_map import map_of_buffers
     from lowtide.write.atomic import Outputs
 
     with Outputs([] if source is None else [source]) as outputs:
         if out is not None:
-            outputs.write(out, format_buffers(buffers, placed.offsets).encode())
-        exports.write(map_of_buffers(name, buffers, placed.offsets, capacity), outputs)
+            outputs.write(out, placed_csv(placed, problem).encode())
+        capacities = None if placed.memories is None else {m.name: m.available_bytes for m in placed.memories}
+        exports.write(
+            map_of_buffers(name, problem.buffers, placed.offsets, capacity, placed.memory_of, capacities), outputs
+        )
+
+
+def placed_csv(placed: Placement, problem: Problem) -> str:
+    """The buffers with their offsets, and their memories if there are several, as a CSV file.
+
+    Raises
+    ------
+    InputError
+        A name that a CSV cannot hold.
+    """
+    from lowtide.allocate.csv_buffers import format_buffers
+
+    places = None if placed.memory_of is None else {name: (memory,) for name, memory in placed.memory_of.items()}
+    return format_buffers(problem, placed.offsets, places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.allocate.buffers import Buffer
     from lowtide.analyse.inspect import Inspection
 
 
@@ -210,56 +209,6 @@ def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
     found = list(rows)
     best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
     return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Offsets of plain buffers, by name. `lower_bound_bytes` is what no placement beats."""
-
-    height_bytes: int
-    lower_bound_bytes: int
-    optimal: bool
-    offsets: dict[str, int]
-    seconds: float
-
-    def exit_status(self, capacity: int | None) -> int:
-        """0 if it fits the capacity or there is none, 3 if no placement that fits was found, 4 if there is none."""
-        if capacity is None or self.height_bytes <= capacity:
-            return 0
-        return 4 if self.lower_bound_bytes > capacity else 3
-
-
-def allocate(
-    buffers: str | Path | Sequence[Buffer], capacity: Size | None = None, *, time: float = 60.0, seed: int = 0
-) -> Placement:
-    """Find offsets for buffers, as low as can be.
-
-    Parameters
-    ----------
-    buffers
-        A CSV file as minimalloc's, or buffers.
-    capacity
-        Bytes there are; a search may stop once they suffice.
-    time
-        Seconds of search.
-
-    Raises
-    ------
-    InputError
-        The file or an argument is wrong.
-    """
-    from lowtide.allocate.arena import allocate_buffers
-    from lowtide.allocate.buffers import Problem
-    from lowtide.allocate.csv_buffers import read_buffers
-
-    began = clock.perf_counter()
-    capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
-    check_time(time)
-    known = read_buffers(buffers) if isinstance(buffers, str | Path) else tuple(buffers)
-    found = allocate_buffers(Problem(known), capacity_bytes, Limits(time, seed=seed))
-    return Placement(
-        found.height_bytes, found.lower_bound_bytes, found.optimal, found.offsets, clock.perf_counter() - began
-    )
 
 
 _TARGETS = {

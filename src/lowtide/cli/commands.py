@@ -181,8 +181,8 @@ def verify(options: argparse.Namespace) -> int:
 
 def allocate(options: argparse.Namespace) -> int:
     """Print the buffers with their offsets."""
-    from lowtide.allocate.csv_buffers import format_buffers, read_buffers
-    from lowtide.api.exports import write_placement
+    from lowtide.allocate.csv_buffers import read_problem
+    from lowtide.api.exports import placed_csv, write_placement
     from lowtide.api.writing import check_outputs
 
     exports = api.Exports(options.header, options.table, options.usmp)
@@ -190,27 +190,50 @@ def allocate(options: argparse.Namespace) -> int:
     wanted = [path for path in outputs if path is not None]
     if wanted:
         check_outputs(options.buffers, None, *outputs)
-    buffers = read_buffers(options.buffers)
-    placed = api.allocate(buffers, options.capacity, time=options.time, seed=options.seed)
+    settings = _memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
+    placed = api.allocate(options.buffers, options.capacity, **settings)
+    problem = read_problem(options.buffers).problem
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
     status = placed.exit_status(capacity)
     if wanted:
         source = options.buffers
         name = Path(source).stem
-        write_placement(placed, buffers, exports, name=name, out=options.out, source=source, capacity=capacity)
+        write_placement(placed, problem, exports, name=name, out=options.out, source=source, capacity=capacity)
     if options.json:
-        show_json(placed)
+        import msgspec
+
+        show_json({k: v for k, v in msgspec.to_builtins(placed).items() if v is not None})
     elif options.out is None:
-        show(format_buffers(buffers, placed.offsets).rstrip("\n"))
+        show(placed_csv(placed, problem).rstrip("\n"))
     if not options.quiet and not options.json:
-        bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
-        fits = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}[status]
-        verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
-        say(f"height {format_size(placed.height_bytes)}, {bound}, {len(placed.offsets):,} buffers{verdict}")
+        for line in _placement_lines(placed, capacity, status):
+            say(line)
     if not options.quiet:
         for path in wanted:
             say(f"wrote {path}")
     return status
+
+
+def _placement_lines(placed: api.Placement, capacity: int | None, status: int) -> list[str]:
+    """What was reached, and who is in the way if it does not fit."""
+    why = [] if placed.conflict is None else [placed.conflict]
+    count = f"{len(placed.offsets):,} buffers"
+    if placed.memories is not None:
+        each = [
+            f"{m.name} {m.required_bytes:,} B of {m.available_bytes:,} B"
+            + (f", excess {m.excess_bytes:,} B" if m.excess_bytes else "")
+            for m in placed.memories
+        ]
+        slow = f"{placed.slow_bytes or 0:,} B in slow memory, " + (
+            "proved fewest" if placed.optimal else f"at least {placed.slow_lower_bound_bytes or 0:,} B"
+        )
+        verdict = {0: slow, 3: "does not fit", 4: "proved not to fit"}[status]
+        return [f"{'; '.join(each)}; {verdict}; {count}", *why]
+    bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
+    fits = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}[status]
+    verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
+    alone = "" if placed.alone is None else f", {placed.alone:,} of them share no byte with any other"
+    return [f"height {format_size(placed.height_bytes)}, {bound}, {count}{alone}{verdict}", *why]
 
 
 def target(options: argparse.Namespace) -> int:

@@ -128,14 +128,30 @@ def _homes(plan: Plan) -> dict[int, tuple[str, int]]:
 
 
 def map_of_buffers(
-    name: str, buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: int | None = None
+    name: str,
+    buffers: Sequence[Buffer],
+    offsets: Mapping[str, int],
+    capacity: int | None = None,
+    memory_of: Mapping[str, str] | None = None,
+    capacities: Mapping[str, int] | None = None,
 ) -> ArenaMap:
-    """The layout of plain buffers at `offsets` by name; `capacity` is bytes there are."""
+    """The layout of plain buffers.
+
+    Parameters
+    ----------
+    offsets
+        Bytes from the start of the memory, by name.
+    capacity
+        Bytes there are in the one memory, if known.
+    memory_of, capacities
+        With several memories, the one that a buffer lies in, and the bytes of each.
+    """
+    home = memory_of or {}
     blocks = tuple(
         Block(
             b.name,
             "buffer",
-            ARENA,
+            home.get(b.name, ARENA),
             offsets[b.name],
             b.size,
             tuple((p.start, p.end) for p in b.pieces),
@@ -144,10 +160,14 @@ def map_of_buffers(
         for b in buffers
         if b.pieces
     )
-    height = max((b.offset + b.size for b in blocks), default=0)
-    region = Region(ARENA, height, max((b.alignment for b in buffers), default=1), capacity)
+    known: Mapping[str, int | None] = {ARENA: capacity} if capacities is None else capacities
+    regions = []
+    for memory, room in known.items():
+        inside = [b for b in blocks if b.memory == memory]
+        height = max((b.offset + b.size for b in inside), default=0)
+        regions.append(Region(memory, height, max((b.alignment for b in inside), default=1), room))
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
-    return ArenaMap(name, (region,), places, blocks, max((b.end for b in buffers), default=0))
+    return ArenaMap(name, tuple(regions), places, blocks, max((b.end for b in buffers), default=0))
 
 
 def _rank(purpose: str) -> int:

@@ -1,0 +1,190 @@
+"""Placing plain buffers: in one arena, in several memories, and several models in one arena."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, find_banks, place_buffers
+from lowtide.api.planning import Size, check_time
+from lowtide.errors import InputError
+from lowtide.plan import Status
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.allocate.buffers import Buffer, Problem
+    from lowtide.allocate.conflict import Conflict
+    from lowtide.allocate.memories import Bank
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Offsets of plain buffers, by name. `lower_bound_bytes` is what no placement beats.
+
+    With several memories `offsets` are those in the memory that `memory_of` names, `height_bytes` is what all memories
+    hold, `slow_bytes` what lies in slow ones (bytes times the place in the buffer's list, the first being 0), and
+    `optimal` says that `slow_bytes` is proved least. `conflict` says who cannot share the capacity, where it was found.
+    """
+
+    height_bytes: int
+    lower_bound_bytes: int
+    optimal: bool
+    offsets: dict[str, int]
+    seconds: float
+    memory_of: dict[str, str] | None = None
+    memories: list[MemoryUse] | None = None
+    slow_bytes: int | None = None
+    slow_lower_bound_bytes: int | None = None
+    alone: int | None = None
+    conflict: str | None = None
+    status: Status | None = None
+
+    def exit_status(self, capacity: int | None) -> int:
+        """0 if it fits the capacity or there is none, 3 if no placement that fits was found, 4 if there is none."""
+        if self.status is not None:
+            return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+        if capacity is None or self.height_bytes <= capacity:
+            return 0
+        return 4 if self.lower_bound_bytes > capacity else 3
+
+
+def allocate(
+    buffers: str | Path | Sequence[Buffer] | Problem,
+    capacity: Size | None = None,
+    *,
+    banks: Banks | None = None,
+    board: str | Path | None = None,
+    places: Places = NO_PLACES,
+    spread: bool = False,
+    time: float = 60.0,
+    seed: int = 0,
+) -> Placement:
+    """Find offsets for buffers, as low as can be.
+
+    Parameters
+    ----------
+    buffers
+        A CSV file as minimalloc's, buffers, or a problem with pairs and buffers kept apart.
+    capacity
+        Bytes there are; a search may stop once they suffice.
+    banks, board
+        Several memories, fastest first, as for `plan`: each buffer lies wholly in one of them.
+    places
+        Names of buffers, each with the memories that it may lie in; beside those that a CSV names.
+    spread
+        Let buffers reuse bytes only where the capacity demands it: as many as can be have bytes of their own.
+    time
+        Seconds of search.
+
+    Raises
+    ------
+    InputError
+        The file or an argument is wrong.
+
+    >>> from lowtide.allocate.buffers import block
+    >>> placed = allocate([block("a", 0, 2, 16), block("b", 1, 3, 8)], banks={"fast": 16, "slow": 64})
+    >>> placed.memory_of, placed.slow_bytes
+    ({'a': 'fast', 'b': 'slow'}, 8)
+    """
+    from lowtide.allocate.buffers import Problem
+    from lowtide.allocate.csv_buffers import read_problem
+
+    began = clock.perf_counter()
+    capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
+    check_time(time)
+    regions = find_banks(banks, board)
+    wanted: dict[str, str | Sequence[str]] = {}
+    if isinstance(buffers, str | Path):
+        read = read_problem(buffers)
+        problem = read.problem
+        wanted |= read.places
+    else:
+        problem = buffers if isinstance(buffers, Problem) else Problem(tuple(buffers))
+    wanted |= places
+    if wanted and not regions:
+        raise InputError("buffers are placed, but in no memory; name memories with --bank or --board")
+    if regions and (capacity is not None or spread):
+        raise InputError("--capacity and --spread are for one arena; with --bank and --board every memory has its size")
+    if spread and capacity_bytes is None:
+        raise InputError("--spread needs --capacity: without a limit nothing would be reused")
+    limits = Limits(time, seed=seed)
+    if regions:
+        return _in_memories(problem, regions, wanted, limits, began)
+    return _in_one(problem, capacity_bytes, spread, limits, began)
+
+
+def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits, began: float) -> Placement:
+    from lowtide.allocate.arena import allocate_buffers
+    from lowtide.allocate.conflict import find_conflict
+    from lowtide.allocate.greedy import Packing
+    from lowtide.allocate.spread import spread_out
+
+    found = allocate_buffers(problem, capacity, limits)
+    offsets, height, alone = found.offsets, found.height_bytes, None
+    if spread and capacity is not None:
+        known = Packing(
+            tuple(offsets[b.name] for b in problem.buffers), height, found.lower_bound_bytes, found.method, {}
+        )
+        packing, alone = spread_out(problem, capacity, known, limits)
+        offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
+        height = packing.height_bytes
+    conflict = None
+    if capacity is not None and height > capacity:
+        conflict = _conflict_text(problem, find_conflict(problem, capacity, limits))
+    return Placement(
+        height,
+        found.lower_bound_bytes,
+        height == found.lower_bound_bytes,
+        offsets,
+        clock.perf_counter() - began,
+        alone=alone,
+        conflict=conflict,
+    )
+
+
+def _in_memories(
+    problem: Problem,
+    banks: Sequence[Bank],
+    places: Mapping[str, str | Sequence[str]],
+    limits: Limits,
+    began: float,
+) -> Placement:
+    from lowtide.allocate.buffers import load_bound
+    from lowtide.allocate.conflict import find_conflict
+
+    found = place_buffers(problem, banks, places, limits)
+    anywhere = replace(problem, buffers=tuple(replace(b, offset=None) for b in problem.buffers))
+    conflict = None
+    if not found.fits:
+        conflict = _conflict_text(problem, find_conflict(anywhere, sum(b.capacity for b in banks), limits))
+    names = [b.name for b in problem.buffers]
+    return Placement(
+        sum(found.used_bytes),
+        load_bound(anywhere),
+        found.optimal,
+        dict(zip(names, found.offsets, strict=True)),
+        clock.perf_counter() - began,
+        {name: banks[k].name for name, k in zip(names, found.bank_of, strict=True)},
+        [
+            MemoryUse(b.name, used, b.capacity, max(0, used - b.capacity))
+            for b, used in zip(banks, found.used_bytes, strict=True)
+        ],
+        found.slow_bytes,
+        found.slow_lower_bound_bytes,
+        conflict=conflict,
+        status="ok" if found.fits else "impossible" if found.impossible else "over_budget",
+    )
+
+
+def _conflict_text(problem: Problem, found: Conflict | None) -> str | None:
+    from lowtide.report.conflict import set_text
+
+    if found is None:
+        return None
+    members = [(problem.buffers[i].name, problem.buffers[i].size) for i in found.members]
+    at = None if found.step is None else f"step {found.step:,}"
+    return set_text(members, found.capacity_bytes, found.needed_bytes, at)
