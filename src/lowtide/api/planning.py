@@ -222,6 +222,7 @@ def _assemble(
 ) -> Plan:
     """Put what was found into a plan; its peak is that of the in-place choices that the arena really makes."""
     from lowtide import __version__
+    from lowtide.allocate.fragmentation import lost
     from lowtide.analyse.liveness import largest_single_op, profile
     from lowtide.analyse.storage import effective_aliases
     from lowtide.schedule.settle import ops_moved
@@ -235,6 +236,10 @@ def _assemble(
     bound, certificate = _bound(schedule, largest_single_op(memory), steps.peak)
     aliases = effective_aliases(graph, target)
     interrupted = layout.interrupted and schedule.stopped != "proof"
+    search = {**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)}
+    where = lost(memory, layout.order, layout.profile, allocation)
+    if where is not None:
+        search["arena_lost"] = where.as_dict()
     return Plan(
         version=1,
         lowtide=__version__,
@@ -273,7 +278,7 @@ def _assemble(
         arena_optimal=allocation.optimal,
         offsets={str(t): offset for t, offset in sorted(allocation.offsets.items())},
         workspace_offsets={str(o): at for o, at in sorted(allocation.workspace_offsets.items())} or None,
-        search={**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)},
+        search=search,
     )
 
 
@@ -316,12 +321,12 @@ class Check:
 
     `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
     over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
+    `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
     required_bytes: int
     available_bytes: int
     excess_bytes: int
-    `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     lower_bound_bytes: int
     optimal: bool
     target: str
@@ -329,12 +334,12 @@ class Check:
     stopped: Stopped
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
+    conflict: str | None = None
 
     @property
     def exit_status(self) -> int:
         """0 if it fits, 3 if the best plan found needs more, 4 if no plan can fit, 6 unproved, 130 interrupted."""
         return exit_status(self.status, self.stopped)
-    conflict: str | None = None
 
 
 def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
@@ -365,14 +370,14 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if as_is:
         from lowtide.api.tflm import as_it_stands
 
-        made = as_it_stands(made, model)
+        made = as_it_stands(made, model, settings.get("target", "auto"))
+    from lowtide.report.conflict import conflict_text
+
     uses = memory_uses(made) or None
     if uses is not None:
         available, excess = sum(m.available_bytes for m in uses), sum(m.excess_bytes for m in uses)
     else:
         available = made.budget_bytes or 0
-    from lowtide.report.conflict import conflict_text
-
         excess = max(0, made.required_bytes - available)
     return Check(
         made.required_bytes,
@@ -385,5 +390,5 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         made.stopped,
         uses,
         made.runtime_parts,
-    )
         conflict_text(made),
+    )

@@ -12,12 +12,11 @@ from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeParts
-from lowtide.target import Target
+from lowtide.rules.tflm import ALIGNMENT, NPU
+from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
     from lowtide.verify.report import Report
-
-ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class TflmArena:
 def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: Mapping[int, int]) -> TflmArena | None:
     """TFLM's arena for a plan: op ids in order, offset by tensor id. None for a graph that came from no .tflite file.
 
-    What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as TFLM places it.
+    What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as TFLM places it. None as well
+    for a file that Vela compiled: its own plan stands.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: M
     from lowtide.read.tflite_model import parse_tflite
     from lowtide.write.tflite import offline_plan
 
-    if target.rule != "tflm" or not graph.source.lower().endswith(".tflite"):
+    if not _tflm_file(graph, target) or any(op.type == NPU for op in graph.ops):
         return None
     model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
     words = offline_plan(model, offsets)
@@ -92,9 +92,13 @@ def _arena(graph: Graph, order: Sequence[int], listed: Sequence[int] | None) -> 
     )
 
 
+def _tflm_file(graph: Graph, target: Target) -> bool:
+    return target.rule == "tflm" and graph.source.lower().endswith(".tflite")
+
+
 def beside(graph: Graph, target: Target) -> int:
     """Bytes of the smallest arena that no plan changes, but for some 16 of alignment; 0 under other targets."""
-    if target.rule != "tflm" or not graph.source.lower().endswith(".tflite"):
+    if not _tflm_file(graph, target):
         return 0
     from lowtide.read.tflite_arena import arena_parts
     from lowtide.read.tflite_model import parse_tflite
@@ -103,7 +107,7 @@ def beside(graph: Graph, target: Target) -> int:
     return arena_parts(model, graph, graph.own_order).persistent_bytes + ALIGNMENT
 
 
-def as_it_stands(made: Plan, model: Graph | str | Path) -> Plan:
+def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) -> Plan:
     """A plan of the own order with what TFLM makes of the file itself instead: its own offsets, or its own planner.
 
     Raises
@@ -115,16 +119,15 @@ def as_it_stands(made: Plan, model: Graph | str | Path) -> Plan:
     """
     import msgspec
 
-    if made.runtime_parts is None:
-        return made
     graph = model if isinstance(model, Graph) else load(model)
+    if not _tflm_file(graph, resolve(target, source=graph.source)):
+        return made
     found = arena_as_is(graph)
     if found is None:
         return made
     required = found.required_bytes + (made.reserve_bytes or 0)
-    status = made.status
-    if status != "impossible" and made.budget_bytes is not None:
-        status = "over_budget" if required > made.budget_bytes else "ok"
+    fits = made.budget_bytes is None or required <= made.budget_bytes
+    status = "ok" if fits else "impossible" if made.status == "impossible" else "over_budget"
     return msgspec.structs.replace(
         made,
         arena_bytes=found.head_bytes,

@@ -16,6 +16,8 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.tflm_kernels import RESHAPES, distances
 
 ALIGNMENT = 16
+NPU = "CUSTOM:ethos-u"
+"""Vela's operator. Its commands hold places in the arena, which no plan of ours may change."""
 _REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL")
 _INT = 4
 _POINTER = 8

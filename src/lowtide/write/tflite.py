@@ -24,11 +24,10 @@ from lowtide.read.tflite import control_dependencies, dependency_bytes, graph_of
 from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
 from lowtide.read.tflite_schema import IDENTIFIER
 from lowtide.read.tflite_wire import Flatbuffer, Table
+from lowtide.rules.tflm import ALIGNMENT, NPU
 from lowtide.write.atomic import Outputs
 from lowtide.write.slots import fill_slots
 
-ALIGNMENT = 16
-"""Of buffers in the file (`force_align` in the schema), and of offsets in TFLM's arena."""
 ONLINE = -1
 """Offset of a tensor that TFLM is to place itself."""
 _BUFFERS, _METADATA, _LAST_FIELD = 4, 6, 9
@@ -81,6 +80,10 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
     out = bytearray(data)
     _permute(out, model, sequence)
     moved = sequence != sorted(sequence)
+    if any(op.type == NPU for op in graph.ops) and (moved or offsets is not None):
+        raise InputError(
+            "Vela's operators hold fixed places in the arena; plan the model before Vela compiles it", place
+        )
     wanted: dict[str, bytes | None] = {}
     if moved and listed:
         slot = {op: i for i, op in enumerate(sequence)}
