@@ -55,6 +55,18 @@ def is_topological(graph: Graph, order: tuple[int, ...]) -> bool:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "peak", "counts"),
+    [("pnasnet_5_cifar", 1_516_160, (505, 38)), ("pnasnet_5_imagenet", 4_745_344, (414, 32))],
+)
+def test_pnasnet_has_the_released_codes_counts(name: str, peak: int, counts: tuple[int, int]):
+    """Not in the paper: what its released code gives for its generator's network, 1.446 and 4.526 MiB."""
+    model = model_of(name)
+    found = Hmcos().schedule(model, Limits(60))
+    assert (found.counters["sequences"], found.counters["groups"]) == counts
+    assert profile(model, found.order).peak == peak
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_figures(name: str):
     """Peak, sequences, groups, iterations of the paper's networks, in less CPU time than the paper's."""

@@ -161,7 +161,12 @@ def _max_pool(net: Net, x: Value, filters: int, stride: int) -> Value:
 
 
 def _skip(net: Net, x: Value, filters: int, stride: int) -> Value:
-    return x if stride == 1 else net.conv(net.relu(x), filters, 1, stride)
+    assert stride == 1, "no published cell skips while it reduces"
+    return x
+
+
+def _pointwise(net: Net, x: Value, filters: int, stride: int) -> Value:
+    return net.conv(x, filters, 1, stride)
 
 
 def _spatial(net: Net, x: Value, filters: int, stride: int) -> Value:
@@ -177,6 +182,7 @@ _OPERATIONS: dict[str, Callable[[Net, Value, int, int], Value]] = {
     "average pool": _average_pool,
     "max pool": _max_pool,
     "skip": _skip,
+    "1x1": _pointwise,
     "1x7 then 7x1": _spatial,
 }
 
