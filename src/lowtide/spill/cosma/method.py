@@ -10,8 +10,9 @@ from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped
 from lowtide.schedule.mathopt import Solver
 from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.cosma.divide import divide, order_parts
 from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve
-from lowtide.spill.cosma.tensors import why_not
+from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.orders import OrderName, order_by
 from lowtide.spill.problem import SpillProblem, timeline
@@ -121,6 +122,65 @@ class CosmaFs:
         solved = solve(problem, start_for(problem, order), limits, settings, order=order)
         solved = replace(solved, counters=counters | solved.counters)
         found = finish(solved, 0, self.solver)
+        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+
+
+@dataclass(frozen=True)
+class CosmaDnc:
+    """COSMA's divide and conquer: parts ordered one after the other, then the program for that order. See `divide`.
+
+    Proves nothing.
+
+    Attributes
+    ----------
+    order
+        Which order is cut into parts; ``"best"`` is the one that spills least with its order fixed, of the own order
+        and that of least peak.
+    part_variables
+        Parts are cut so that their programs have no more variables than this, roughly.
+    solver, addresses, cuts
+        As for `Cosma`.
+    """
+
+    name: ClassVar[str] = "cosma-dnc"
+
+    order: Literal["best", "own", "exact", "hmcos"] = "best"
+    part_variables: int = 1200
+    solver: Solver = "cp_sat"
+    addresses: Addresses = "late"
+    cuts: bool = True
+
+    def supports(self, problem: SpillProblem) -> str | None:
+        """See `supports`."""
+        return supports(problem)
+
+    def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
+        """Cut, order each part, put together."""
+        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        names: tuple[OrderName, ...] = ("own", "exact") if self.order == "best" else (self.order,)
+        fixed: list[Solved] = []
+        for name in names:
+            order = order_by(name, problem, limits)
+            share = Limits(0.2 * limits.left_seconds, seed=limits.seed, report=limits.report)
+            fixed.append(solve(problem, start_for(problem, order), share, settings, order=order))
+        before = min(fixed, key=lambda solved: solved.answer.traffic_bytes)
+        if before.answer.traffic_bytes == 0 or before.ended == "interrupt":
+            return finish(before, 0, self.solver)
+        space = space_of(problem)
+        parts = divide(space, before.answer.order, self.part_variables)
+        share = Limits(0.6 * limits.left_seconds, seed=limits.seed, report=limits.report)
+        ordered = order_parts(problem, space, before.answer.order, parts, share, settings)
+        solved = solve(problem, start_for(problem, ordered.order), limits, settings, order=ordered.order)
+        if before.answer.traffic_bytes < solved.answer.traffic_bytes:
+            solved = replace(before, ended=solved.ended)
+        counters = solved.counters | {
+            "parts": len(parts.stretches),
+            "parts_solved": ordered.solved,
+            "part_variables": ordered.variables,
+            "largest_part_ops": max(end - begin for begin, end in parts.stretches),
+            "crossing_tensors": list(parts.crossing),
+        }
+        found = finish(replace(solved, counters=counters), 0, self.solver)
         return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
 
 

@@ -38,8 +38,9 @@ At = dict[tuple[int, int], int]
 class Program:
     """Rows, and the number of each variable by (op or item, step).
 
-    `unit` is what bytes are divided by in rows about memory. `loaded` is C of items from outside. The rest, by name,
-    belongs to `addresses`.
+    `unit` is what bytes are divided by in rows about memory. `loaded` is C of items from outside. `missing` says of
+    items of a part that they are not there for the next one, `window` between which steps an item may be there. The
+    rest, by name, belongs to `addresses`.
     """
 
     space: Space
@@ -50,6 +51,8 @@ class Program:
     p: At = field(default_factory=dict)
     s: At = field(default_factory=dict)
     r: At = field(default_factory=dict)
+    missing: dict[int, int] = field(default_factory=dict)
+    window: dict[int, tuple[int, int]] = field(default_factory=dict)
     peak: int | None = None
     offset: At = field(default_factory=dict)
     above: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -92,21 +95,27 @@ def start_program(space: Space, unit: int, objective: Objective = "traffic") -> 
         end = space.ends(a)
         if not spilling and (item.written_late or item.stays):
             end = space.n - 1
+        made.window[a] = begin, end
         if item.maker == OUTSIDE:
             for t in range(begin, begun + 1):
                 made.loaded[a, t] = linear.column()
+                if item.away:
+                    linear.objective[made.loaded[a, t]] = item.bytes
         skip = 1 if space.overlap else 0
         for t in range(begin + skip, end + 1):
             made.p[a, t] = linear.column()
         if not spilling:
             continue
         if not item.free:
-            for t in range(begin + skip, end + (not space.overlap or item.written_late)):
+            for t in range(begin + skip, end + (not space.overlap or item.written_late or item.later)):
                 made.s[a, t] = linear.column()
                 linear.objective[made.s[a, t]] = item.bytes
         for t in range(begin + 2 * skip, end + 1):
             made.r[a, t] = linear.column()
             linear.objective[made.r[a, t]] = item.bytes
+        if item.later:
+            made.missing[a] = linear.column()
+            linear.objective[made.missing[a]] = item.bytes
     if not spilling:
         most = sum(item.size for item in space.items) + max(space.workspace, default=0)
         made.peak = linear.column(most // unit)
@@ -119,26 +128,30 @@ def add_rows(
 ) -> bool:
     """Equations (1) to (8) for every item; False once `keep_on` says no."""
     space, linear = made.space, made.linear
-    for t in range(space.n):
-        linear.rows.append((1, 1, {made.x[i, t]: 1 for i in range(space.n) if (i, t) in made.x}))
+    at_once: list[dict[int, int]] = [{} for _ in range(space.n)]
+    for (_, t), number in made.x.items():
+        at_once[t][number] = 1
+    linear.rows.extend((1, 1, row) for row in at_once)
     for i in range(space.n):
         linear.rows.append((1, 1, {made.x[i, t]: 1 for t in range(space.first[i], space.last[i] + 1)}))  # (7)
     for a in range(len(space.items)):
         if not keep_on():
             return False
-        _item_rows(made, a, write_once)
+        _item_rows(made, a, write_once, cuts)
     _precedence_rows(made, everything=cuts)
     return True
 
 
-def _item_rows(made: Program, a: int, write_once: bool) -> None:
+def _item_rows(made: Program, a: int, write_once: bool, cuts: bool) -> None:
     space, linear, item = made.space, made.linear, made.space.items[a]
     spills: dict[int, int] = {}
     copies: dict[int, int] = {}
     reads: dict[int, int] = {}
     if item.maker == OUTSIDE:
-        linear.rows.append((1, 1, {number: 1 for (b, _), number in made.loaded.items() if b == a}))  # (7)
-    for t in range(space.steps):
+        loads = [made.loaded.get((a, t)) for t in range(space.steps)]
+        linear.rows.append((1, 1, {number: 1 for number in loads if number is not None}))  # (7)
+    begin, end = made.window[a]
+    for t in range(begin, min(end + 2, space.steps)):
         p, s, r = made.p.get((a, t)), made.s.get((a, t)), made.r.get((a, t))
         before = made.resident(a, t - 1)
         created = made.created(a, t)
@@ -165,9 +178,20 @@ def _item_rows(made: Program, a: int, write_once: bool) -> None:
         for u in item.users:
             if (u, t) in made.x:
                 linear.at_most(0, {made.x[u, t]: 1, **made.resident(a, t, -1)})  # (5)
+        if cuts and r is not None and not (item.stays and t == space.n):
+            linear.at_most(0, {r: 1, **{made.x[u, t]: -1 for u in item.users if (u, t) in made.x}})
+        if cuts and s is not None:
+            used = [item.maker, *item.users] if item.maker != OUTSIDE else item.users
+            row = {made.x[u, t - 1]: -1 for u in used if (u, t - 1) in made.x}
+            if not (item.present and t == 1):
+                linear.at_most(0, {s: 1, **row})
     if write_once and len(spills) > 1:
         linear.at_most(1, spills)  # (8)
     spilling = made.peak is None
+    if a in made.missing:
+        linear.at_least(1, {**made.resident(a, space.n - 1), made.missing[a]: 1})
+    if item.later and not item.free:
+        linear.at_least(1, {**made.resident(a, space.n - 1), **spills})
     if item.stays and spilling:
         linear.at_least(1, made.resident(a, space.n))
     elif item.written_late or (item.stays and not spilling):
@@ -198,16 +222,16 @@ def add_capacity(made: Program, capacity: int, reserved: int = 0) -> None:
     for item in space.items:
         for i in {*item.users, *([item.maker] if item.maker != OUTSIDE else [])}:
             needs[i] += item.size
-    for t in range(space.steps):
-        row: dict[int, int] = {}
-        for a, item in enumerate(space.items):
+    rows: list[dict[int, int]] = [{} for _ in range(space.steps)]
+    for a, item in enumerate(space.items):
+        for t in range(made.window[a][0], made.window[a][1] + 1):
             for number in made.resident(a, t):
-                row[number] = row.get(number, 0) + item.size // unit
-        for i in range(space.n):
-            number = made.x.get((i, t))
-            extra = space.workspace[i] // unit + min(reserved, max(0, capacity - needs[i])) // unit
-            if number is not None and extra:
-                row[number] = row.get(number, 0) + extra
+                rows[t][number] = rows[t].get(number, 0) + item.size // unit
+    for (i, t), number in made.x.items():
+        extra = space.workspace[i] // unit + min(reserved, max(0, capacity - needs[i])) // unit
+        if extra:
+            rows[t][number] = rows[t].get(number, 0) + extra
+    for row in rows:
         if made.peak is not None:
             made.linear.at_most(0, {**row, made.peak: -1})
         elif row:

@@ -23,7 +23,8 @@ def intervals_of(made: Program, values: Sequence[float]) -> list[Interval]:
     step_of = {i: t for (i, t), number in made.x.items() if values[number] > 0.5}
     found = []
     for a, item in enumerate(space.items):
-        there = [t for t in range(space.steps) if any(values[v] > 0.5 for v in made.resident(a, t))]
+        begin, end = made.window[a]
+        there = [t for t in range(begin, end + 1) if any(values[v] > 0.5 for v in made.resident(a, t))]
         wanted = {step_of[i] for i in (*item.users, *([item.maker] if item.maker >= 0 else []))}
         if item.stays:
             wanted.add(space.n)

@@ -30,7 +30,7 @@ from lowtide.stop import Limits
 Addresses = Literal["late", "joint"]
 Ended = Literal["optimal", "time", "memory", "interrupt", "infeasible"]
 
-MAX_VARIABLES = 400_000
+MAX_VARIABLES = 100_000
 """Larger programs are not built: the solvers do nothing with them in any time that one waits."""
 HANDING_OVER = 0.5
 """What MathOpt takes to hand a program to the solver, over what building it took."""

@@ -38,6 +38,9 @@ class Item:
         Whether it must be there after the last step, or have been spilled.
     stays
         Whether it must be there after the last step.
+    present, away, later
+        Of parts of a graph: whether it is there before the first step; whether it is outside, so that the first load
+        costs a read too; whether it is wanted after the last step, and costs a read if it is not there.
     """
 
     storage: int
@@ -46,8 +49,11 @@ class Item:
     maker: int
     users: tuple[int, ...]
     free: bool
-    written_late: bool
-    stays: bool
+    written_late: bool = False
+    stays: bool = False
+    present: bool = False
+    away: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class Space:
     def begins(self, a: int) -> tuple[int, int]:
         """Steps between which an item is made, or loaded for the first time."""
         item = self.items[a]
+        if item.present:
+            return 0, 0
         if item.maker != OUTSIDE:
             return self.first[item.maker], self.last[item.maker]
         if not self.overlap:
@@ -96,7 +104,7 @@ class Space:
         item = self.items[a]
         if item.stays or not self.overlap:
             return self.steps - 1
-        if item.written_late:
+        if item.written_late or item.later:
             return self.n - 1
         return max([self.begins(a)[1], *(self.last[u] for u in item.users)])
 
@@ -106,7 +114,7 @@ class Space:
 
     def _before(self, a: int, b: int) -> bool:
         first, then = self.items[a], self.items[b]
-        if then.maker == OUTSIDE or first.stays or first.written_late:
+        if then.maker == OUTSIDE or first.stays or first.written_late or first.later:
             return False
         before = self.ancestors[then.maker]
         touchers = first.users if first.maker == OUTSIDE else (first.maker, *first.users)

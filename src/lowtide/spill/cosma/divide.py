@@ -1,0 +1,225 @@
+"""Divide and conquer (COSMA, section IV), with break points of its own choice.
+
+The paper cuts at break nodes that a person picks, and leaves picking them to future work. Here an order is cut: every
+prefix of a topological order has run when the rest has not, and what crosses is what the prefix made or loaded and the
+rest reads. The best cut points are crossed by one tensor (a break node), and NAS cells have two (a cell reads the two
+cells before it)::
+
+    ops of an order   o o o o | o o o o o | o o o o       chosen: fewest crossing tensors in all, then parts of equal
+    tensors across            1           2               size in variables, none above the limit
+
+Each part is ordered by the program without addresses, one after another. What crosses into a part is there or outside,
+as the part before left it; what crosses out of it may stay, or leave for the write and the read that it costs. (The
+paper takes it for a final output and an input.) The orders put together are an order of the whole graph, for which the
+program with its order fixed (16, 17) finds residency and addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from lowtide.schedule import mathopt as solvers
+from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
+from lowtide.spill.cosma.solution import order_of
+from lowtide.spill.cosma.solve import Settings, unit_of
+from lowtide.spill.cosma.tensors import OUTSIDE, Item, Space, ancestors_of
+from lowtide.spill.problem import SpillProblem
+from lowtide.stop import Limits
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Stretches of an order, half-open, and how many tensors cross each border between two."""
+
+    stretches: tuple[tuple[int, int], ...]
+    crossing: tuple[int, ...]
+
+
+def crossings(space: Space, order: Sequence[int]) -> list[int]:
+    """How many items cross each prefix of an order, from length 0 to n."""
+    step_of = {i: t for t, i in enumerate(order)}
+    change = [0] * (space.n + 2)
+    for item in space.items:
+        steps = [step_of[i] for i in (*item.users, *([item.maker] if item.maker != OUTSIDE else []))]
+        if steps:
+            change[min(steps) + 1] += 1
+            change[max(steps) + 1] -= 1
+    found, count = [], 0
+    for k in range(space.n + 1):
+        count += change[k]
+        found.append(count)
+    return found
+
+
+def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
+    """Choose break points on an order.
+
+    Parameters
+    ----------
+    most_variables
+        No part has a program larger than this, as far as the break points that there are allow it.
+    """
+    n = space.n
+    across = crossings(space, order)
+    points = [0] + [k for k in range(1, n) if across[k] <= across[k - 1] and across[k] <= across[k + 1]] + [n]
+    best: list[tuple[int, int, int] | None] = [None] * len(points)  # (crossing, squares of sizes, previous point)
+    best[0] = (0, 0, -1)
+    for j in range(1, len(points)):
+        for i in range(j - 1, -1, -1):
+            known = best[i]
+            assert known is not None
+            size = variables_of(space, order[points[i] : points[j]])
+            if size > most_variables and i < j - 1:
+                break
+            here = (known[0] + (across[points[i]] if i else 0), known[1] + size * size, i)
+            now = best[j]
+            if now is None or here[:2] < now[:2]:
+                best[j] = here
+    at, chosen = len(points) - 1, [n]
+    while at > 0:
+        found = best[at]
+        assert found is not None
+        at = found[2]
+        chosen.append(points[at])
+    chosen.reverse()
+    stretches = tuple(pairwise(chosen))
+    return Parts(stretches, tuple(across[k] for k in chosen[1:-1]))
+
+
+def variables_of(space: Space, ops: Sequence[int]) -> int:
+    """Roughly how many variables a part's program has: windows within the part, four for each op and step."""
+    inside = sum(1 << i for i in ops)
+    before = [(space.ancestors[i] & inside).bit_count() for i in ops]
+    after = dict.fromkeys(ops, 0)
+    for i in ops:
+        bits = space.ancestors[i] & inside
+        while bits:
+            low = bits & -bits
+            after[low.bit_length() - 1] += 1
+            bits ^= low
+    return 4 * sum(len(ops) - b - after[i] for i, b in zip(ops, before, strict=True))
+
+
+def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int], done: set[int]) -> Space:
+    """The space of a part; its items are numbered anew, with `Item.storage` their number in `space`.
+
+    Parameters
+    ----------
+    there, copied
+        Items that are in memory when the part begins; items with a copy outside.
+    done
+        Ops of the parts before.
+    """
+    new = {i: k for k, i in enumerate(ops)}
+    inside = set(ops)
+    items = []
+    for a, item in enumerate(space.items):
+        users = tuple(sorted(new[u] for u in item.users if u in inside))
+        later = any(u not in inside and u not in done for u in item.users)
+        made_here = item.maker in inside
+        seen = item.maker in done or (item.maker == OUTSIDE and any(u in done for u in item.users))
+        if not (users or made_here or (a in there and later)):
+            continue
+        items.append(
+            Item(
+                a,
+                item.size,
+                item.bytes,
+                new[item.maker] if made_here else OUTSIDE,
+                users,
+                item.free or a in copied,
+                item.written_late and not later,
+                item.stays and not later,
+                present=a in there,
+                away=seen and a not in there,
+                later=later,
+            )
+        )
+    preds = tuple(tuple(sorted(new[p] for p in space.preds[i] if p in inside)) for i in ops)
+    ancestors = ancestors_of(preds)
+    followers = [sum(bits >> k & 1 for bits in ancestors) for k in range(len(ops))]
+    n = len(ops)
+    first = tuple(bits.bit_count() for bits in ancestors)
+    last = tuple(n - 1 - f for f in followers)
+    workspace = tuple(space.workspace[i] for i in ops)
+    steps = n + any(item.stays for item in items)
+    return Space(n, steps, first, last, preds, ancestors, tuple(items), workspace, space.overlap)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An order made of parts, how many of them were solved to the end, and their variables in all."""
+
+    order: tuple[int, ...]
+    solved: int
+    variables: int
+
+
+def order_parts(
+    problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: Settings
+) -> Ordered:
+    """Order part after part; a part that its share of the time does not suffice for keeps `order`."""
+    found: list[int] = []
+    there: set[int] = set()
+    copied: set[int] = set()
+    done: set[int] = set()
+    solved = variables = 0
+    for k, (begin, end) in enumerate(parts.stretches):
+        ops = sorted(order[begin:end])
+        part = part_of(space, ops, there, copied, done)
+        start = [ops.index(i) for i in order[begin:end]]
+        share = limits.left_seconds / (len(parts.stretches) - k)
+        result = _solve(problem, part, start, limits, settings, share)
+        if result is None or not result.complete:
+            at = {i: t for t, i in enumerate(start)}
+            fixed = replace(part, first=tuple(at[i] for i in range(part.n)), last=tuple(at[i] for i in range(part.n)))
+            result = result or _solve(problem, fixed, start, limits, settings, share)
+        else:
+            solved += 1
+        done.update(ops)
+        if result is None:
+            found += order[begin:end]
+            there = set()
+            copied |= {a for a, item in enumerate(space.items) if item.maker in done or item.maker == OUTSIDE}
+            continue
+        variables += result.variables
+        found += [ops[i] for i in result.order]
+        there = result.there
+        copied |= result.spilled
+    return Ordered(tuple(found), solved, variables)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Of a part: its order, the items there after it and those it spilled, by their number in the whole graph."""
+
+    order: tuple[int, ...]
+    there: set[int]
+    spilled: set[int]
+    complete: bool
+    variables: int
+
+
+def _solve(
+    problem: SpillProblem,
+    part: Space,
+    start: Sequence[int],
+    limits: Limits,
+    settings: Settings,
+    seconds: float,
+) -> _Result | None:
+    made = start_program(part, unit_of(part, problem.model.alignment))
+    add_rows(made, write_once=problem.semantics.write_once, cuts=settings.cuts)
+    add_capacity(made, problem.capacity)
+    model, columns = solvers.build(made.linear, "method cosma-dnc")
+    hint = {number: int(t < len(start) and start[t] == i) for (i, t), number in made.x.items()}
+    values, _, ended = solvers.run(model, columns, hint, settings.solver, seconds, limits, (0, 0))
+    if values is None:
+        return None
+    last = part.n - 1
+    wanted = [a for a, item in enumerate(part.items) if item.later]
+    there = {part.items[a].storage for a in wanted if any(values[v] > 0.5 for v in made.resident(a, last))}
+    spilled = {part.items[a].storage for (a, _), number in made.s.items() if values[number] > 0.5}
+    return _Result(order_of(made, values), there, spilled, ended == "optimal", made.variables)
