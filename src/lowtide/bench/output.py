@@ -8,15 +8,16 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import tables
+from lowtide.bench import ort, tables
 from lowtide.bench.drawing import histogram, svg
+from lowtide.bench.ort import OrtResults
 from lowtide.bench.sampling import Distribution
 from lowtide.bench.suite import Results
 from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
 
-def to_json(results: Results | Distribution) -> bytes:
+def to_json(results: Results | Distribution | OrtResults) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
@@ -43,6 +44,19 @@ def write_distribution(found: Distribution, directory: str | Path) -> list[Path]
             f"{stem}.json": to_json(found),
             f"{stem}.txt": (histogram(found) + "\n").encode(),
             f"{stem}.svg": svg(found).encode(),
+        },
+    )
+
+
+def write_ort(results: OrtResults, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``onnxruntime[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"onnxruntime-{label}" if label else "onnxruntime"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(results),
+            f"{stem}.csv": ort.csv_text(results).encode(),
+            f"{stem}.md": ort.markdown(results).encode(),
         },
     )
 

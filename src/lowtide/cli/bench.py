@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 SAID_SECONDS = 5.0
 
 
-def add_arguments(p: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
+def add_arguments(
+    p: Any,
+    seed: Callable[[str], int],
+    printing: Callable[[Any], None],
+    dim: Callable[[str], tuple[str, int]],
+) -> None:
     """Give the command its suites and their options."""
     suites = p.add_subparsers(metavar="SUITE", required=True, dest="suite")
     s = suites.add_parser(
@@ -51,6 +56,20 @@ def add_arguments(p: Any, seed: Callable[[str], int], printing: Callable[[Any], 
     s.add_argument("--orders", type=int, default=1_000_000, metavar="N", help="(default: 1000000)")
     s.add_argument("--methods", metavar="A,B,...", default="", help="which to mark (default: the papers')")
     s.add_argument("--target", metavar="NAME", help="memory rules (default: those of the network's paper, or strict)")
+    _common(s, seed, printing)
+
+    s = suites.add_parser(
+        "onnxruntime",
+        help="what onnxruntime takes: by its defaults, and in the plan's order beside the plan's own figures",
+        description="What onnxruntime takes for models: by its defaults, and in the plan's order beside the plan's\n"
+        "own figures. Models without weights get random ones.",
+        epilog="examples:\n  lowtide bench onnxruntime -o results\n"
+        "  lowtide bench onnxruntime model.onnx zoo:nasnet_a_cifar",
+    )
+    s.set_defaults(command=onnxruntime)
+    s.add_argument("models", nargs="*", metavar="MODEL", help="(default: networks of the zoo, and onnx's light models)")
+    s.add_argument("--dim", dest="dims", action="append", default=[], type=dim, metavar="NAME=SIZE", help="of free ones")
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called onnxruntime-TEXT")
     _common(s, seed, printing)
 
 
@@ -137,6 +156,27 @@ def space(options: argparse.Namespace) -> int:
         show(histogram(found))
     if options.out is not None:
         _wrote(write_distribution(found, options.out), options)
+    return 0 if found.complete else _interrupted(options)
+
+
+def onnxruntime(options: argparse.Namespace) -> int:
+    """Measure, print the table, write the files."""
+    from lowtide import bench
+    from lowtide.bench.ort import Row, text
+    from lowtide.bench.output import write_ort
+
+    def done(row: Row) -> None:
+        if not options.quiet:
+            found = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
+            say(f"{row.model}: {row.error or found}")
+
+    found = bench.onnxruntime(options.models, dims=dict(options.dims), time=options.time, seed=options.seed, done=done)
+    if options.json:
+        show_json(found)
+    else:
+        show(text(found))
+    if options.out is not None:
+        _wrote(write_ort(found, options.out, options.label), options)
     return 0 if found.complete else _interrupted(options)
 
 

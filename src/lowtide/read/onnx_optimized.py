@@ -44,8 +44,25 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int]) -> None:
     for name, size in dims.items():
         if ":" not in name:
             options.add_free_dimension_override_by_name(name, size)
+    source = _with_shapes(model)
     try:
-        onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0][:300]
         raise InputError(f"onnxruntime cannot load it, so it cannot optimise it: {reason}", str(model)) from None
+
+
+def _with_shapes(model: Path) -> str | bytes:
+    """The model with every tensor's shape declared: fused ops of onnxruntime's own keep what is declared before."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        bare = onnx.load(str(model), load_external_data=False)
+        declared = {v.name for v in (*bare.graph.value_info, *bare.graph.output)}
+        if declared.issuperset(name for node in bare.graph.node for name in node.output if name):
+            return str(model)
+        onnx.load_external_data_for_model(bare, str(model.parent))
+        return onnx.shape_inference.infer_shapes(bare, data_prop=True).SerializeToString()
+    except (DecodeError, OSError, ValueError, RuntimeError):
+        return str(model)

@@ -187,6 +187,7 @@ _KEPT = {
     "FusedConv": _CONVOLUTION,
     "Softmax": ("axis",),
     "LogSoftmax": ("axis",),
+    "LRN": ("size",),
     "Resize": ("mode",),
     "Upsample": ("mode",),
 }

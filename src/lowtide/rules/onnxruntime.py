@@ -116,8 +116,8 @@ class OnnxRuntimeRule:
 def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a kernel takes from the arena while it runs, in bytes: before it takes its outputs, and after.
 
-    A 0 among them gives the oldest back. Known are float convolutions, linear Resize, BiasGelu, Softmax over an axis
-    that is not the last, and of any type Where and sums and extremes of three or more; a few others (LRN, Einsum,
+    A 0 among them gives the oldest back. Known are float convolutions, linear Resize, LRN, BiasGelu, Softmax over an
+    axis that is not the last, and of any type Where and sums and extremes of three or more; a few others (Einsum,
     recurrent ones, attention) take some too, and are not known. A convolution unfolds its input for one group and
     image at a time: not at all if it is pointwise with stride 1 and no padding, as a whole if the group has more
     filters than the output has places, else by segments.
@@ -140,6 +140,9 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (), (unfolded,) if unfolded else ()
         case "Softmax" | "LogSoftmax" if op.attributes.get("axis", -1) not in (-1, len(out.shape) - 1):
             return (), (out.size, out.size)
+        case "LRN" if len(out.shape) == 4:
+            _, channels, *places = out.shape
+            return (), (out.size, 4 * (channels + op.attributes.get("size", 1) - 1) * prod(places))
         case "com.microsoft::BiasGelu":
             return (), (out.size,)
         case "com.microsoft::FastGelu" if len(shapes) > 1:

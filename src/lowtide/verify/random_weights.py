@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from lowtide.errors import InputError
 
 _PERIOD = 65521
 _EXTERNAL = 1
+_WITH_BIAS = frozenset(
+    {"Conv", "ConvTranspose", "Gemm", "BatchNormalization", "InstanceNormalization", "LayerNormalization"}
+)
+"""Ops whose third input is a bias (and the fourth, if any, a mean)."""
 _MOST_BYTES = 2**31 - 2**20
 """An ONNX file, a protobuf, cannot be larger."""
 
@@ -42,9 +47,10 @@ def check_weights(model: Path) -> None:
 def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool = False) -> None:
     """Write a model whose missing weights are random; the same name and shape give the same values.
 
-    Activations stay finite: matrices and filters are scaled by their fan-in, vectors (scales, variances, biases) lie
-    about 1; integers are 0. Weights that are there stay as they are. With `fillers`, ConstantOfShape nodes of a known
-    shape, with which the models of the onnx package stand for weights, are weights too.
+    Activations stay finite: matrices and filters are scaled by their fan-in, biases and means lie about 0, other
+    vectors (scales, variances) about 1; integers are 0. Weights that are there stay as they are. With `fillers`,
+    ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
+    too.
 
     Raises
     ------
@@ -54,15 +60,16 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     proto = _load(model)
     absent = set(missing_weights(model))
     period = np.random.default_rng(seed).standard_normal(_PERIOD).astype(np.float32)
+    near_zero = {name for node in proto.graph.node for name in node.input[2:4] if node.op_type in _WITH_BIAS}
     total = 0
     for tensor in proto.graph.initializer:
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         if tensor.data_location == _EXTERNAL and location in absent:
-            total += _fill(tensor, period)
+            total += _fill(tensor, period, near_zero)
             if total > _MOST_BYTES:
                 raise InputError("with its weights it is larger than 2 GiB, more than an ONNX file holds", str(model))
     if fillers:
-        _fill_in(proto.graph, period)
+        _fill_in(proto.graph, period, near_zero)
         proto.ir_version = max(proto.ir_version, 4)
     if absent:
         import onnx
@@ -71,7 +78,7 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     out.write_bytes(proto.SerializeToString())
 
 
-def _fill(tensor: Any, period: np.ndarray) -> int:
+def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> int:
     """Put values into a tensor of external data; bytes they take."""
     from onnx import helper, numpy_helper
 
@@ -79,16 +86,16 @@ def _fill(tensor: Any, period: np.ndarray) -> int:
     if dtype.kind == "f":
         values = np.resize(np.roll(period, zlib.crc32(tensor.name.encode()) % _PERIOD), shape)
         if len(shape) > 1:
-            values = values * np.float32(1.7 / np.sqrt(max(1, np.prod(shape[1:]))))
+            values = values * np.float32(1.2 / np.sqrt(max(1, np.prod(shape[1:]))))
         else:
-            values = np.float32(1) + np.float32(0.1) * values.clip(-3, 3)
+            values = np.float32(tensor.name not in near_zero) + np.float32(0.1) * values.clip(-3, 3)
     else:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
     return values.astype(dtype).nbytes
 
 
-def _fill_in(graph: Any, period: np.ndarray) -> None:
+def _fill_in(graph: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
     """Put weights in the place of ConstantOfShape nodes; no weight is a graph input any more (IR version 4)."""
     from onnx import TensorProto, numpy_helper
 
@@ -99,7 +106,7 @@ def _fill_in(graph: Any, period: np.ndarray) -> None:
     for node in [n for n in graph.node if n.op_type == "ConstantOfShape" and n.input[0] in shapes]:
         dims = [int(d) for d in numpy_helper.to_array(shapes[node.input[0]])]
         tensor = TensorProto(name=node.output[0], data_type=TensorProto.FLOAT, dims=dims)
-        _fill(tensor, period)
+        _fill(tensor, period, near_zero)
         graph.initializer.append(tensor)
         graph.node.remove(node)
     weights = {t.name for t in graph.initializer}
