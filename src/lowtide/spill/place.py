@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lowtide.allocate.arena import ENGINES, allocate_best
+from lowtide.allocate.arena import ENGINES, Engine, allocate_best
 from lowtide.allocate.buffers import Buffer, Piece, Problem, block
 from lowtide.analyse.storage import Overwrite
 from lowtide.spill.answer import Interval
@@ -33,6 +33,7 @@ def place(
     intervals: Sequence[Interval],
     in_place: Iterable[Overwrite],
     limits: Limits,
+    engines: Sequence[Engine] = ENGINES,
 ) -> Placement:
     """Pack the intervals of an order; first with only those overwrites without which the sum does not fit.
 
@@ -42,13 +43,15 @@ def place(
         What the order's timeline takes.
     limits
         For engines that search; they stop at the capacity.
+    engines
+        To be asked in turn.
     """
     taken = tuple(in_place)
     limits = replace(limits, enough_bytes=problem.capacity)
     needed = _needed(problem, order, intervals, taken)
-    best = _pack(problem, order, intervals, needed, limits)
+    best = _pack(problem, order, intervals, needed, limits, engines)
     if best.height_bytes > problem.capacity and len(needed) < len(taken):
-        other = _pack(problem, order, intervals, taken, limits)
+        other = _pack(problem, order, intervals, taken, limits, engines)
         if other.height_bytes < best.height_bytes:
             best = other
     return best
@@ -78,6 +81,7 @@ def _pack(
     intervals: Sequence[Interval],
     in_place: Sequence[Overwrite],
     limits: Limits,
+    engines: Sequence[Engine],
 ) -> Placement:
     model = problem.model
     step_of = {i: step for step, i in enumerate(order)}
@@ -112,7 +116,7 @@ def _pack(
             workspace_of[i] = len(buffers)
             step = step_of[i]
             buffers.append(block(f"workspace {i}", step, step + 1, model.workspace[i], model.alignment))
-    packing = allocate_best(Problem(tuple(buffers)), limits, ENGINES)
+    packing = allocate_best(Problem(tuple(buffers)), limits, engines)
     placed = tuple(
         replace(visit, offset=packing.offsets[place_of[k][0]] + place_of[k][1]) for k, visit in enumerate(intervals)
     )

@@ -18,6 +18,7 @@ from lowtide import _core
 from lowtide.spill.answer import SpillAnswer, TrafficCertificate
 from lowtide.spill.bound import windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
+from lowtide.spill.mend import mend
 from lowtide.spill.orders import order_by
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
@@ -172,7 +173,7 @@ class _Search:
         """The best with its addresses."""
         assert self.best is not None
         problem, best = self.problem, self.best
-        placement = placed(problem, best, self.limits)
+        placement, mended = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
         kind = self.proof.pop("kind") if traffic == self.bound or self.bound else "none"
@@ -189,8 +190,17 @@ class _Search:
             min(self.bound, traffic),
             TrafficCertificate(kind, self.proof),
             stopped,
-            {"states": self.states, "height_bytes": placement.height_bytes},
+            {"states": self.states, "height_bytes": placement.height_bytes, "mended": mended},
         )
+
+    def _addresses(self, best: Found) -> tuple[Placement, bool]:
+        """Where everything lies; if the pieces do not fit, the residency gives way."""
+        line = timeline(self.problem, best.order)
+        intervals = sorted(intervals_of(line, best.dropped))
+        placement = place(self.problem, best.order, intervals, line.in_place, self.limits)
+        if placement.height_bytes <= self.problem.capacity:
+            return placement, False
+        return mend(self.problem, best.order, best.dropped, self.limits).placement, True
 
 
 def found_by_core(problem: SpillProblem, asked: CoreProblem, result: dict[str, Any]) -> Found:
@@ -202,11 +212,5 @@ def found_by_core(problem: SpillProblem, asked: CoreProblem, result: dict[str, A
         by_storage.setdefault(gap.storage, []).append(gap)
     dropped = []
     for step, s in result["leaves"]:
-        dropped += [gap for gap in by_storage[asked.storages[s]] if gap.start <= step < gap.end]
+        dropped += [gap for gap in by_storage.get(asked.storages[s], ()) if gap.start <= step < gap.end]
     return Found(order, tuple(dropped), traffic_of(moves_of(problem, order, intervals_of(line, dropped))))
-
-
-def placed(problem: SpillProblem, found: Found, limits: Limits) -> Placement:
-    """Addresses for what was found; they may not fit."""
-    line = timeline(problem, found.order)
-    return place(problem, found.order, sorted(intervals_of(line, found.dropped)), line.in_place, limits)
