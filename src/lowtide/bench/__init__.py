@@ -1,7 +1,7 @@
 """The benchmarks that `lowtide bench` runs: the papers' tables again, ours beside the published figures.
 
 `schedule` runs every method on the papers' networks; `space` draws random orders of one network;
-`onnxruntime` measures models in the runtime, before and after.
+`onnxruntime` and `tflite` measure models in their runtimes, before and after.
 """
 
 from __future__ import annotations
@@ -9,5 +9,6 @@ from __future__ import annotations
 from lowtide.bench.ort import OrtResults, onnxruntime
 from lowtide.bench.sampling import Distribution, space
 from lowtide.bench.suite import Results, schedule
+from lowtide.bench.tflite import TfliteResults, tflite
 
-__all__ = ["Distribution", "OrtResults", "Results", "onnxruntime", "schedule", "space"]
+__all__ = ["Distribution", "OrtResults", "Results", "TfliteResults", "onnxruntime", "schedule", "space", "tflite"]

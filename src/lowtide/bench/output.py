@@ -8,16 +8,17 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import ort, tables
+from lowtide.bench import ort, tables, tflite
 from lowtide.bench.drawing import histogram, svg
 from lowtide.bench.ort import OrtResults
 from lowtide.bench.sampling import Distribution
 from lowtide.bench.suite import Results
+from lowtide.bench.tflite import TfliteResults
 from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
 
-def to_json(results: Results | Distribution | OrtResults) -> bytes:
+def to_json(results: Results | Distribution | OrtResults | TfliteResults) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
@@ -59,6 +60,24 @@ def write_ort(results: OrtResults, directory: str | Path, label: str = "") -> li
             f"{stem}.md": ort.markdown(results).encode(),
         },
     )
+
+
+def write_tflite(results: TfliteResults, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``tflite[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"tflite-{label}" if label else "tflite"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(results),
+            f"{stem}.csv": tflite.csv_text(results).encode(),
+            f"{stem}.md": tflite.markdown(results).encode(),
+        },
+    )
+
+
+def write_overlap(table: str, directory: str | Path) -> list[Path]:
+    """Write ``tflite-overlap.md``. Raises `InputError` if that is not possible."""
+    return _write(Path(directory), {"tflite-overlap.md": table.encode() + b"\n"})
 
 
 def _write(directory: Path, data: dict[str, Any]) -> list[Path]:

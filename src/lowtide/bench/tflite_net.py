@@ -69,7 +69,7 @@ class Net:
             t.buffer = len(self.model.buffers) - 1
         if dtype in ("int8", "int16", "int32") and scale:
             q = s.QuantizationParametersT()
-            q.scale = [scale] if isinstance(scale, float) else scale
+            q.scale = scale if isinstance(scale, list) else [scale]
             q.zeroPoint, q.quantizedDimension = [zero] * len(q.scale), axis
             t.quantization = q
         self.graph.tensors.append(t)
@@ -79,9 +79,7 @@ class Net:
         """Shape of a tensor."""
         return tuple(self.graph.tensors[tensor].shape)
 
-    def op(
-        self, kind: str, inputs: list[int], outputs: list[int], options: Any = None, *, custom: bool = False
-    ) -> int:
+    def op(self, kind: str, inputs: list[int], outputs: list[int], options: Any = None, *, custom: bool = False) -> int:
         """Add an operator. Its index."""
         if kind not in self.codes:
             code = s.OperatorCodeT()
@@ -130,9 +128,7 @@ class Net:
         self.op("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", [x, w, b], [out], o)
         return out
 
-    def pool(
-        self, x: int, kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: int = VALID
-    ) -> int:
+    def pool(self, x: int, kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: int = VALID) -> int:
         """Add ``AVERAGE_POOL_2D`` or ``MAX_POOL_2D``."""
         n, height, width, depth = self.shape(x)
         size = [out_size(i, k, t, 1, padding) for i, k, t in zip((height, width), kernel, stride, strict=True)]

@@ -68,8 +68,23 @@ def add_arguments(
     )
     s.set_defaults(command=onnxruntime)
     s.add_argument("models", nargs="*", metavar="MODEL", help="(default: networks of the zoo, and onnx's light models)")
-    s.add_argument("--dim", dest="dims", action="append", default=[], type=dim, metavar="NAME=SIZE", help="of free ones")
+    s.add_argument(
+        "--dim", dest="dims", action="append", default=[], type=dim, metavar="NAME=SIZE", help="of free ones"
+    )
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called onnxruntime-TEXT")
+    _common(s, seed, printing)
+
+    s = suites.add_parser(
+        "tflite",
+        help="TFLite models under TFLM: the arena before and after, predicted and measured, outputs compared",
+        description="TFLite models under TFLM: the arena before and after, predicted and measured, outputs compared.\n"
+        "With --overlap: single operators of random shape at the rule's distance, and a row and an element nearer.",
+        epilog="examples:\n  lowtide bench tflite --models DIR -o results\n  lowtide bench tflite --overlap 100",
+    )
+    s.set_defaults(command=tflite)
+    s.add_argument("--models", metavar="DIR", help="every .tflite file there")
+    s.add_argument("--overlap", type=int, default=0, metavar="N", help="try each kind of operator on N random shapes")
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called tflite-TEXT")
     _common(s, seed, printing)
 
 
@@ -177,6 +192,42 @@ def onnxruntime(options: argparse.Namespace) -> int:
         show(text(found))
     if options.out is not None:
         _wrote(write_ort(found, options.out, options.label), options)
+    return 0 if found.complete else _interrupted(options)
+
+
+def tflite(options: argparse.Namespace) -> int:
+    """Measure, print the table, write the files."""
+    from lowtide import bench
+    from lowtide.bench.output import write_overlap, write_tflite
+    from lowtide.bench.tflite import Row, overlap, text
+    from lowtide.errors import InputError
+
+    if not options.models and options.overlap < 1:
+        raise InputError("say what to measure: --models DIR, or --overlap N with N of 1 or more")
+    if options.overlap > 0:
+        rows = overlap(options.overlap, options.seed, None if options.quiet else say)
+        if options.json:
+            show_json(rows)
+        else:
+            from lowtide.bench.tflite_overlap import table
+
+            show(table(rows))
+            if options.out is not None:
+                _wrote(write_overlap(table(rows), options.out), options)
+    if not options.models:
+        return 0
+
+    def done(row: Row) -> None:
+        if not options.quiet:
+            say(f"{row.model}: {row.error or f'{row.own_head_bytes:,} B to {row.head_bytes:,} B'}")
+
+    found = bench.tflite(options.models, time=options.time, seed=options.seed, done=done)
+    if options.json:
+        show_json(found)
+    else:
+        show(text(found))
+    if options.out is not None:
+        _wrote(write_tflite(found, options.out, options.label), options)
     return 0 if found.complete else _interrupted(options)
 
 
