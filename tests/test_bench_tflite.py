@@ -8,7 +8,7 @@ import pytest
 
 from lowtide import bench
 from lowtide.bench.output import write_tflite
-from lowtide.bench.tflite import markdown, text
+from lowtide.bench.tflm import markdown, text
 from lowtide.cli import main
 from tflite_builder import branches, residual
 

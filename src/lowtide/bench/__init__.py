@@ -9,6 +9,6 @@ from __future__ import annotations
 from lowtide.bench.ort import OrtResults, onnxruntime
 from lowtide.bench.sampling import Distribution, space
 from lowtide.bench.suite import Results, schedule
-from lowtide.bench.tflite import TfliteResults, tflite
+from lowtide.bench.tflm import TfliteResults, tflite
 
 __all__ = ["Distribution", "OrtResults", "Results", "TfliteResults", "onnxruntime", "schedule", "space", "tflite"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import ort, tables, tflite
+from lowtide.bench import ort, tables, tflm
 from lowtide.bench.drawing import histogram, svg
 from lowtide.bench.ort import OrtResults
 from lowtide.bench.sampling import Distribution
 from lowtide.bench.suite import Results
-from lowtide.bench.tflite import TfliteResults
+from lowtide.bench.tflm import TfliteResults
 from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
@@ -69,8 +69,8 @@ def write_tflite(results: TfliteResults, directory: str | Path, label: str = "")
         Path(directory),
         {
             f"{stem}.json": to_json(results),
-            f"{stem}.csv": tflite.csv_text(results).encode(),
-            f"{stem}.md": tflite.markdown(results).encode(),
+            f"{stem}.csv": tflm.csv_text(results).encode(),
+            f"{stem}.md": tflm.markdown(results).encode(),
         },
     )
 

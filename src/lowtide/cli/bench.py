@@ -199,7 +199,7 @@ def tflite(options: argparse.Namespace) -> int:
     """Measure, print the table, write the files."""
     from lowtide import bench
     from lowtide.bench.output import write_overlap, write_tflite
-    from lowtide.bench.tflite import Row, overlap, text
+    from lowtide.bench.tflm import Row, overlap, text
     from lowtide.errors import InputError
 
     if not options.models and options.overlap < 1:
