@@ -25,14 +25,14 @@ SOURCE = Path(lowtide.__file__).parent
 CORE = SOURCE.parent.parent / "core"
 HMCOS = BUILT_IN["hmcos"]
 
-# Network: peak in bytes, sequences (ours; the released code has 387 and 319 on AmoebaNet-A),
-# groups, iterations, seconds. HMCOS, DAC 2022, Table 1 and section 4.2.2.
+# Network: peak in bytes, sequences, groups, iterations, seconds. HMCOS, DAC 2022, Table 1 and section 4.2.2;
+# sequences and groups as its released code counts them.
 PUBLISHED = {
     "nasnet_a_cifar": (1786624, 426, 38, 3, 40.05),
-    "amoebanet_a_cifar": (1179648, 368, 38, 3, 1.57),
+    "amoebanet_a_cifar": (1179648, 387, 38, 3, 1.57),
     "darts_cifar": (1401408, 383, 38, 3, 0.97),
     "nasnet_a_imagenet": (4336096, 352, 32, 2, 0.207),
-    "amoebanet_a_imagenet": (4428032, 307, 32, 2, 0.065),
+    "amoebanet_a_imagenet": (4428032, 319, 32, 2, 0.065),
     "darts_imagenet": (3842176, 286, 31, 2, 0.042),
 }
 

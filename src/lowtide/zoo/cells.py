@@ -170,7 +170,7 @@ def _pointwise(net: Net, x: Value, filters: int, stride: int) -> Value:
 
 
 def _spatial(net: Net, x: Value, filters: int, stride: int) -> Value:
-    x = net.conv(net.relu(x), filters, (1, 7), stride, bias=False)
+    x = net.conv(x, filters, (1, 7), stride, bias=False)
     return net.conv(x, filters, (7, 1))
 
 
