@@ -57,6 +57,12 @@ class Target:
     overlap
         For a runtime whose rule says how far a kernel's output may lie over an input that dies: ``"never"``;
         ``"in_place"``: exactly over one of equal size; ``"diagonal"``: also in part, behind what has been read.
+    persistent
+        Names of tensors that keep their memory from before the first step to after the last, with nothing else in it: a
+        state that the next inference finds, or an input or output that the application holds on to.
+    double_buffered
+        Names of tensors that are persistent and have room for two, one aligned size apart: the application fills or
+        empties one while the network works on the other.
     rule
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
@@ -75,6 +81,8 @@ class Target:
     elementwise_types: tuple[str, ...] = ()
     count_inputs: bool = True
     overlap: Overlap = "never"
+    persistent: tuple[str, ...] = ()
+    double_buffered: tuple[str, ...] = ()
     rule: str = ""
 
     def __post_init__(self) -> None:
@@ -88,6 +96,12 @@ class Target:
             raise InputError(f"rule is {self.rule!r}; use one of {', '.join(RULES)}, or leave it out", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
+
+    def copies(self, tensor: Tensor) -> int:
+        """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
+        if tensor.name and tensor.name in self.double_buffered:
+            return 2
+        return int(bool(tensor.name) and tensor.name in self.persistent)
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
@@ -195,7 +209,13 @@ AUTO = {".tflite": "tflm"}
 
 
 def resolve(
-    target: str | Target, *, source: str = "", overwrite_inputs: bool = False, pin_inputs: bool = False
+    target: str | Target,
+    *,
+    source: str = "",
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    persistent: Sequence[str] = (),
+    double_buffered: Sequence[str] = (),
 ) -> Target:
     """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`.
 
@@ -224,6 +244,12 @@ def resolve(
         found = replace(found, pin_inputs=True, overwrite_inputs=False)
     return found
 
+    if persistent or double_buffered:
+        found = replace(
+            found,
+            persistent=tuple(dict.fromkeys((*found.persistent, *persistent))),
+            double_buffered=tuple(dict.fromkeys((*found.double_buffered, *double_buffered))),
+        )
 
 def read_toml(path: Path) -> Target:
     """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
@@ -246,7 +272,7 @@ def read_toml(path: Path) -> Target:
         old = getattr(base, key)
         if isinstance(old, tuple):
             if not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
-                raise InputError(f"{key} must be a list of op types", str(path))
+                raise InputError(f"{key} must be a list of texts", str(path))
             table[key] = tuple(value)
         elif type(value) is not type(old):
             raise InputError(f"{key} is {value!r}; it must be of type {type(old).__name__}", str(path))
@@ -263,8 +289,13 @@ def to_toml(target: Target) -> str:
         elif isinstance(value, int):
             text = str(value)
         elif isinstance(value, tuple):
-            text = "[" + ", ".join(f'"{v}"' for v in value) + "]"
+            text = "[" + ", ".join(_quoted(v) for v in value) + "]"
         else:
             text = f'"{value}"'
         lines.append(f"{f.name} = {text}")
     return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

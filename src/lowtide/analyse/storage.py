@@ -140,8 +140,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
                 continue
             at_start = at_end = True
         else:
-            at_end = any(t.kind is Kind.OUTPUT for t in tensors)
-            at_start = any(t.id not in made for t in tensors)
+            copies = max(target.copies(t) for t in tensors)
+            size = _aligned(size, target.alignment) * (copies - 1) + size if copies else size
+            at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
+            at_start = bool(copies) or any(t.id not in made for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.pin_inputs)
@@ -166,6 +168,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         overwrites,
         tuple(tuple(t) for t in touched),
     )
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 def _overwrites(

@@ -137,6 +137,8 @@ def _to_check(
         target,
         overwrite_inputs=overwrite_inputs or bool(made.overwrite_inputs),
         pin_inputs=pin_inputs or bool(made.pin_inputs),
+        persistent=made.persistent or (),
+        double_buffered=made.double_buffered or (),
     )
     graph = model if isinstance(model, Graph) else load(model, dims)
     return graph, made, rules

@@ -118,6 +118,8 @@ def layout_of(
         made.target if target == "auto" else target,
         overwrite_inputs=bool(made.overwrite_inputs),
         pin_inputs=bool(made.pin_inputs),
+        persistent=made.persistent or (),
+        double_buffered=made.double_buffered or (),
     )
     if rules.name != made.target:
         raise InputError(f"the plan is for target {made.target!r}, not {rules.name!r}; name the plan's own", place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,8 @@ def plan(
     quick: bool = False,
     trace: list[Progress] | None = None,
     report: Callable[[Progress], None] | None = None,
+    persistent: Sequence[str] = (),
+    double_buffered: Sequence[str] = (),
 ) -> Plan:
     """Find the order of least peak, its arena, and the proof of how good they are; check them.
 
@@ -98,6 +100,8 @@ def plan(
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
 
+    persistent, double_buffered
+        Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
     Raises
     ------
     InputError
@@ -114,7 +118,14 @@ def plan(
     began = clock.perf_counter()
     scheduler = make(method, options)
     source = model.source if isinstance(model, Graph) else str(model)
-    rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    rules = resolve(
+        target,
+        source=source,
+        overwrite_inputs=overwrite_inputs,
+        pin_inputs=pin_inputs,
+        persistent=persistent,
+        double_buffered=double_buffered,
+    )
     budget_bytes = None if budget is None else parse_size(budget, "budget")
     reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
     regions = _regions(banks, board, places, budget_bytes, rules)
@@ -140,6 +151,7 @@ def plan(
         layout = place(memory, schedule.order, limits)
     layout, runtime_arena = _as_run(layout, memory, limits)
     if regions:
+    _check_kept(graph, (*persistent, *double_buffered))
         layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = with_arena(_replaced(made, runtime_arena_bytes=runtime_arena), graph, rules)
@@ -149,7 +161,13 @@ def plan(
     made = with_conflict(made, memory, layout, limits)
     placed = clock.perf_counter()
 
-    made = _replaced(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
+    made = _replaced(
+        made,
+        overwrite_inputs=overwrite_inputs or None,
+        pin_inputs=pin_inputs or None,
+        persistent=list(dict.fromkeys(persistent)) or None,
+        double_buffered=list(dict.fromkeys(double_buffered)) or None,
+    )
     verify_plan(graph, made, rules, replay_bytes=not quick and len(graph.ops) <= 2000)
     done = clock.perf_counter()
     seconds = Seconds(
@@ -206,6 +224,15 @@ def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> tuple[Layout
     from lowtide.allocate.together import place
 
     if memory.target.rule != "onnxruntime":
+def _check_kept(graph: Graph, names: Sequence[str]) -> None:
+    kinds, place = {t.name: t.kind for t in graph.tensors}, graph.source or graph.name
+    for name in names:
+        if name not in kinds or not name:
+            raise InputError(f"{name!r} is no tensor of the model; it cannot keep its memory", place)
+        if kinds[name] is Kind.CONSTANT:
+            raise InputError(f"{name!r} is a constant; it is not in the arena", place)
+
+
         return layout, None
     order, block = smallest_block(memory, layout.order, limits)
     return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block

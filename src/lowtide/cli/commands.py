@@ -355,6 +355,8 @@ def _budget(options: argparse.Namespace) -> dict[str, Any]:
         **_memories(options),
     }
 
+        "persistent": options.persistent,
+        "double_buffered": options.double_buffered,
 
 def _memories(options: argparse.Namespace) -> dict[str, Any]:
     places: dict[str, str] = {}

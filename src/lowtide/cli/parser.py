@@ -182,6 +182,7 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
         group.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
         _banks(group)
         group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
+        _kept(group)
         group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
         group.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
@@ -199,6 +200,18 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
 
 
 def _banks(p: Any) -> None:
+def _kept(p: Any) -> None:
+    """Tensors that keep their memory."""
+    p.add_argument(
+        "--persistent", action="append", default=[], metavar="TENSOR",
+        help="keeps memory of its own from before the first step to after the last",
+    )  # fmt: skip
+    p.add_argument(
+        "--double-buffer", dest="double_buffered", action="append", default=[], metavar="TENSOR",
+        help="the same, with room for two: one to work on, one to fill or to empty",
+    )  # fmt: skip
+
+
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",

@@ -119,6 +119,11 @@ def work_out(graph: Graph, target: Target) -> Memory:
         constant = any(t.kind is Kind.CONSTANT for t in members)
         at_start = any(t.id not in made for t in members)
         at_end = any(t.kind is Kind.OUTPUT for t in members)
+        kept = [target.copies(t) for t in members if not constant]
+        if any(kept):
+            at_start = at_end = True
+        if 2 in kept:  # the second one begins at the next multiple of the alignment
+            size += size + -size % target.alignment
         if constant and target.constants == "while_used":
             for o in touchers:
                 workspace[o] += size

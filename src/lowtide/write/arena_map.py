@@ -89,6 +89,11 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     places = [
         Place(t.name or f"tensor_{t.id}", t.kind, *home[t.id], t.size) for t in plan.tensors if t.id in home and t.size
     ]
+    places += [
+        Place(f"{p.name}_second", p.purpose, p.memory, p.offset + -(-p.size // plan.alignment) * plan.alignment, p.size)
+        for p in places
+        if p.name in target.double_buffered
+    ]
     blocks: list[Block] = []
     block_of: dict[int, int] = {}
     for s, storage in enumerate(model.storages):
