@@ -107,7 +107,7 @@ def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
     ------
     InputError
         TFLM would leave a variable tensor of another subgraph without memory: it asks for the offset of the tensor of
-        the same index in subgraph 0.
+        the same index in subgraph 0; or an offset does not fit its 32 bits.
     """
     main = model.subgraphs[0]
     touched = {t for op in main.ops for t in (*op.inputs, *op.outputs)} | {*main.inputs, *main.outputs}
@@ -124,6 +124,8 @@ def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
                     model.place,
                 )
         listed += [ONLINE] * len(other.tensors)
+    if max(listed, default=0) >= 2**31:
+        raise InputError(f"TFLM cannot take an offline plan for it: an offset is {max(listed)}", model.place)
     return struct.pack(f"<{3 + len(listed)}i", 0, len(model.subgraphs), len(listed), *listed)
 
 
