@@ -193,6 +193,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None
+    persistent: list[str] | None = None
+    double_buffered: list[str] | None = None
     search: dict[str, Any] | None = None
 
     @property
@@ -232,8 +234,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def from_json(data: bytes, place: str = "plan") -> Plan:
     """Read a plan file.
-    persistent: list[str] | None = None
-    double_buffered: list[str] | None = None
 
     Raises
     ------

@@ -242,14 +242,14 @@ def resolve(
         found = replace(found, overwrite_inputs=True, pin_inputs=False)
     if pin_inputs:
         found = replace(found, pin_inputs=True, overwrite_inputs=False)
-    return found
-
     if persistent or double_buffered:
         found = replace(
             found,
             persistent=tuple(dict.fromkeys((*found.persistent, *persistent))),
             double_buffered=tuple(dict.fromkeys((*found.double_buffered, *double_buffered))),
         )
+    return found
+
 
 def read_toml(path: Path) -> Target:
     """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""

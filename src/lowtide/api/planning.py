@@ -58,11 +58,11 @@ def plan(
     require_optimal: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
+    persistent: Sequence[str] = (),
+    double_buffered: Sequence[str] = (),
     quick: bool = False,
     trace: list[Progress] | None = None,
     report: Callable[[Progress], None] | None = None,
-    persistent: Sequence[str] = (),
-    double_buffered: Sequence[str] = (),
 ) -> Plan:
     """Find the order of least peak, its arena, and the proof of how good they are; check them.
 
@@ -91,6 +91,8 @@ def plan(
         Whether a plan that is not proved optimal has status ``"unproved"``.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
+    persistent, double_buffered
+        Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
     quick
         Whether to stop once the budget is met or proved impossible, as `check` does, and leave out the byte-level
         replay, which finds nothing that the checks of the offsets do not.
@@ -100,8 +102,6 @@ def plan(
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
 
-    persistent, double_buffered
-        Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
     Raises
     ------
     InputError
@@ -132,6 +132,7 @@ def plan(
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = model if isinstance(model, Graph) else load(model, dims)
+    _check_kept(graph, (*persistent, *double_buffered))
     memory = memory_model(graph, rules)
     reason = scheduler.supports(memory)
     if reason is not None:
@@ -151,7 +152,6 @@ def plan(
         layout = place(memory, schedule.order, limits)
     layout, runtime_arena = _as_run(layout, memory, limits)
     if regions:
-    _check_kept(graph, (*persistent, *double_buffered))
         layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = with_arena(_replaced(made, runtime_arena_bytes=runtime_arena), graph, rules)
@@ -205,6 +205,15 @@ def _regions(
     return found
 
 
+def _check_kept(graph: Graph, names: Sequence[str]) -> None:
+    kinds, place = {t.name: t.kind for t in graph.tensors}, graph.source or graph.name
+    for name in names:
+        if name not in kinds or not name:
+            raise InputError(f"{name!r} is no tensor of the model; it cannot keep its memory", place)
+        if kinds[name] is Kind.CONSTANT:
+            raise InputError(f"{name!r} is a constant; it is not in the arena", place)
+
+
 def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedule:
     """Run a method; one that is interrupted without a result leaves the own order."""
     from lowtide.schedule.method import Schedule
@@ -224,15 +233,6 @@ def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> tuple[Layout
     from lowtide.allocate.together import place
 
     if memory.target.rule != "onnxruntime":
-def _check_kept(graph: Graph, names: Sequence[str]) -> None:
-    kinds, place = {t.name: t.kind for t in graph.tensors}, graph.source or graph.name
-    for name in names:
-        if name not in kinds or not name:
-            raise InputError(f"{name!r} is no tensor of the model; it cannot keep its memory", place)
-        if kinds[name] is Kind.CONSTANT:
-            raise InputError(f"{name!r} is a constant; it is not in the arena", place)
-
-
         return layout, None
     order, block = smallest_block(memory, layout.order, limits)
     return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block

@@ -352,11 +352,19 @@ def _budget(options: argparse.Namespace) -> dict[str, Any]:
         "budget": options.budget,
         "reserve": options.reserve,
         "require_optimal": options.require_optimal,
+        "persistent": options.persistent,
+        "double_buffered": options.double_buffered,
         **_memories(options),
     }
 
-        "persistent": options.persistent,
-        "double_buffered": options.double_buffered,
+
+def _spilling(options: argparse.Namespace) -> dict[str, Any]:
+    moves: dict[str, str] = {}
+    for name, value in options.moves:
+        if moves.setdefault(name, value) != value:
+            raise InputError(f"--moves gives {name} twice, {moves[name]} and {value}; give one")
+    return {"memories": options.memories, "moves": moves}
+
 
 def _memories(options: argparse.Namespace) -> dict[str, Any]:
     places: dict[str, str] = {}

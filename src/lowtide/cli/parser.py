@@ -181,8 +181,8 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
     if budget:
         group.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
         _banks(group)
-        group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
         _kept(group)
+        group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
         group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
         group.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
@@ -199,7 +199,6 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
     _printing(p)
 
 
-def _banks(p: Any) -> None:
 def _kept(p: Any) -> None:
     """Tensors that keep their memory."""
     p.add_argument(
@@ -212,6 +211,7 @@ def _kept(p: Any) -> None:
     )  # fmt: skip
 
 
+def _banks(p: Any) -> None:
     """Several memories, each tensor wholly in one."""
     p.add_argument(
         "--bank", dest="banks", action="append", default=[], metavar="NAME=SIZE",

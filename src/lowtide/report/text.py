@@ -116,12 +116,12 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
     if plan.runtime_arena_bytes is not None and plan.runtime_parts is None:
         tail += _session_rows(plan.runtime_arena_bytes)
-    s = plan.seconds
-    tail.append(
-        (
     why = conflict_text(plan)
     if why is not None:
         tail.append(("too much", why))
+    s = plan.seconds
+    tail.append(
+        (
             "seconds",
             f"read {s.read:.2f}, schedule {s.schedule:.2f}, allocate {s.allocate:.2f}, verify {s.verify:.2f}, "
             f"total {s.total:.2f}",
