@@ -99,6 +99,38 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     end: int
 
 
+class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "goal": "to"}):
+    """Before the op of `step`, a tensor's storage goes from one memory to another; ``"host"`` is behind the last."""
+
+    step: int
+    tensor: int
+    kind: Literal["spill", "fill"]
+    source: str
+    goal: str
+    bytes: int
+
+
+class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each. Not in the contract.
+
+    `parameters`: constants lie in the fast memory while ops read them.
+    """
+
+    write_once: bool = True
+    inputs_have_copy: bool = True
+    outputs_written_early: bool = True
+    outputs_end_fast: bool = False
+    parameters: bool = False
+
+
+class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
+    """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` (parts of the graph) or ``"none"``."""
+
+    kind: str
+    states: int = 0
+    parts: list[int] = []
+
+
 class PlanConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Why a plan is over budget: tensors (one for each storage) and workspaces (op ids) that cannot share the room.
 
@@ -147,6 +179,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
+    With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
+    `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     `runtime_parts` says what that block consists of under tflm.
     `conflict` is there where a plan is over budget and the reason was found.
@@ -186,6 +220,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workspace_memories: dict[str, str] | None = None
     memories: list[PlanMemory] | None = None
     residency: list[Residency] | None = None
+    moves: list[PlanMove] | None = None
+    traffic_bytes: int | None = None
+    traffic_lower_bound_bytes: int | None = None
+    traffic_proof: TrafficProof | None = None
+    spilling: Spilling | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None

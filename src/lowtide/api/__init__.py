@@ -12,6 +12,7 @@ from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import Check, check, plan
+from lowtide.api.spilling import too_small
 from lowtide.api.surveys import MethodResult, compare, inspect, target, targets
 from lowtide.api.writing import apply, write_all
 
@@ -36,6 +37,7 @@ __all__ = [
     "runtime_optimized",
     "target",
     "targets",
+    "too_small",
     "verify",
     "write_all",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, find_banks, in_banks, memory_uses
 from lowtide.api.explaining import with_conflict
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.spilling import Memories, spilled_plan
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind
 from lowtide.plan import (
@@ -49,6 +50,8 @@ def plan(
     banks: Banks | None = None,
     board: str | Path | None = None,
     places: Places = NO_PLACES,
+    memories: Memories = (),
+    moves: Options = NO_OPTIONS,
     method: str = "exact",
     options: Options = NO_OPTIONS,
     time: float = 60.0,
@@ -81,8 +84,14 @@ def plan(
         tensor lies wholly in one of them for its whole life, the fewest bytes in slow ones. Not with a budget.
     places
         Names of tensors, each with the memories that it may lie in, the preferred one first.
+    memories
+        Memories for a plan with spilling, fastest first, as ``["fast=256KiB", "slow=8MiB"]``; behind the last one
+        stands the host. Ops work in the first. Not with a budget, nor with banks.
+    moves
+        What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
     method, options
-        Name of a scheduling method, and values for its fields.
+        Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
+        stands for ``"spill"``.
     time
         Seconds of search.
     search_memory
@@ -116,6 +125,16 @@ def plan(
     from lowtide.verify.check import verify_plan
 
     began = clock.perf_counter()
+    if memories:
+        if banks or board or places or budget is not None or reserve is not None:
+            raise InputError("--memory plans with spilling; leave out --budget, --reserve, --bank, --board and --place")
+        inputs = {"overwrite_inputs": overwrite_inputs, "pin_inputs": pin_inputs}
+        settings: dict[str, Any] = {"target": target, "time": time, "search_memory": search_memory, "seed": seed}
+        return spilled_plan(
+            model, memories, moves, method, options, dims, require_optimal=require_optimal, **inputs, **settings
+        )
+    if moves:
+        raise InputError("--moves says what spilling costs; name the memories with --memory")
     scheduler = make(method, options)
     source = model.source if isinstance(model, Graph) else str(model)
     rules = resolve(

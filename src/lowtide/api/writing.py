@@ -36,14 +36,16 @@ def write_all(
     trace: Sequence[Progress] = (),
     copy_external: bool = False,
     exports: Exports = NO_EXPORTS,
+    commands: str | Path | None = None,
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
 
     The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
-    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. `target`
-    and `dims`, as the plan was made with, are for `exports` only.
+    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. `commands`
+    is what a driver runs in a plan with spilling, as JSON if the name ends so. `target` and `dims`, as the plan was made
+    with, are for `exports` only.
 
     Raises
     ------
@@ -72,6 +74,12 @@ def write_all(
         if log_file is not None:
             lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
             outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())
+        if commands is not None:
+            from lowtide.write.command_stream import commands_json, commands_text
+
+            if made.moves is None:
+                raise InputError("commands are for a plan with spilling; name the memories with --memory")
+            outputs.write(commands, (commands_json if str(commands).endswith(".json") else commands_text)(made))
         if layout is not None:
             exports.write(layout, outputs)
 
@@ -139,8 +147,8 @@ def _ending(model: str | Path, out: str | Path) -> None:
     if name.startswith("zoo:"):
         if not str(out).lower().endswith((".onnx", ".graph.json")):
             raise InputError("the name must end in .onnx or .graph.json", str(out))
-    elif name.endswith((".onnx", ".json")):
-        ending = ".onnx" if name.endswith(".onnx") else ".json"
+    elif name.endswith((".onnx", ".pt2", ".json")):
+        ending = name[name.rindex(".") :]
         if not str(out).lower().endswith(ending):
             raise InputError(f"the output has the model's own format; its name must end in {ending}", str(out))
 

@@ -25,12 +25,12 @@ def plan(options: argparse.Namespace) -> int:
 
     optimized = _runtime_optimized(options)
     exports = api.Exports(options.header, options.table, options.usmp)
-    outputs = (options.out, options.plan_file, options.log_file, options.snippet, *exports.paths)
+    outputs = (options.out, options.plan_file, options.log_file, options.snippet, options.commands, *exports.paths)
     if any(path is not None for path in outputs):
         check_outputs(options.model, *outputs)
     line = ProgressLine(options.quiet)
     trace: list[Progress] = []
-    settings = {**_budget(options), **_method(options), **_common(options)}
+    settings = {**_budget(options), **_method(options), **_common(options), **_spilling(options)}
     made = api.plan(options.model, report=line, trace=trace, **settings)
     line.end()
     if any(path is not None for path in outputs):
@@ -44,6 +44,7 @@ def plan(options: argparse.Namespace) -> int:
             trace=trace,
             copy_external=options.copy_external,
             exports=exports,
+            commands=options.commands,
             target=options.target,
             dims=settings["dims"],
         )
@@ -59,6 +60,8 @@ def plan(options: argparse.Namespace) -> int:
                 say(f"wrote {path}")
         if made.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
+        if options.memories and made.moves is None:
+            say(api.too_small(made, options.memories))
     return exit_status(made.status, made.stopped)
 
 

@@ -58,6 +58,7 @@ def _parser() -> _Parser:
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
         "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --header arena.h --table arena.txt",
+        "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
@@ -70,7 +71,9 @@ def _parser() -> _Parser:
     p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _exports(p)
+    p.add_argument("--commands", metavar="C.txt", help="write what a driver runs when it spills; .json as JSON")
     _planning(p, budget=True, method=True)
+    _spilling(p)
 
     p = add(
         "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
@@ -110,9 +113,7 @@ def _parser() -> _Parser:
         "plan_file", metavar="P.json", nargs="?",
         help="what `lowtide plan --plan` wrote; without it, the offline plan in a .tflite file is checked",
     )  # fmt: skip
-    p.add_argument(
-        "--run", action="store_true", help="run both orders in the model's runtime on random inputs"
-    )
+    p.add_argument("--run", action="store_true", help="run both orders in the model's runtime on random inputs")
     p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
     p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
     p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
@@ -222,6 +223,25 @@ def _banks(p: Any) -> None:
         "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=_place,
         help="the memories that a tensor may lie in, the preferred one first",
     )  # fmt: skip
+
+
+def _spilling(p: Any) -> None:
+    """A fast memory that is too small, and those behind it."""
+    p.add_argument(
+        "--memory", dest="memories", action="append", default=[], metavar="NAME=SIZE",
+        help="a memory for a plan with spilling, fastest first; an unbounded host stands behind the last",
+    )  # fmt: skip
+    p.add_argument(
+        "--moves", action="append", default=[], metavar="NAME=VALUE", type=_moves,
+        help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters",
+    )  # fmt: skip
+
+
+def _moves(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=VALUE, as in write_once=false")
+    return name, value
 
 
 def _exports(p: _Parser) -> None:

@@ -75,8 +75,12 @@ def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
 
 
 def plan_text(plan: Plan, *, verbose: bool = False) -> str:
-    """Before and after, the bound, the arena, and how they were found."""
-    search = plan.search or {}
+    """Before and after, the bound, the arena, and how they were found; the moves of a plan with spilling."""
+    if plan.moves is not None:
+        from lowtide.report.spilling import spilling_text
+
+        return spilling_text(plan, verbose=verbose)
+    search = dict(plan.search or {})
     rows: list[tuple[str, int, str]] = [
         ("own order peak", plan.own_order_peak_bytes, ""),
         ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
@@ -112,6 +116,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
     tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
+    where = search.pop("arena_lost", None)
+    if where is not None and not plan.memories:
+        tail.append(("bytes lost", where["text"]))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
     if plan.runtime_arena_bytes is not None and plan.runtime_parts is None:
@@ -194,12 +201,16 @@ def proof_text(plan: Plan) -> str:
 
 def _arena_text(plan: Plan) -> str:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
-    above = arena - plan.peak_bytes
-    percent = f" ({100 * above / plan.peak_bytes:.1f} %)" if plan.peak_bytes else ""
-    text = f"{above:,} B{percent} above the peak" if above else "as the peak"
+    text = _above(arena, plan.peak_bytes)
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")
+
+
+def _above(arena: int, peak: int) -> str:
+    above = arena - peak
+    percent = f" ({100 * above / peak:.1f} %)" if peak else ""
+    return f"{above:,} B{percent} above the peak" if above else "as the peak"
 
 
 def _memory_text(memory: PlanMemory) -> str:
@@ -243,7 +254,10 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         ("own order peak", format_size(seen.own_order_peak_bytes)),
         ("best known peak", best),
         ("lower bound", format_size(seen.lower_bound_bytes)),
+        ("arena", f"{format_size(seen.arena_bytes)}, {_above(seen.arena_bytes, seen.peak_bytes)}"),
     ]
+    if seen.arena_lost is not None:
+        head.append(("bytes lost", seen.arena_lost["text"]))
     lines = [columns(head)]
     peak = seen.peak
     if peak is None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib import metadata
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lowtide.errors import InputError
 from lowtide.schedule.greedy import Greedy, Lpmf
@@ -58,7 +58,7 @@ def _leave_out(point: metadata.EntryPoint, why: str) -> None:
     warnings.warn(" ".join(text.split()), stacklevel=3)
 
 
-def options_of(method: type[Method]) -> dict[str, str]:
+def options_of(method: type) -> dict[str, str]:
     """Each option of a method and a few words on what it takes, for messages and ``--help``."""
     hints = get_type_hints(method)
     return {f.name: _describe(hints[f.name], f) for f in fields(cast(Any, method)) if f.init}
@@ -75,20 +75,34 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     method = built_in().get(name) or methods().get(name)
     if method is None:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
-    hints, known = get_type_hints(method), options_of(method)
+    return with_options(method, f"method {name}", options or {})
+
+
+Made = TypeVar("Made")
+
+
+def with_options(made: type[Made], name: str, options: Mapping[str, str]) -> Made:
+    """Make a frozen dataclass from its fields as typed: a method, or what else has options. `name` is for messages.
+
+    Raises
+    ------
+    InputError
+        No such option; a value of the wrong type; an option that has no default is missing.
+    """
+    hints, known = get_type_hints(made), options_of(made)
     listing = ", ".join(f"{option} ({text})" for option, text in known.items()) or "none"
     values: dict[str, Any] = {}
-    for option, text in (options or {}).items():
+    for option, text in options.items():
         if option not in known:
-            raise InputError(f"method {name} has no option {option!r}; its options: {listing}")
+            raise InputError(f"{name} has no option {option!r}; its options: {listing}")
         try:
             values[option] = _parse(hints[option], text)
         except ValueError:
-            raise InputError(f"{name}.{option} is {text!r}; it takes {known[option]}") from None
+            raise InputError(f"{name.removeprefix('method ')}.{option} is {text!r}; it takes {known[option]}") from None
     try:
-        return method(**values)
+        return made(**values)
     except TypeError:
-        raise InputError(f"method {name} needs more options; its options: {listing}") from None
+        raise InputError(f"{name} needs more options; its options: {listing}") from None
 
 
 def _describe(kind: Any, option: Field[Any]) -> str:

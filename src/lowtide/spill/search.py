@@ -115,7 +115,7 @@ class _Search:
 
     def _raise(self, bound: int, kind: str, facts: Any) -> None:
         if bound > self.bound:
-            self.bound, self.proof = bound, {"kind": kind, "states": facts}
+            self.bound, self.proof = bound, {"kind": kind, "parts" if kind == "windows" else "states": facts}
 
     def _beams(self, whole: CoreProblem) -> Iterator[None]:
         for width in WIDTHS:

@@ -12,6 +12,7 @@ from lowtide.verify.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.conflict import check_conflict
 from lowtide.verify.layout import aligned_load, check_layout
 from lowtide.verify.memory import Memory, work_out
+from lowtide.verify.moves import check_spilling
 from lowtide.verify.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.replay import replay
 from lowtide.verify.report import Check, Report
@@ -36,6 +37,8 @@ FAILURES = {
     "overlap": "storages and workspaces that are live together share no byte",
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
+    "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
+    "traffic": "traffic_bytes is what the moves carry, its bound is no more, and optimal says whether they are equal",
     "conflict": "what is said to be too much is there at once, and is too much",
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
@@ -91,6 +94,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         )
     checks.append(Check("own_order_peak", format_size(own.peak)))
 
+    if plan.moves is not None:
+        return _verify_spilling(graph, plan, target, checks, own)
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
     checks.append(Check("in_place", f"{len(claimed):,} written over an input that dies there"))
@@ -133,6 +138,22 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     checks.append(Check("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
+
+
+def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Check], own: Simulation) -> Report:
+    """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
+    seen, most = check_spilling(graph, plan, target)
+    if plan.peak_bytes != most:
+        raise VerificationError("peak", f"the fast memory holds {most} bytes; the plan says {plan.peak_bytes}")
+    fast = (plan.memories or [])[0]
+    if not most <= (plan.arena_bytes or 0) <= fast.capacity_bytes or plan.required_bytes != plan.arena_bytes:
+        raise VerificationError("arena", f"{plan.arena_bytes} bytes of {fast.name} are said to be used")
+    if plan.lower_bound_bytes > plan.peak_bytes:
+        raise VerificationError("bound", f"the bound is {plan.lower_bound_bytes}, above the peak {plan.peak_bytes}")
+    if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
+        raise VerificationError("status", f"the status is {plan.status!r}")
+    notes = ("traffic bound: by search over all orders, not checked here",)
+    return Report((*checks, *seen, Check("peak", format_size(most))), notes, {"own_order_peak_bytes": own.peak}, ())
 
 
 def _check_no_arena(plan: Plan) -> None:

@@ -111,7 +111,7 @@ def check_layout(
     for i in at:
         begins.setdefault(simulation.first[i], []).append(i)
         dies.setdefault(simulation.last[i], []).append(i)
-    live = _Live()
+    live = Live()
     for step, v in [(-1, -1), *enumerate(order)]:
         above = laid_over.get(v)
         late = memory.block_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
@@ -159,7 +159,7 @@ def aligned_load(graph: Graph, memory: Memory, simulation: Simulation, order: Se
     return most
 
 
-class _Live:
+class Live:
     """Intervals of addresses, sorted, no two of which overlap."""
 
     def __init__(self) -> None:
@@ -167,6 +167,7 @@ class _Live:
         self.rest: list[tuple[int, str]] = []
 
     def add(self, start: int, end: int, name: str, step: int) -> None:
+        """Put something there; ``overlap`` if a byte of it is taken."""
         k = bisect_left(self.starts, start)
         for j in (k - 1, k):
             if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:
@@ -184,6 +185,7 @@ class _Live:
         self.remove(start)
 
     def remove(self, start: int) -> None:
+        """Take away what begins at `start`."""
         k = bisect_left(self.starts, start)
         del self.starts[k], self.rest[k]
 

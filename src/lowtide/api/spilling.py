@@ -1,0 +1,347 @@
+"""Planning for a fast memory that is too small: from what a user says of the memories to a plan with moves."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import (
+    NoCertificate,
+    Plan,
+    PlanConflict,
+    PlanMemory,
+    PlanMove,
+    PlanOp,
+    PlanTensor,
+    Residency,
+    Seconds,
+    Spilling,
+    TrafficProof,
+)
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits
+from lowtide.target import Target, resolve
+
+if TYPE_CHECKING:
+    from lowtide.analyse.storage import MemoryModel
+    from lowtide.spill.answer import SpillAnswer
+    from lowtide.spill.problem import Memory, SpillProblem
+
+HOST = "host"
+
+Memories = Sequence[str] | Mapping[str, str | int]
+"""``NAME=SIZE`` each, or a mapping, fastest first."""
+
+
+def find_memories(given: Memories) -> tuple[Memory, ...]:
+    """The memories that a call names.
+
+    Raises
+    ------
+    InputError
+        One without a name or a size, named twice, or named like the host behind the last one.
+    """
+    from lowtide.spill.problem import Memory
+
+    pairs: list[tuple[str, str | int]] = []
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        for entry in given:
+            name, equals, size = entry.partition("=")
+            if not equals or not name:
+                raise InputError(f"memory {entry[:80]!r} is not NAME=SIZE, as in fast=256KiB")
+            pairs.append((name, size))
+    memories: list[Memory] = []
+    for name, size in pairs:
+        if name == HOST or any(m.name == name for m in memories):
+            raise InputError(f"memory {name!r} is named twice" if name != HOST else f"no memory can be called {HOST!r}")
+        size_bytes = parse_size(size, f"memory {name}")
+        if not size_bytes:
+            raise InputError(f"memory {name} has no bytes; leave it out")
+        memories.append(Memory(name, size_bytes))
+    return tuple(memories)
+
+
+def spilling_problem(
+    graph: Graph, rules: Target, memories: Sequence[Memory], moves: Mapping[str, str]
+) -> tuple[SpillProblem, Spilling]:
+    """The problem, with what `moves` says of the cost of a move (fields of `lowtide.plan.Spilling`).
+
+    Raises
+    ------
+    InputError
+        No such field, or a value that it does not take; or the target has an arena of its own.
+    """
+    from lowtide.schedule.registry import with_options
+    from lowtide.spill.problem import Semantics, spill_problem
+
+    if rules.overlap != "never" or rules.rule or not rules.count_inputs:
+        raise InputError(f"target {rules.name} has one arena; spill under another target")
+    counted = dict(moves)
+    parameters = counted.pop("parameters", "false").lower()
+    if parameters not in ("true", "false"):
+        raise InputError(f"moves.parameters is {parameters!r}; it takes true or false")
+    semantics = with_options(Semantics, "moves", counted)
+    said = Spilling(
+        write_once=semantics.write_once,
+        inputs_have_copy=semantics.inputs_have_copy,
+        outputs_written_early=semantics.outputs_written_early,
+        outputs_end_fast=semantics.outputs_end_fast,
+        parameters=parameters == "true",
+    )
+    return spill_problem(graph, rules, memories, semantics, parameters=said.parameters), said
+
+
+def spilled_plan(
+    model: Graph | str | Path,
+    memories: Memories,
+    moves: Mapping[str, str],
+    method: str,
+    options: Mapping[str, str],
+    dims: Mapping[str, int],
+    *,
+    target: str | Target,
+    time: float,
+    search_memory: str | int,
+    seed: int,
+    require_optimal: bool,
+    overwrite_inputs: bool,
+    pin_inputs: bool,
+) -> Plan:
+    """A plan for a fast memory and those behind it; see `lowtide.plan` for the parameters.
+
+    Where an op does not fit the fast memory alone it is a plan without spilling, with status ``"impossible"`` and that
+    op's tensors as its conflict.
+    """
+    from lowtide.api.models import load
+    from lowtide.api.planning import check_time, plan
+
+    began = clock.perf_counter()
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
+    found = find_memories(memories)
+    check_time(time)
+    memory_bytes = parse_size(search_memory, "search memory")
+    graph = model if isinstance(model, Graph) else load(model, dims)
+    problem, said = spilling_problem(graph, rules, found, moves)
+    if problem.largest_op[0] > problem.capacity:
+        whole = plan(
+            graph, target=target, budget=problem.capacity, time=time, search_memory=search_memory, seed=seed,
+            overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs,
+        )  # fmt: skip
+        return _with(whole, status="impossible", conflict=_largest_op(problem, whole.order))
+    limits = Limits(time, memory_bytes, seed, started=began)
+    name = "spill" if method == "exact" else method
+    made = plan_with_spilling(
+        graph, rules, problem, said, name, options, limits, require_optimal=require_optimal, began=began
+    )
+    return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
+
+
+def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """What the largest op needs at once."""
+    model = problem.model
+    need, at = problem.largest_op
+    op = model.graph.ops[at]
+    touched = [model.storages[s] for s in model.touched[at] if model.storages[s].size]
+    parts = [s.size for s in touched] + [model.workspace[at]] * bool(model.workspace[at])
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in touched],
+        workspaces=[op.id] if model.workspace[at] else [],
+        step=list(order).index(op.id),
+        available_bytes=problem.capacity,
+        needed_bytes=need,
+        minimal=all(need - part <= problem.capacity for part in parts),
+    )
+
+
+def too_small(made: Plan, memories: Memories) -> str:
+    """Why there is no plan with moves: the op that is too large for the fast memory alone."""
+    fast = find_memories(memories)[0]
+    assert made.conflict is not None
+    assert made.conflict.step is not None
+    at = made.order[made.conflict.step]
+    op = next(op for op in made.ops if op.id == at)
+    return (
+        f"{op.name or f'op {op.id}'} ({op.type}) alone needs {made.conflict.needed_bytes:,} B; {fast.name} has "
+        f"{fast.capacity_bytes:,} B"
+    )
+
+
+def plan_with_spilling(
+    graph: Graph,
+    rules: Target,
+    problem: SpillProblem,
+    said: Spilling,
+    method: str,
+    options: Mapping[str, str],
+    limits: Limits,
+    *,
+    require_optimal: bool,
+    began: float,
+) -> Plan:
+    """Plan order, residency, moves and addresses, and check them. Every op fits the fast memory alone.
+
+    Raises
+    ------
+    InputError
+        No such method or option, or it cannot do this.
+    VerificationError
+        The plan does not hold: a bug of lowtide's.
+    """
+    from lowtide.spill.registry import make_spill
+    from lowtide.verify.check import verify_plan
+
+    spiller = make_spill(method, options)
+    reason = spiller.supports(problem)
+    if reason is not None:
+        raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
+    read = clock.perf_counter()
+    answer = spiller.spill(problem, limits)
+    searched = clock.perf_counter()
+    made = _assemble(graph, rules, problem, answer, said, method, limits.seed)
+    if require_optimal and not made.optimal:
+        made = _with(made, status="unproved")
+    verify_plan(graph, made, rules)
+    done = clock.perf_counter()
+    seconds = Seconds(read=read - began, schedule=searched - read, verify=done - searched, total=done - began)
+    return _with(made, seconds=seconds)
+
+
+def _with(made: Plan, **changes: object) -> Plan:
+    import msgspec
+
+    return msgspec.structs.replace(made, **changes)
+
+
+def _assemble(
+    graph: Graph,
+    rules: Target,
+    problem: SpillProblem,
+    answer: SpillAnswer,
+    said: Spilling,
+    method: str,
+    seed: int,
+) -> Plan:
+    """Put what was found into a plan; sizes are exact, offsets those of the answer."""
+    from lowtide import __version__
+    from lowtide.analyse.liveness import largest_single_op, profile
+    from lowtide.analyse.storage import effective_aliases, memory_model
+
+    exact = memory_model(graph, replace(rules, constants="always") if said.parameters else rules)
+    model = problem.model
+    names = [*(m.name for m in problem.memories), HOST]
+    aliases = effective_aliases(graph, rules)
+    sizes = graph.tensor_by_id
+    residency = [
+        Residency(
+            tensor=t,
+            memory=names[v.memory],
+            offset=v.offset + model.displacement[t],
+            start=v.start,
+            end=v.end,
+        )
+        for v in answer.intervals
+        for t in model.storages[v.storage].tensors
+        if sizes[t].size
+    ]
+    moves = [
+        PlanMove(
+            step=m.step,
+            tensor=model.storages[m.storage].tensors[0],
+            kind=m.kind,
+            source=names[m.source],
+            goal=names[m.goal],
+            bytes=m.bytes,
+        )
+        for m in answer.moves
+    ]
+    tops = [0] * len(problem.memories)
+    for v in answer.intervals:
+        tops[v.memory] = max(tops[v.memory], v.offset + exact.storages[v.storage].size)
+    for i, low in answer.workspace_offsets.items():
+        tops[0] = max(tops[0], low + exact.workspace[i])
+    step_of = {i: step for step, i in enumerate(answer.order)}
+    pairs = [(o.output, o.input) for o in sorted(answer.in_place, key=lambda o: step_of[o.op])]
+    most = _most_at_once(exact, answer)
+    return Plan(
+        version=1,
+        lowtide=__version__,
+        graph=graph.name,
+        model_sha256=graph.sha256,
+        target=rules.name,
+        method=method,
+        seed=seed,
+        status="ok",
+        stopped=answer.stopped,
+        ops=[
+            PlanOp(id=op.id, name=op.name, type=op.type)
+            for op in sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
+        ],
+        folded=sorted(op.id for op in graph.folded),
+        tensors=[
+            PlanTensor(
+                id=t.id,
+                name=t.name,
+                size=t.size,
+                kind=str(t.kind),
+                alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+            )
+            for t in graph.tensors
+        ],
+        order=[graph.ops[i].id for i in answer.order],
+        own_order_peak_bytes=profile(memory_model(graph, rules), range(len(graph.ops))).peak,
+        peak_bytes=most,
+        lower_bound_bytes=min(most, largest_single_op(exact)),
+        optimal=answer.optimal,
+        certificate=NoCertificate(),
+        in_place=pairs,
+        alignment=rules.alignment,
+        required_bytes=tops[0],
+        seconds=Seconds(),
+        arena_bytes=tops[0],
+        workspace_offsets={str(graph.ops[i].id): at for i, at in sorted(answer.workspace_offsets.items())} or None,
+        memories=[
+            PlanMemory(name=m.name, capacity_bytes=m.capacity_bytes, size_bytes=top)
+            for m, top in zip(problem.memories, tops, strict=True)
+        ],
+        residency=sorted(residency, key=lambda r: (r.tensor, r.start, r.memory)),
+        moves=moves,
+        traffic_bytes=answer.traffic_bytes,
+        traffic_lower_bound_bytes=answer.traffic_lower_bound_bytes,
+        traffic_proof=_proof(answer),
+        spilling=said,
+        search=answer.counters,
+    )
+
+
+def _proof(answer: SpillAnswer) -> TrafficProof:
+    facts = answer.certificate.facts
+    states = facts.get("states", 0)
+    return TrafficProof(
+        kind=answer.certificate.kind,
+        states=states if isinstance(states, int) else 0,
+        parts=list(facts.get("parts", ())),
+    )
+
+
+def _most_at_once(exact: MemoryModel, answer: SpillAnswer) -> int:
+    """Most exact bytes in the fast memory while an op runs."""
+    change = [0] * (len(answer.order) + 3)
+    for v in answer.intervals:
+        if v.memory == 0:
+            change[v.start] += exact.storages[v.storage].size
+            change[v.end] -= exact.storages[v.storage].size
+    sizes = exact.graph.tensor_by_id
+    saved = {o.op: sizes[o.output].size for o in answer.in_place}
+    most = live = 0
+    for step, i in enumerate(answer.order):
+        live += change[step]
+        most = max(most, live + exact.workspace[i] - saved.get(i, 0))
+    return most

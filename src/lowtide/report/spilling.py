@@ -1,0 +1,83 @@
+"""A plan with spilling as text: what the fast memory holds, the traffic and its bound, and the moves as a table."""
+
+from __future__ import annotations
+
+from lowtide.plan import Plan
+from lowtide.report.text import change, columns
+from lowtide.sizes import format_count, format_size
+
+MOST_MOVES = 40
+"""Rows of the table, unless all are asked for."""
+
+
+def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
+    """Sizes, traffic, proof, moves."""
+    moves, memories = plan.moves or [], plan.memories or []
+    traffic, bound = plan.traffic_bytes or 0, plan.traffic_lower_bound_bytes or 0
+    rows = [
+        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}"),
+        ("target", f"{plan.target}, alignment {plan.alignment}{_rules(plan)}"),
+        ("method", f"{plan.method}, {_ended(plan)}"),
+        ("own order peak", format_size(plan.own_order_peak_bytes)),
+    ]
+    rows += [(m.name, f"{format_size(m.size_bytes or 0)} used of {format_size(m.capacity_bytes)}") for m in memories]
+    gap = "" if traffic == bound else f", {change(bound, traffic)} above it" if bound else ""
+    rows += [
+        ("traffic", f"{format_size(traffic)} in {format_count(len(moves), 'move')}{gap}"),
+        ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
+        ("seconds", f"read {plan.seconds.read:.2f}, plan {plan.seconds.schedule:.2f}, total {plan.seconds.total:.2f}"),
+    ]
+    if verbose:
+        rows += [(key.replace("_", " "), str(value)) for key, value in (plan.search or {}).items()]
+    width = max(len(key) for key, _ in rows)
+    return "\n".join([columns([(key.ljust(width), text) for key, text in rows]), *_moves(plan, verbose)])
+
+
+def _moves(plan: Plan, verbose: bool) -> list[str]:
+    moves = plan.moves or []
+    if not moves:
+        return []
+    names = {t.id: t.name or f"tensor {t.id}" for t in plan.tensors}
+    ops = {op.id: op.name or f"op {op.id}" for op in plan.ops}
+    shown = moves if verbose else moves[:MOST_MOVES]
+    table = [("step", "before", "move", "tensor", "bytes", "from", "to")]
+    table += [
+        (
+            str(m.step), ops[plan.order[m.step]] if m.step < len(plan.order) else "the end", m.kind, names[m.tensor],
+            f"{m.bytes:,}", m.source, m.goal,
+        )
+        for m in shown
+    ]  # fmt: skip
+    rest = [] if len(shown) == len(moves) else [f"and {len(moves) - len(shown):,} more; all with -v or --plan"]
+    return ["", columns(table, right=[0, 4]), *rest]
+
+
+def _rules(plan: Plan) -> str:
+    said = plan.spilling
+    if said is None:
+        return ""
+    words = [
+        ("parameters in the fast memory", said.parameters),
+        ("every spill writes", not said.write_once),
+        ("inputs have no copy", not said.inputs_have_copy),
+        ("outputs written at the end", not said.outputs_written_early),
+        ("outputs end in the fast memory", said.outputs_end_fast),
+    ]
+    return "".join(f", {text}" for text, holds in words if holds)
+
+
+def _ended(plan: Plan) -> str:
+    states = (plan.search or {}).get("states")
+    how = {"proof": "ended by proof", "complete": "ended without proof"}.get(plan.stopped, f"stopped by {plan.stopped}")
+    return how if states is None else f"{how}, {format_count(states, 'state')}"
+
+
+def _proof(plan: Plan) -> str:
+    proof = plan.traffic_proof
+    text = {
+        "search": "a search over all orders",
+        "windows": f"parts of the graph one by one, {len(proof.parts) if proof else 0} of them",
+        "solver": "a solver",
+        "none": "nothing is proved" if not plan.optimal else "there is none",
+    }.get(proof.kind if proof else "none", "")
+    return f"no order has less ({text})" if plan.optimal else text

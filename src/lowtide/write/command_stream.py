@@ -1,0 +1,129 @@
+"""What a driver runs for a plan with spilling: allocate, load, fill, run, spill, store, free, in this order at a step.
+
+`load` is the first transfer of a graph input or constant and `store` the one write of a graph output: both have to
+happen under any plan and are no traffic. The rest of the transfers are the plan's moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import msgspec
+
+from lowtide.plan import Plan, PlanMove, Residency
+
+HOST = "host"
+
+Action = Literal["spill", "store", "free", "allocate", "load", "fill", "run"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of step `step`. Commands on a tensor mean its whole storage; `run` has an op instead.
+
+    `memory` and `offset` are where the tensor lies (of a transfer: in the nearer memory), `other` is the memory at the
+    far side of a transfer.
+    """
+
+    step: int
+    action: Action
+    op: int | None = None
+    tensor: int | None = None
+    memory: str | None = None
+    offset: int | None = None
+    other: str | None = None
+    bytes: int | None = None
+
+
+def command_stream(plan: Plan) -> list[Command]:
+    """The commands of a plan with moves, in the order in which they are run."""
+    assert plan.moves is not None
+    tensors = {t.id: t for t in plan.tensors}
+    roots = _roots(plan)
+    sizes: dict[int, int] = {}
+    stays: dict[int, list[Residency]] = {}
+    kinds: dict[int, set[str]] = {}
+    for r in plan.residency or []:
+        root = roots[r.tensor]
+        kinds.setdefault(root, set()).add(tensors[r.tensor].kind)
+        if r.tensor == root:
+            stays.setdefault(root, []).append(r)
+            sizes[root] = tensors[root].size
+    first = plan.memories[0].name if plan.memories else HOST
+    moved: dict[tuple[int, int, str], PlanMove] = {(m.step, roots[m.tensor], m.kind): m for m in plan.moves}
+    for m in plan.moves:
+        sizes[roots[m.tensor]] = m.bytes
+    before: list[Command] = []
+    for root, visits in stays.items():
+        near = sorted((v for v in visits if v.memory == first), key=lambda v: v.start)
+        spilled = False
+        for k, v in enumerate(near):
+            at = {"tensor": root, "memory": first, "offset": v.offset, "bytes": sizes[root]}
+            before.append(Command(v.start, "allocate", **at))
+            fill = moved.get((v.start, root, "fill"))
+            if fill is not None:
+                before.append(Command(v.start, "fill", other=fill.source, **at))
+            elif k == 0 and kinds[root] & {"input", "constant"}:
+                before.append(Command(v.start, "load", other=HOST, **at))
+            spill = moved.get((v.end, root, "spill"))
+            if spill is not None:
+                before.append(Command(v.end, "spill", other=spill.goal, **at))
+                spilled = True
+            elif "output" in kinds[root] and _to_be_stored(plan, v, near[k + 1 :], spilled=spilled):
+                before.append(Command(v.end, "store", other=HOST, **at))
+                spilled = True
+            before.append(Command(v.end, "free", **at))
+        for v in visits:
+            if v.memory != first:
+                at = {"tensor": root, "memory": v.memory, "offset": v.offset, "bytes": sizes[root]}
+                before.append(Command(v.start, "allocate", **at))
+                before.append(Command(v.end, "free", **at))
+    runs = [Command(step, "run", op=op) for step, op in enumerate(plan.order)]
+    return sorted([*before, *runs], key=lambda c: (c.step, _RANK[c.action], c.memory != first, c.tensor or 0))
+
+
+_RANK: dict[Action, int] = {"spill": 0, "store": 1, "free": 2, "allocate": 3, "load": 4, "fill": 5, "run": 6}
+
+
+def _roots(plan: Plan) -> dict[int, int]:
+    """Tensor to the one whose storage it lies in."""
+    above = {t.id: t.alias_of for t in plan.tensors}
+    roots: dict[int, int] = {}
+    for t in above:
+        at, source = t, above[t]
+        while source is not None:
+            at, source = source, above[source]
+        roots[t] = at
+    return roots
+
+
+def _to_be_stored(plan: Plan, visit: Residency, later: list[Residency], *, spilled: bool) -> bool:
+    """Whether an output goes to the host when this stretch of it ends: it comes back from there, or never does."""
+    fast_to_the_end = plan.spilling is not None and plan.spilling.outputs_end_fast
+    if later:
+        return not spilled
+    return not spilled and not (fast_to_the_end and visit.end > len(plan.order))
+
+
+def commands_json(plan: Plan) -> bytes:
+    """The commands as a JSON list; what does not apply to a command is left out."""
+    rows = [{k: v for k, v in asdict(c).items() if v is not None} for c in command_stream(plan)]
+    return msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n"
+
+
+def commands_text(plan: Plan) -> bytes:
+    """The commands as text, one a line."""
+    names = {t.id: t.name or f"t{t.id}" for t in plan.tensors}
+    ops = {op.id: (op.name or f"op{op.id}", op.type) for op in plan.ops}
+    lines = []
+    for c in command_stream(plan):
+        if c.op is not None:
+            lines.append(f"{c.step:5d}  run       {ops[c.op][0]}  {ops[c.op][1]}".rstrip())
+            continue
+        assert c.tensor is not None
+        text = f"{c.step:5d}  {c.action:8s}  {c.memory}+{c.offset:<10d}  {c.bytes:10d} B  {names[c.tensor]}"
+        if c.other is not None:
+            text += f"  {'to' if c.action in ('spill', 'store') else 'from'} {c.other}"
+        lines.append(text)
+    return ("\n".join(lines) + "\n").encode()
