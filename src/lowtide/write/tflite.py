@@ -23,7 +23,7 @@ from lowtide.read.onnx_wire import open_bytes
 from lowtide.read.tflite import control_dependencies, dependency_bytes, graph_of
 from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
 from lowtide.read.tflite_schema import IDENTIFIER
-from lowtide.read.tflite_wire import Flatbuffer, Table
+from lowtide.read.tflite_wire import Flatbuffer, Table, WireError
 from lowtide.rules.tflm import ALIGNMENT, NPU
 from lowtide.write.atomic import Outputs
 from lowtide.write.slots import fill_slots
@@ -94,7 +94,12 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
     elif moved and any(name == OFFLINE_PLAN for name, _ in model.metadata):
         wanted[OFFLINE_PLAN] = None
     left = {name: new for name, new in wanted.items() if not _overwritten(out, model, name, new)}
-    return bytes(_with_front(out, model, left, place)) if left else bytes(out)
+    if not left:
+        return bytes(out)
+    try:
+        return bytes(_with_front(out, model, left, place))
+    except WireError as error:
+        raise InputError(f"the file is damaged where nothing needs to be read: {error}; export it again", place) from None
 
 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
