@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -60,6 +60,7 @@ class _Part:
     nodes: list[int]
     problem: Problem
     order: list[int] = field(default_factory=list)
+    solved: Solved | None = None
 
     @property
     def peak(self) -> int:
@@ -240,14 +241,15 @@ class Zhong:
         certain: the largest single node, and the parts that are done.
         """
         floor = max((part.problem.floor for part in parts), default=0)
-        solved: list[Solved] = []
+        asked: list[_Part] = []
         late: list[_Part] = []
         stopped: Stopped = "complete"
         waiting = sorted(parts, key=lambda part: -part.peak)
         while waiting and waiting[0].peak > floor:
             part = waiting.pop(0)
+            asked.append(part)
             sharing = 1 + sum(other.peak > floor for other in waiting)
-            status = self._solve(part, floor, limits.left_seconds / sharing, limits, solved)
+            status = self._solve(part, floor, limits.left_seconds / sharing, limits)
             floor = max(floor, part.peak)
             if limits.report is not None and status != "interrupt":
                 try:
@@ -264,11 +266,12 @@ class Zhong:
         if worst is not None and stopped == "time" and not self.ilp_seconds and limits.left_seconds > AGAIN_SECONDS:
             floor = max((other.peak for other in parts if other is not worst), default=0)
             if worst.peak > floor:
-                status = self._solve(worst, floor, limits.left_seconds, limits, solved)
+                status = self._solve(worst, floor, limits.left_seconds, limits)
                 stopped = "complete" if status == "optimal" and len(late) == 1 else stopped
+        solved = [part.solved for part in asked if part.solved is not None]
         return [part.nodes[i] for part in parts for i in part.order], solved, stopped
 
-    def _solve(self, part: _Part, floor: int, seconds: float, limits: Limits, solved: list[Solved]) -> Status:
+    def _solve(self, part: _Part, floor: int, seconds: float, limits: Limits) -> Status:
         result = solve(
             part.problem,
             part.order,
@@ -280,6 +283,6 @@ class Zhong:
             floor=floor,
             seconds=self.ilp_seconds or seconds,
         )
-        solved.append(result)
-        part.order = result.order
+        spent = part.solved.seconds if part.solved is not None else 0.0
+        part.order, part.solved = result.order, replace(result, seconds=spent + result.seconds)
         return result.status
