@@ -197,14 +197,16 @@ BUILT_IN: dict[str, Target] = {
         ),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, rule="onnxruntime"),
+        Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
 `tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
+`torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
 
 
-AUTO = {".tflite": "tflm"}
+AUTO = {".tflite": "tflm", ".pt2": "torch"}
 """Target for a kind of model file; `generic` for all others."""
 
 

@@ -10,8 +10,6 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 
 NO_DIMS: Mapping[str, int] = {}
-LATER = (".pt2",)
-"""Endings of models that later versions read."""
 
 
 def user_function(model: str | Path) -> tuple[Path, str] | None:
@@ -26,8 +24,8 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     Parameters
     ----------
     model
-        A `.onnx`, `.tflite` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's own
-        code: the function takes no arguments and returns a `Graph` or the path of a model.
+        A `.onnx`, `.tflite`, `.pt2` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's
+        own code: the function takes no arguments and returns a `Graph` or the path of a model.
     dims
         Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
 
@@ -49,8 +47,6 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
             _no_dims(dims, name)
             return made if made.sha256 else replace(made, sha256=_digest(made))
         return load(made, dims)
-    if name.lower().endswith(LATER):
-        raise InputError("not supported by this version; export the model as ONNX", name)
     from lowtide.read import read_model
 
     return read_model(model, dims)

@@ -216,6 +216,7 @@ _TARGETS = {
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
     "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die (reference kernels)",
+    "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
     "onnxruntime": "its CPU kernels' aliases and in-place, the caller's inputs not counted, steps of 256 bytes",
 }
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from lowtide.cli import bench, commands
 from lowtide.errors import InputError
 
-_MODEL = "a .onnx, .tflite or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
+_MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,9 +17,9 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     Parameters
     ----------
     path
-        `.onnx`, `.tflite` or `.graph.json`.
+        `.onnx`, `.tflite`, `.pt2` or `.graph.json`.
     dims
-        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only an ONNX model can have them.
+        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only ONNX and .pt2 models can have them.
 
     Raises
     ------
@@ -37,10 +37,14 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
         if dims:
             raise InputError(f"a TFLite model has its sizes in the file; drop {', '.join(dims)}", name)
         return read_tflite(path)
+    if name.lower().endswith(".pt2"):
+        from lowtide.read.pt2 import read_pt2
+
+        return read_pt2(path, dims)
     if name.lower().endswith(".json"):
         from lowtide.read.graph_json import read_graph_json
 
         if dims:
             raise InputError(f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name)
         return read_graph_json(path)
-    raise InputError("unknown kind of model; the name must end in .onnx, .tflite or .graph.json", name)
+    raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", name)

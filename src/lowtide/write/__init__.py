@@ -32,13 +32,17 @@ def write_model(
         Unknown ending, `target` of another ending, or what the format's writer raises.
     """
     name = str(source).lower()
-    ending = next((e for e in (".onnx", ".tflite", ".json") if name.endswith(e)), None)
+    ending = next((e for e in (".onnx", ".tflite", ".pt2", ".json") if name.endswith(e)), None)
     if ending is None:
-        raise InputError("unknown kind of model; the name must end in .onnx, .tflite or .graph.json", str(source))
+        raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", str(source))
     other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)
     if other != ending:
         raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
-    if ending == ".onnx":
+    if ending == ".pt2":
+        from lowtide.write.pt2 import write_pt2
+
+        write_pt2(source, order, target, outputs)
+    elif ending == ".onnx":
         from lowtide.write.onnx import write_onnx
 
         write_onnx(source, order, target, copy_external, outputs)
