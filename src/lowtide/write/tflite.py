@@ -99,7 +99,7 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
     try:
         return bytes(_with_front(out, model, left, place))
     except WireError as error:
-        raise InputError(f"the file is damaged where nothing needs to be read: {error}; export it again", place) from None
+        raise InputError(f"the file is damaged beside the graph: {error}; export it again", place) from None
 
 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
