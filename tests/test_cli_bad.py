@@ -92,11 +92,6 @@ def test_calls_that_are_wrong(tmp_path: Path, capsys: Captured, monkeypatch: pyt
     assert os.listdir(tmp_path) == ["m.graph.json"]
 
 
-def test_formats_of_later_versions(capsys: Captured):
-    """Said as such."""
-    assert "not supported by this version" in refused(capsys, "plan", "model.pt2")
-
-
 def test_files_that_are_no_models(tmp_path: Path, capsys: Captured):
     """Text, random bytes, nothing, a directory, and a truncated file, each named as a model."""
     whole = onnx_file(tmp_path, "whole.onnx").read_bytes()
