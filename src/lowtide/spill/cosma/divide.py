@@ -24,7 +24,7 @@ from lowtide.schedule import mathopt as solvers
 from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
 from lowtide.spill.cosma.solution import order_of
 from lowtide.spill.cosma.solve import Settings, unit_of
-from lowtide.spill.cosma.tensors import OUTSIDE, Item, Space, ancestors_of
+from lowtide.spill.cosma.tensors import OUTSIDE, Item, Space, ancestors_of, windows
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
@@ -139,10 +139,8 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
         )
     preds = tuple(tuple(sorted(new[p] for p in space.preds[i] if p in inside)) for i in ops)
     ancestors = ancestors_of(preds)
-    followers = [sum(bits >> k & 1 for bits in ancestors) for k in range(len(ops))]
     n = len(ops)
-    first = tuple(bits.bit_count() for bits in ancestors)
-    last = tuple(n - 1 - f for f in followers)
+    first, last = windows(ancestors, None, space.overlap)
     workspace = tuple(space.workspace[i] for i in ops)
     steps = n + any(item.stays for item in items)
     return Space(n, steps, first, last, preds, ancestors, tuple(items), workspace, space.overlap)

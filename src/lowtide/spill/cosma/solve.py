@@ -22,7 +22,7 @@ from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.cosma import solution
 from lowtide.spill.cosma.addresses import add_addresses, add_model_addresses
 from lowtide.spill.cosma.program import Objective, Program, add_capacity, add_rows, start_program
-from lowtide.spill.cosma.tensors import Space, space_of
+from lowtide.spill.cosma.tensors import Space, space_of, space_without_spilling
 from lowtide.spill.problem import SpillProblem
 from lowtide.spill.traffic import moves_of, traffic_of
 from lowtide.stop import Limits
@@ -260,8 +260,10 @@ def _without_spilling(
     start: Sequence[int] | None,
     what: Literal["peak", "arena"],
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
-    space = space_of(problem, overlap=settings.overlap)
+    space = space_without_spilling(problem, overlap=settings.overlap)
     order = tuple(range(space.n)) if start is None else tuple(start)
+    if not space.n:
+        return (), 0, "optimal", {}
     objective: Objective = "peak"
     made = start_program(space, unit_of(space, problem.model.alignment), objective)
     add_rows(made, cuts=settings.cuts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lowtide.spill.orders import model_while_used
 from lowtide.spill.problem import SpillProblem
 
 OUTSIDE = -1
@@ -176,19 +177,42 @@ def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overl
         late = problem.is_output[s] and not free and not stays
         items.append(Item(s, storage.size, problem.traffic_bytes[s], maker, users, free, late, stays))
     steps = n + any(item.stays for item in items)
+    first, last = windows(ancestors, order, overlap)
+    return Space(n, steps, first, last, preds, ancestors, tuple(items), model.workspace, overlap)
+
+
+def space_without_spilling(problem: SpillProblem, *, overlap: bool = True) -> Space:
+    """As `space_of`, but every storage lives as in a plan without spilling: graph inputs from before step 0, graph
+    outputs to the end; constants, if they are counted, while ops read them."""
+    model = model_while_used(problem)
+    n = problem.steps
+    ancestors = ancestors_of(model.graph.predecessors)
+    items = []
+    for s, storage in enumerate(model.storages):
+        if not storage.size:
+            continue
+        maker = OUTSIDE if storage.at_start else storage.touchers[0]
+        users = tuple(i for i in storage.touchers if i != maker)
+        items.append(Item(s, storage.size, storage.size, maker, users, free=False, written_late=storage.at_end))
+    first, last = windows(ancestors, None, overlap)
+    return Space(n, n, first, last, model.graph.predecessors, ancestors, tuple(items), model.workspace, overlap)
+
+
+def windows(
+    ancestors: Sequence[int], order: Sequence[int] | None, overlap: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First and last step of each op: the order's, by ASAP and ALAP, or any."""
+    n = len(ancestors)
     if order is not None:
-        first = [0] * n
-        for step, i in enumerate(order):
-            first[i] = step
-        last = first
-    elif overlap:
-        followers = [0] * n
-        for bits in ancestors:
-            while bits:
-                followers[(bits & -bits).bit_length() - 1] += 1
-                bits &= bits - 1
-        first = [bits.bit_count() for bits in ancestors]
-        last = [n - 1 - f for f in followers]
-    else:
-        first, last = [0] * n, [n - 1] * n
-    return Space(n, steps, tuple(first), tuple(last), preds, ancestors, tuple(items), model.workspace, overlap)
+        step_of = {i: step for step, i in enumerate(order)}
+        steps = tuple(step_of[i] for i in range(n))
+        return steps, steps
+    if not overlap:
+        return (0,) * n, (n - 1,) * n
+    followers = [0] * n
+    for bits in ancestors:
+        while bits:
+            low = bits & -bits
+            followers[low.bit_length() - 1] += 1
+            bits ^= low
+    return tuple(bits.bit_count() for bits in ancestors), tuple(n - 1 - f for f in followers)
