@@ -196,6 +196,7 @@ BUILT_IN: dict[str, Target] = {
             alignment=64,
         ),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
+        Target("tflite", overwrite_inputs=False, pin_inputs=True, alignment=64, rule="tflite"),
         Target("onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, rule="onnxruntime"),
         Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
     )
@@ -203,6 +204,7 @@ BUILT_IN: dict[str, Target] = {
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
 `tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
+`tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
 
 

@@ -251,6 +251,11 @@ def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> tuple[Layout
     from lowtide.allocate.best_fit import smallest_block
     from lowtide.allocate.together import place
 
+    if memory.target.rule == "tflite":
+        from lowtide.allocate.litert import smallest_arena
+
+        order, block = smallest_arena(memory, layout.order, limits)
+        return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block
     if memory.target.rule != "onnxruntime":
         return layout, None
     order, block = smallest_block(memory, layout.order, limits)

@@ -93,6 +93,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+    elif plan.runtime_arena_bytes is not None and plan.target == "tflite":
+        rows.append(("runtime arena", plan.runtime_arena_bytes, "what LiteRT's own planner makes of it, no delegates"))
     elif plan.runtime_arena_bytes is not None:
         rows.append(
             ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
@@ -121,7 +123,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         tail.append(("bytes lost", where["text"]))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
-    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None:
+    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and plan.target != "tflite":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
     if why is not None:

@@ -26,10 +26,19 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         rows.append(("TFLM tail", f"{format_size(was.tail_bytes)} -> {format_size(came.tail_bytes)}"))
         rows.append(("smallest arena", f"{format_size(was.smallest_arena_bytes)} -> "
                      f"{format_size(came.smallest_arena_bytes)}, by bisection"))  # fmt: skip
-        if run.required_bytes is not None:
+        if run.required_bytes is not None and run.planned_bytes is not None:
             off = came.smallest_arena_bytes - run.required_bytes
             told = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
             rows.append(("required", f"{format_size(run.required_bytes)}: {told}"))
+    litert = run.litert
+    if litert is not None and litert.original_bytes is not None and litert.planned_bytes is not None:
+        was, came = litert.original_bytes, litert.planned_bytes
+        told = ""
+        if run.planned_bytes is None and run.required_bytes is not None:
+            off = came - run.required_bytes
+            told = "; as planned, to the byte" if off == 0 else f"; planned {format_size(run.required_bytes)}"
+        rows.append(("LiteRT arena", f"{format_size(was)} -> {format_size(came)}, {change(was, came)}{told}"))
+        rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
     return columns(rows)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lowtide.graph import Graph, Op
+from lowtide.rules.litert import LitertRule
 from lowtide.rules.onnxruntime import OnnxRuntimeRule
 from lowtide.rules.tflm import TflmRule
 
@@ -37,4 +38,4 @@ class Rule(Protocol):
         ...
 
 
-RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule(), "tflm": TflmRule()}
+RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule(), "tflite": LitertRule(), "tflm": TflmRule()}

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ class RuntimeRun:
     """What one runtime showed.
 
     `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
-    `refused`: why it runs neither file.
+    `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
+    runs neither file.
     """
 
     runtime: str
@@ -57,6 +59,8 @@ class RuntimeRun:
     deterministic: bool = True
     original: Arena | None = None
     planned: Arena | None = None
+    original_bytes: int | None = None
+    planned_bytes: int | None = None
     refused: str = ""
 
 
@@ -78,6 +82,11 @@ class TfliteRunReport:
     def deterministic(self) -> bool:
         """Whether some runtime gives the same bits twice."""
         return any(r.deterministic and not r.refused for r in self.runtimes)
+
+    @property
+    def litert(self) -> RuntimeRun | None:
+        """LiteRT's part, without delegates."""
+        return next((r for r in self.runtimes if r.runtime == "litert" and not r.refused), None)
 
     @property
     def tflm(self) -> RuntimeRun | None:
@@ -107,20 +116,22 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
         ``run``: a runtime runs the original and not the planned file; ``measured``: TFLM's head is not the arena of a
         plan for it.
     """
+    tensors = [t.id for t in plan.tensors if t.kind != "constant"]
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
     if not there:
         raise MissingExtraError("ai-edge-litert or tflite-micro", "tflite", "lowtide verify --run")
     found = []
     for name in there:
-        answer = ask(name, [str(original), str(planned)], seed, inputs)
+        answer = ask(name, [str(original), str(planned)], seed, inputs, tensors)
         if "error" in answer:
             if answer.get("file") == str(planned):
                 raise VerificationError("run", f"{name} runs the original and not {planned}: {answer['error']}")
             found.append(RuntimeRun(name, refused=answer["error"]))
             continue
-        arenas = [Arena(**m) if m else None for m in answer["measured"]]
+        arenas = [Arena(**m) if "head_bytes" in m else None for m in answer["measured"]]
+        sizes = [m.get("arena_bytes") for m in answer["measured"]]
         outputs = tuple(TfliteOutput(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
-        found.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1]))
+        found.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))
     if all(r.refused for r in found):
         raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in found), str(original))
     planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
@@ -133,9 +144,9 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
     return report
 
 
-def ask(runtime: str, files: list[str], seed: int, inputs: int) -> dict[str, Any]:
+def ask(runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[int] = ()) -> dict[str, Any]:
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
-    request = json.dumps({"runtime": runtime, "files": files, "seed": seed, "inputs": inputs})
+    request = json.dumps({"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": list(tensors)})
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(

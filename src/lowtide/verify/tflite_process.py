@@ -1,8 +1,9 @@
 """One TFLite runtime in a process of its own: ``python -m lowtide.verify.tflite_process``, JSON in and out.
 
 TFLM and LiteRT are native code that trusts its files, and TFLM prints what it measures to file descriptor 2: neither
-belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "arenas"}``;
-standard output gets one object, with ``"error"`` (and ``"file"``) if the runtime refuses.
+belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
+last being the tensors of subgraph 0 that are no constants; standard output gets one object, with ``"error"`` (and
+``"file"``) if the runtime refuses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+ALIGNMENT = 64
+"""Of tensors in LiteRT's arena."""
 STEP = 16
 """Arena sizes that are tried are multiples of this."""
 _ROOM = 16 * 2**20
@@ -35,13 +38,13 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.read())
     try:
-        answer = run(request["runtime"], request["files"], request["seed"], request["inputs"])
+        answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
     except Refused as error:
         answer = {"error": str(error), "file": error.file}
     json.dump(answer, sys.stdout)
 
 
-def run(runtime: str, files: Sequence[str], seed: int, inputs: int) -> dict[str, Any]:
+def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Sequence[int] = ()) -> dict[str, Any]:
     """Run every file on the same random inputs, twice the first; what came out, and what was measured."""
     make = _tflm if runtime == "tflm" else _litert
     sessions = [make(runtime, file) for file in files]
@@ -67,7 +70,7 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int) -> dict[str,
     return {
         "outputs": outputs,
         "deterministic": steady,
-        "measured": [session.measured() for session in sessions],
+        "measured": [session.measured(tensors) for session in sessions],
     }
 
 
@@ -98,8 +101,8 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 class _Litert:
     """LiteRT, without delegates or with XNNPACK."""
 
-    def __init__(self, interpreter: Any) -> None:
-        self.interpreter = interpreter
+    def __init__(self, interpreter: Any, plain: bool) -> None:
+        self.interpreter, self.plain = interpreter, plain
         self.details = interpreter.get_input_details()
         self.inputs = [(d["dtype"], tuple(int(n) for n in d["shape"])) for d in self.details]
 
@@ -109,9 +112,29 @@ class _Litert:
         self.interpreter.invoke()
         return [np.array(self.interpreter.get_tensor(d["index"])) for d in self.interpreter.get_output_details()]
 
-    def measured(self) -> dict[str, int]:
-        """Bytes from the first to the end of the last tensor in memory that is not the file's."""
-        return {}
+    def measured(self, tensors: Sequence[int]) -> dict[str, int]:
+        """Bytes from the first of these tensors to the end of the last, temporary ones that stand with them included.
+
+        Nothing with XNNPACK, whose workspace cannot be seen.
+        """
+        if not self.plain:
+            return {}
+        spans: dict[int, tuple[int, int]] = {}
+        for d in self.interpreter.get_tensor_details():
+            try:
+                value = self.interpreter.tensor(d["index"])()
+            except ValueError:
+                continue
+            start = value.__array_interface__["data"][0]
+            spans[d["index"]] = (start, start + value.nbytes)
+        own = [spans[t] for t in tensors if t in spans]
+        if not own:
+            return {}
+        low, high = min(s for s, _ in own), max(e for _, e in own)
+        for start, end in sorted(span for t, span in spans.items() if t > max(tensors)):
+            if low <= start <= high + ALIGNMENT:
+                high = max(high, end)
+        return {"arena_bytes": high - low}
 
 
 def _litert(runtime: str, file: str) -> _Litert:
@@ -126,7 +149,7 @@ def _litert(runtime: str, file: str) -> _Litert:
         interpreter.allocate_tensors()
     except Exception as error:
         raise Refused(file, str(error)) from None
-    return _Litert(interpreter)
+    return _Litert(interpreter, kind is plain)
 
 
 class _Tflm:
@@ -164,7 +187,7 @@ class _Tflm:
         self.interpreter.invoke()
         return [np.array(self.interpreter.get_output(i)) for i in range(self.outputs)]
 
-    def measured(self) -> dict[str, int]:
+    def measured(self, tensors: Sequence[int]) -> dict[str, int]:
         """Head, tail and total that TFLM reports, and the smallest arena with which it starts."""
         return {f"{name}_bytes": n for name, n in self.used.items()} | {
             "smallest_arena_bytes": smallest_arena(self.data, self.used["total"])
