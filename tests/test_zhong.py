@@ -127,6 +127,7 @@ def test_parts_cost_optimality_and_nothing_else() -> None:
         own = profile(model, range(len(model.graph.ops))).peak
         best = profile(model, Exact().schedule(model, Limits(20)).order).peak
         for method in (
+            Zhong(part_nodes=3),
             Zhong(parts=2),
             Zhong(parts=3, partition="naive", formulation="paper"),
             Zhong(fusion="none", pruning=False, partition="none", formulation="paper"),
@@ -136,6 +137,7 @@ def test_parts_cost_optimality_and_nothing_else() -> None:
             found = method.schedule(model, Limits(20))
             assert is_topological(model, found.order)
             assert best <= profile(model, found.order).peak <= own
+            assert best == found.counters["algorithm_peak_bytes"] or not found.counters["ilp_optimal"]
 
 
 def test_a_cut_is_the_least_footprint_of_a_node() -> None:
