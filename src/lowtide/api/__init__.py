@@ -12,6 +12,7 @@ from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import Check, check, plan
+from lowtide.api.sharing import Shared, share
 from lowtide.api.spilling import too_small
 from lowtide.api.surveys import MethodResult, compare, inspect, target, targets
 from lowtide.api.writing import apply, write_all
@@ -22,6 +23,7 @@ __all__ = [
     "MemoryUse",
     "MethodResult",
     "Placement",
+    "Shared",
     "all_boards",
     "allocate",
     "apply",
@@ -35,6 +37,7 @@ __all__ = [
     "prove",
     "run",
     "runtime_optimized",
+    "share",
     "target",
     "targets",
     "too_small",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from lowtide.plan import Plan, PlanConflict
 
 if TYPE_CHECKING:
     from lowtide.allocate.together import Layout
+    from lowtide.analyse.liveness import Profile
     from lowtide.analyse.storage import MemoryModel, Overwrite
     from lowtide.stop import Limits
 
@@ -35,7 +37,9 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
     room = room_for_arena(made)
     if room is None or made.status not in ("over_budget", "impossible"):
         return made
-    buffers = arena_buffers(model, layout.order, _taken(made, model, layout), model.alignment, layout.profile)
+    buffers = arena_buffers(
+        model, layout.order, taken(made, model, layout.order, layout.profile), model.alignment, layout.profile
+    )
     seconds = min(SECONDS, limits.left_seconds)
     found = find_conflict(buffers.problem, max(room, 0), replace(limits, seconds=seconds, started=limits.now()))
     if found is None:
@@ -63,15 +67,15 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
     )
 
 
-def _taken(made: Plan, model: MemoryModel, layout: Layout) -> list[Overwrite]:
-    """The overwrites that the arena's buffers were made with."""
+def taken(made: Plan, model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> list[Overwrite]:
+    """The overwrites that the arena of a plan is made with; `order` is that of the plan, in positions."""
     exact = set(made.in_place)
-    step_of = {i: step for step, i in enumerate(layout.order)}
+    step_of = {i: step for step, i in enumerate(order)}
     return [
         o
         for row in model.overwrites
         for o in row
-        if layout.profile.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
+        if lifetimes.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
     ]
 
 

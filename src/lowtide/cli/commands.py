@@ -217,6 +217,44 @@ def allocate(options: argparse.Namespace) -> int:
     return status
 
 
+def share(options: argparse.Namespace) -> int:
+    """Print the shared arena and each model's part in it."""
+    from lowtide.api.sharing import write_shared
+
+    exports = api.Exports(options.header, options.table, options.usmp)
+    line = ProgressLine(options.quiet)
+
+    def tell(name: str, progress: Progress) -> None:
+        line(progress, f"{name}: ")
+
+    settings = {
+        "target": options.target, "dims": _dims(options.dims), "budget": options.budget, "time": options.time,
+        "search_memory": options.search_memory, "seed": options.seed, "persistent": options.persistent,
+        "double_buffered": options.double_buffered,
+    }  # fmt: skip
+    found = api.share(options.models, report=tell, **settings)
+    line.end()
+    written = write_shared(found, options.models, exports, options.plans, settings)
+    if options.json:
+        show_json(found)
+    else:
+        from lowtide.report.text import columns
+
+        proof = "least for these orders" if found.optimal else f"at least {found.lower_bound_bytes:,} B"
+        rows = [(m.name, f"{m.alone_bytes:,} B alone") for m in found.models]
+        rows.append(("shared", f"{format_size(found.arena_bytes)}, {proof}; apart {found.separate_bytes:,} B"))
+        if found.persistent_bytes:
+            rows.append(("persistent", f"{found.persistent_bytes:,} B of it"))
+        if options.budget is not None:
+            said = {"ok": "fits", "over_budget": "over", "impossible": "proved not to fit"}[found.status]
+            rows.append(("budget", f"{format_size(parse_size(options.budget, 'budget'))}: {said}"))
+        show(columns(rows))
+    if not options.quiet:
+        for path in written:
+            say(f"wrote {path}")
+    return found.exit_status
+
+
 def _placement_lines(placed: api.Placement, capacity: int | None, status: int) -> list[str]:
     """What was reached, and who is in the way if it does not fit."""
     why = [] if placed.conflict is None else [placed.conflict]

@@ -138,6 +138,18 @@ def _parser() -> _Parser:
     _printing(p)
 
     p = add(
+        "share", "plan models that run in turn into one arena", commands.share,
+        "lowtide share detect.onnx classify.onnx --persistent state --header arenas.h --plans plans",
+        "lowtide share detect.onnx classify.onnx --budget 256KiB --json",
+    )  # fmt: skip
+    p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; two or more")
+    _exports(p)
+    p.add_argument("--plans", metavar="FOLDER", help="write each model's plan there, with its offsets in the arena")
+    p.add_argument("--budget", metavar="SIZE", help="what the arena may take: exit 3 if it needs more, 4 if it must")
+    _planning(p, budget=False, method=False)
+    _kept(p)
+
+    p = add(
         "bench", "run a benchmark suite: ours beside what the papers publish", None,
         "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
         "lowtide bench space --network swiftnet_cell_a",
