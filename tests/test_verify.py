@@ -203,8 +203,8 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 
 def test_every_named_failure_is_provoked() -> None:
-    """The mutations reach all failures; `replay` has a test of its own, memories and conflicts a file each."""
-    elsewhere = {"replay", "memories", "residency", "conflict"}
+    """The mutations reach all failures; `replay` has a test of its own, memories, moves and conflicts a file each."""
+    elsewhere = {"replay", "memories", "residency", "moves", "traffic", "conflict"}
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
 

@@ -121,6 +121,7 @@ def spilled_plan(
     """
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
+    from lowtide.spill.answer import NoRoomError
 
     began = clock.perf_counter()
     source = model.source if isinstance(model, Graph) else str(model)
@@ -130,18 +131,23 @@ def spilled_plan(
     memory_bytes = parse_size(search_memory, "search memory")
     graph = model if isinstance(model, Graph) else load(model, dims)
     problem, said = spilling_problem(graph, rules, found, moves)
-    if problem.largest_op[0] > problem.capacity:
-        whole = plan(
-            graph, target=target, budget=problem.capacity, time=time, search_memory=search_memory, seed=seed,
-            overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs,
-        )  # fmt: skip
-        return _with(whole, status="impossible", conflict=_largest_op(problem, whole.order))
     limits = Limits(time, memory_bytes, seed, started=began)
     name = "spill" if method == "exact" else method
-    made = plan_with_spilling(
-        graph, rules, problem, said, name, options, limits, require_optimal=require_optimal, began=began
-    )
-    return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
+    proved = problem.largest_op[0] > problem.capacity
+    try:
+        if not proved:
+            made = plan_with_spilling(
+                graph, rules, problem, said, name, options, limits, require_optimal=require_optimal, began=began
+            )
+            return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
+    except NoRoomError as error:
+        proved = error.proved
+    whole = plan(
+        graph, target=target, budget=problem.capacity, time=time, search_memory=search_memory, seed=seed,
+        overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs,
+    )  # fmt: skip
+    status = "impossible" if proved else "over_budget"
+    return _with(whole, status=status, conflict=_largest_op(problem, whole.order))
 
 
 def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
@@ -248,8 +254,8 @@ def _assemble(
             end=v.end,
         )
         for v in answer.intervals
-        for t in model.storages[v.storage].tensors
-        if sizes[t].size
+        for k, t in enumerate(model.storages[v.storage].tensors)
+        if sizes[t].size or k == 0
     ]
     moves = [
         PlanMove(

@@ -44,8 +44,8 @@ def write_all(
 
     The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
     snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. `commands`
-    is what a driver runs in a plan with spilling, as JSON if the name ends so. `target` and `dims`, as the plan was made
-    with, are for `exports` only.
+    is what a driver runs in a plan with spilling, as JSON if the name ends so. `target` and `dims`, as the plan was
+    made with, are for `exports` only.
 
     Raises
     ------

@@ -91,6 +91,17 @@ class SpillAnswer:
         return self.traffic_bytes == self.traffic_lower_bound_bytes
 
 
+class NoRoomError(Exception):
+    """No order was found in which every op fits the fast memory; `proved` if there is none.
+
+    Each op may fit alone and yet no order exist, where two of them have to be the last to read what they overwrite.
+    """
+
+    def __init__(self, *, proved: bool) -> None:
+        super().__init__("no order fits the fast memory")
+        self.proved = proved
+
+
 class SpillMethod(Protocol):
     """A way to spill: a frozen dataclass whose fields are its options."""
 
@@ -101,5 +112,11 @@ class SpillMethod(Protocol):
         ...
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
-        """Find an answer within the limits. The capacity is at least that of the largest op."""
+        """Find an answer within the limits. The capacity is at least that of the largest op.
+
+        Raises
+        ------
+        NoRoomError
+            None was found.
+        """
         ...

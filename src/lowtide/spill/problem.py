@@ -119,10 +119,21 @@ class SpillProblem:
     def largest_op(self) -> tuple[int, int]:
         """Bytes that the most demanding op needs in any order, in place where it may be, and its position."""
         model = self.model
+        before: list[int] = []
+        for i, preds in enumerate(model.graph.predecessors):
+            row = 1 << i
+            for p in preds:
+                row |= before[p]
+            before.append(row)
+
+        def can_die(i: int, storage: int) -> bool:
+            """Whether some order runs all other ops that touch the storage before this one."""
+            return not any(before[j] >> i & 1 for j in model.storages[storage].touchers if j != i)
+
         needs = [
             sum(model.storages[s].size for s in touched)
             + model.workspace[i]
-            - max((o.saving for o in model.overwrites[i]), default=0)
+            - max((o.saving for o in model.overwrites[i] if can_die(i, o.storage)), default=0)
             for i, touched in enumerate(model.touched)
         ]
         most = max(needs, default=0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from lowtide import _core
-from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
 from lowtide.spill.bound import windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
@@ -80,7 +80,7 @@ class _Search:
         self.proof: dict[str, Any] = {"kind": "none"}
         self.states = 0
         self.interrupted = False
-        self.stopped_by_limit = False
+        self.no_room = False
 
     def run(self) -> None:
         """Orders that are known, beams, then the proof."""
@@ -99,7 +99,8 @@ class _Search:
         next(beams, None)
         if self._prove(whole, 200_000):
             return
-        assert self.best is not None
+        if self.best is None:
+            return
         found = windows(problem, self.best.order, self.options.window_states, self.limits)
         self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
         for _ in beams:
@@ -107,7 +108,6 @@ class _Search:
                 return
         parts = core_problem(problem, segments=[(w.ops, w.bytes) for w in found])
         if not self._prove(parts, self.options.states):
-            self.stopped_by_limit = True
             self._improve()
 
     def _done(self) -> bool:
@@ -127,9 +127,11 @@ class _Search:
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
         result = self._ask(whole, state_limit=min(state_limit, self.options.states))
-        if self.best is not None:
+        if self.best is None:
+            self.no_room = result["proved"]
+        else:
             self._raise(min(result["bound"], self.best.traffic_bytes), "search", result["states"])
-        return self._done()
+        return self._done() or self.no_room
 
     def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> dict[str, Any]:
         """One search for something better than the best."""
@@ -170,8 +172,9 @@ class _Search:
                 better |= self.best.traffic_bytes < before
 
     def answer(self) -> SpillAnswer:
-        """The best with its addresses."""
-        assert self.best is not None
+        """The best with its addresses. Raises `NoRoomError` if nothing was found."""
+        if self.best is None:
+            raise NoRoomError(proved=self.no_room)
         problem, best = self.problem, self.best
         placement, mended = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
