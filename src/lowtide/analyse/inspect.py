@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Storage
@@ -95,6 +96,10 @@ class Inspection:
         Peak of the file's own order.
     peak_bytes, lower_bound_bytes, optimal
         Best peak known, what no order beats, and whether they are equal.
+    arena_bytes, arena_lower_bound_bytes
+        Arena of the best order known, and what no arena of that order beats.
+    arena_lost
+        Where that arena loses bytes, as in `Plan.search`; None if it loses none.
     stopped
         Why the search for them ended.
     steps_at_peak
@@ -116,6 +121,9 @@ class Inspection:
     peak_bytes: int
     lower_bound_bytes: int
     optimal: bool
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    arena_lost: dict[str, Any] | None
     stopped: str
     steps_at_peak: int
     peak: StepDetail | None

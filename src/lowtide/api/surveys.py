@@ -38,13 +38,15 @@ def inspect(
 ) -> Inspection:
     """Say why the peak of a model's own order is what it is, and how low it could be.
 
-    Parameters are those of `plan`. Nothing is placed in an arena.
+    Parameters are those of `plan`. The arena is that of the best order.
 
     Raises
     ------
     InputError
         The model or an argument is wrong.
     """
+    from lowtide.allocate.fragmentation import lost
+    from lowtide.allocate.together import best_layout
     from lowtide.analyse.inspect import Inspection, detail, own_profile, runners_up
     from lowtide.analyse.liveness import largest_single_op, profile
     from lowtide.analyse.storage import memory_model
@@ -63,13 +65,19 @@ def inspect(
         raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
     steps = own_profile(memory)
     order = range(len(graph.ops))
-    best, bound, stopped = steps.peak, largest_single_op(memory), "complete"
+    best, best_order, bound, stopped = steps.peak, tuple(order), largest_single_op(memory), "complete"
+    limits = Limits(time, memory_bytes, seed, report=report)
     try:
-        found = scheduler.schedule(memory, Limits(time, memory_bytes, seed, report=report))
-        best = min(best, profile(memory, found.order).peak)
+        found = scheduler.schedule(memory, limits)
+        peak = profile(memory, found.order).peak
+        if peak <= best:
+            best, best_order = peak, found.order
         bound, stopped = min(best, max(bound, found.lower_bound)), found.stopped
     except KeyboardInterrupt:
         stopped = "interrupt"
+    layout = best_layout(memory, best_order, limits)
+    arena = layout.allocation
+    where = lost(memory, layout.order, layout.profile, arena)
     return Inspection(
         graph=graph.name,
         target=rules.name,
@@ -78,6 +86,9 @@ def inspect(
         peak_bytes=best,
         lower_bound_bytes=bound,
         optimal=best == bound,
+        arena_bytes=arena.arena_bytes,
+        arena_lower_bound_bytes=arena.lower_bound_bytes,
+        arena_lost=None if where is None else where.as_dict(),
         stopped=stopped,
         steps_at_peak=steps.footprint.count(steps.peak),
         peak=detail(memory, order, steps, steps.peak_step) if graph.ops else None,

@@ -1,0 +1,176 @@
+"""Why an arena is larger than the bytes live at any step: what ends highest, and the holes that it does not fit.
+
+A tensor ends above the load bound because at each lower offset something is in its way at some step. The step that
+tells most is the one at which the largest hole below it is smallest:
+
+    bytes ^  +--------+
+          |  |  top   |    <- fits into no hole of this step, or only into some that other steps close
+          |  +--------+
+          |   ........     hole
+          |  +--+  +---+
+          |  |a |  | b |   hole between a and b
+          +--+--+--+---+--> steps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from lowtide.allocate.arena import Allocation
+from lowtide.analyse.liveness import Profile, profile
+from lowtide.analyse.storage import MemoryModel
+from lowtide.schedule.smooth import rounded
+
+MOST_STEPS = 256
+"""So many steps of the top tensor's life are looked at: those of the highest footprint."""
+
+MOST_HOLES = 4
+"""So many holes are told, the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Free bytes from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
+
+    offset: int
+    bytes: int
+    below: str | None
+    above: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Where an arena loses bytes.
+
+    Attributes
+    ----------
+    gap_bytes
+        What the arena has above the bytes live at the highest step, sizes rounded up to the alignment.
+    top, top_bytes
+        What ends where the arena does: a tensor's name, or "workspace of ..."; and its size.
+    step, op
+        Step of its life at which the largest hole below it is smallest (of equal ones the highest), and the op there.
+    free_bytes
+        What is free below it at that step, in `hole_count` holes.
+    holes
+        The largest of them, the largest first.
+    """
+
+    gap_bytes: int
+    top: str
+    top_bytes: int
+    step: int
+    op: str
+    free_bytes: int
+    hole_count: int
+    holes: tuple[Hole, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it in one sentence."""
+        said = f"{self.top} ({self.top_bytes:,} B) ends highest; at step {self.step:,}, {self.op}, "
+        if not self.holes:
+            return f"{said}nothing is free below it"
+        most = self.holes[0]
+        between = f"between {most.below} and {most.above}" if most.below is not None else f"below {most.above}"
+        closed = " (other steps close it)" if most.bytes >= self.top_bytes else ""
+        if self.hole_count == 1:
+            return f"{said}{self.free_bytes:,} B below it are free, {between}{closed}"
+        return (
+            f"{said}{self.free_bytes:,} B below it are free in {self.hole_count} holes, the largest of "
+            f"{most.bytes:,} B {between}{closed}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields and the sentence, for JSON."""
+        return {**asdict(self), "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    name: str
+    begin: int
+    end: int
+    low: int
+    high: int
+
+
+def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> Lost | None:
+    """Find where the arena of an order loses bytes; None if it is the peak of the rounded sizes.
+
+    Parameters
+    ----------
+    model
+        Graph under a target.
+    order
+        Positions in own order.
+    steps
+        `profile(model, order)`.
+    allocation
+        Its arena.
+    """
+    gap = allocation.arena_bytes - _load(model, order, allocation)
+    blocks = _blocks(model, order, steps, allocation)
+    if gap <= 0 or not blocks:
+        return None
+    top = max(blocks, key=lambda b: b.high)
+    others = [b for b in blocks if b is not top and b.begin < top.end and top.begin < b.end]
+    life = sorted(range(top.begin, top.end), key=lambda step: (-steps.footprint[step], step))[:MOST_STEPS]
+    seen = [(_holes(others, top, step), -steps.footprint[step], step) for step in life]
+    holes, _, step = min(seen, key=lambda s: (max((h.bytes for h in s[0]), default=0), *s[1:]))
+    op = model.graph.ops[order[step]]
+    return Lost(
+        gap,
+        top.name,
+        top.high - top.low,
+        step,
+        op.label,
+        sum(h.bytes for h in holes),
+        len(holes),
+        tuple(sorted(holes, key=lambda h: (-h.bytes, h.offset))[:MOST_HOLES]),
+    )
+
+
+def _load(model: MemoryModel, order: Sequence[int], allocation: Allocation) -> int:
+    """Peak of the rounded sizes, with what the arena really has in place."""
+    taken = {*allocation.in_place, *((out, into) for out, into, _ in allocation.overlap)}
+    aligned = rounded(model)
+    kept = tuple(tuple(o for o in row if (o.output, o.input) in taken) for row in aligned.overwrites)
+    return profile(replace(aligned, overwrites=kept), order).peak
+
+
+def _blocks(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> list[_Block]:
+    """Storages and workspaces where they lie, sizes rounded up to the alignment."""
+    unit, tensors, n = model.alignment, model.graph.tensor_by_id, len(order)
+    blocks: list[_Block] = []
+    for s, storage in enumerate(model.storages):
+        placed = next((t for t in storage.tensors if t in allocation.offsets), None)
+        if placed is None:
+            continue
+        low = allocation.offsets[placed] - model.displacement[placed]
+        high = low + -(-storage.size // unit) * unit
+        label = tensors[storage.tensors[0]].label
+        blocks.append(_Block(label, max(steps.first[s], 0), min(steps.last[s] + 1, n), low, high))
+    for step, i in enumerate(order):
+        op = model.graph.ops[i]
+        if op.id in allocation.workspace_offsets:
+            low = allocation.workspace_offsets[op.id]
+            high = low + -(-model.workspace[i] // unit) * unit
+            blocks.append(_Block(f"workspace of {op.label}", step, step + 1, low, high))
+    return blocks
+
+
+def _holes(others: Sequence[_Block], top: _Block, step: int) -> list[Hole]:
+    """Free stretches below the top block at a step, ascending."""
+    found: list[Hole] = []
+    until, below = 0, None
+    for b in sorted((b for b in others if b.begin <= step < b.end), key=lambda b: (b.low, b.high)):
+        if until < b.low < top.low:
+            found.append(Hole(until, b.low - until, below, b.name))
+        if b.high > until:
+            until, below = b.high, b.name
+    if until < top.low:
+        found.append(Hole(until, top.low - until, below, top.name))
+    return found
