@@ -36,10 +36,15 @@ class _Buffer:
 
 @dataclass(frozen=True)
 class Head:
-    """The non-persistent part of the arena: its bytes, and the offset of each tensor of subgraph 0 that is in it."""
+    """The non-persistent part of the arena.
+
+    `bytes`: where it ends. `offsets`: of each tensor of subgraph 0 that is in it. `buffers`: of every buffer, in the
+    order in which TFLM adds them: tensors of all subgraphs, then scratch.
+    """
 
     bytes: int
     offsets: dict[int, int]
+    buffers: tuple[int, ...]
 
 
 def tflm_head(
@@ -84,7 +89,7 @@ def tflm_head(
         return None
     _place(placed)
     offsets = {i: b.offset for i, b in enumerate(buffers[: starts[1]]) if b is not None}
-    return Head(max((b.offset + b.size for b in placed), default=0), offsets)
+    return Head(max((b.offset + b.size for b in placed), default=0), offsets, tuple(b.offset for b in placed))
 
 
 def _mark(

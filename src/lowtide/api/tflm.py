@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TflmArena:
-    """Head and smallest arena of a file in TFLM, in bytes, and the parts; `planned` says if the file has offsets."""
+    """Head and smallest arena of a file in TFLM, in bytes, the parts, and each buffer's offset as TFLM adds them."""
 
     head_bytes: int
     required_bytes: int
     parts: RuntimeParts
-    offsets: dict[int, int]
-    planned: bool
+    buffers: tuple[int, ...]
 
 
 def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: Mapping[int, int]) -> TflmArena | None:
@@ -87,9 +86,30 @@ def _arena(graph: Graph, order: Sequence[int], listed: Sequence[int] | None) -> 
             alignment=16,
             exact=parts.exact_for(head.bytes),
         ),
-        head.offsets,
-        listed is not None,
+        head.buffers,
     )
+
+
+def buffer_plan_of(made: Plan, model: Graph | str | Path) -> bytes:
+    """A plan as TFLM's `BufferPlan`, in a C++ header.
+
+    Raises
+    ------
+    InputError
+        No plan for TFLM, or for another model.
+    """
+    from lowtide.target import BUILT_IN
+    from lowtide.write.buffer_plan import buffer_plan
+
+    graph = model if isinstance(model, Graph) else load(model)
+    if graph.sha256 != made.model_sha256:
+        raise InputError("the plan is for another model, or the file has changed; plan it again", graph.source)
+    offsets = {int(t): at for t, at in (made.offsets or {}).items()}
+    found = None if made.runtime_parts is None else arena_of_plan(graph, BUILT_IN["tflm"], made.order, offsets)
+    if found is None:
+        raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", graph.source or graph.name)
+    name = Path(graph.source).stem
+    return buffer_plan(name, found.buffers, found.head_bytes, found.required_bytes, exact=found.parts.exact)
 
 
 def _tflm_file(graph: Graph, target: Target) -> bool:

@@ -33,6 +33,7 @@ def write_all(
     plan_file: str | Path | None = None,
     log_file: str | Path | None = None,
     snippet: str | Path | None = None,
+    buffer_plan: str | Path | None = None,
     trace: Sequence[Progress] = (),
     copy_external: bool = False,
     exports: Exports = NO_EXPORTS,
@@ -43,7 +44,8 @@ def write_all(
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
 
     The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
-    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. `commands`
+    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. The
+    buffer plan is the layout as TFLM's struct. `commands`
     is what a driver runs in a plan with spilling, as JSON if the name ends so. `target` and `dims`, as the plan was
     made with, are for `exports` only.
 
@@ -71,6 +73,10 @@ def write_all(
             from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
 
             outputs.write(snippet, onnxruntime_snippet(made, str(model if out is None else out)))
+        if buffer_plan is not None:
+            from lowtide.api.tflm import buffer_plan_of
+
+            outputs.write(buffer_plan, buffer_plan_of(made, model))
         if log_file is not None:
             lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
             outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())

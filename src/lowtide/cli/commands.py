@@ -25,7 +25,8 @@ def plan(options: argparse.Namespace) -> int:
 
     optimized = _runtime_optimized(options)
     exports = api.Exports(options.header, options.table, options.usmp)
-    outputs = (options.out, options.plan_file, options.log_file, options.snippet, options.commands, *exports.paths)
+    outputs = (options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands)
+    outputs = (*outputs, *exports.paths)
     if any(path is not None for path in outputs):
         check_outputs(options.model, *outputs)
     line = ProgressLine(options.quiet)
@@ -41,6 +42,7 @@ def plan(options: argparse.Namespace) -> int:
             plan_file=options.plan_file,
             log_file=options.log_file,
             snippet=options.snippet,
+            buffer_plan=options.buffer_plan,
             trace=trace,
             copy_external=options.copy_external,
             exports=exports,

@@ -68,6 +68,7 @@ def _parser() -> _Parser:
         "--runtime-optimized", metavar="OPT.onnx",
         help="let onnxruntime optimise MODEL (level extended) into OPT.onnx, and plan that file",
     )  # fmt: skip
+    p.add_argument("--buffer-plan", metavar="B.h", help="write the layout as TFLM's BufferPlan, with the arena's size")
     p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
     _exports(p)
