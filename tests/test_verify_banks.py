@@ -215,3 +215,19 @@ def test_random_models_in_random_memories_hold(seed: int, target: str, data: st.
         assert all((m.size_bytes or 0) <= m.capacity_bytes for m in plan.memories or [])
     else:
         assert any((m.size_bytes or 0) > m.capacity_bytes for m in plan.memories or [])
+
+
+def test_a_memory_with_an_alignment_of_its_own():
+    """Offsets in it are multiples of that; one that is not is found."""
+    graph = chain([8, 8, 8, 8])
+    plan = lowtide.plan(graph, target="strict", banks=["fast=8@16", "slow=64@16"])
+    assert [m.alignment for m in plan.memories or []] == [16, 16]
+    assert all(r.offset % 16 == 0 for r in plan.residency or [])
+    wrong = [msgspec.structs.replace(m, alignment=2**20) for m in plan.memories or []]
+    assert failure_of(graph, msgspec.structs.replace(plan, memories=wrong)) == ""
+    moved_up = next(r for r in plan.residency or [] if r.memory == "slow")
+    higher = moved(plan, moved_up.tensor, offset=moved_up.offset + 4)
+    bigger = [msgspec.structs.replace(m, size_bytes=(m.size_bytes or 0) + 4) for m in plan.memories or []]
+    total = sum(m.size_bytes or 0 for m in bigger)
+    grown = msgspec.structs.replace(higher, memories=bigger, arena_bytes=total, required_bytes=total)
+    assert failure_of(graph, grown) == "residency"

@@ -82,11 +82,15 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that the plan uses, fastest first. `size_bytes`, what the plan takes of it, is not in the contract."""
+    """A memory that the plan uses, fastest first.
+
+    `size_bytes`, what the plan takes of it, and `alignment`, where more than the plan's, are not in the contract.
+    """
 
     name: str
     capacity_bytes: int
     size_bytes: int | None = None
+    alignment: int = 1
 
 
 class Residency(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,7 +189,12 @@ def in_banks(
         workspace_offsets={str(o): found.offsets[b] for o, b in workspaces} or None,
         workspace_memories={str(o): banks[found.bank_of[b]].name for o, b in workspaces} or None,
         memories=[
-            PlanMemory(name=b.name, capacity_bytes=b.capacity, size_bytes=size)
+            PlanMemory(
+                name=b.name,
+                capacity_bytes=b.capacity,
+                size_bytes=size,
+                alignment=b.alignment if b.alignment > made.alignment else 1,
+            )
             for b, size in zip(banks, found.used_bytes, strict=True)
         ],
         residency=sorted(residency, key=lambda r: r.tensor),

@@ -84,6 +84,12 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
             raise VerificationError("residency", f"{tensor.label} has {tensor.size} bytes and no residency")
         if block not in home and memory.blocks[block].size:
             raise VerificationError("residency", f"the storage of {tensor.label} lies nowhere")
+    unit = {m.name: m.alignment for m in regions}
+    over = {memory.block_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
+    for block, (name, start) in home.items():
+        if unit[name] < 1 or (block not in over and start % unit[name]):
+            label = graph.tensor_by_id[memory.blocks[block].tensors[0]].label
+            raise VerificationError("residency", f"{label} lies at {start} of {name}, no multiple of {unit[name]}")
     used = dict.fromkeys(base, 0)
     for block, (name, start) in home.items():
         used[name] = max(used[name], start + memory.blocks[block].size)

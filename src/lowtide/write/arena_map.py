@@ -119,7 +119,10 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         memory = (plan.workspace_memories or {}).get(str(op), ARENA)
         places.append(Place(name, "workspace", memory, at, size))
         blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
-    regions = [Region(m.name, m.size_bytes or 0, plan.alignment, m.capacity_bytes) for m in plan.memories or ()]
+    regions = [
+        Region(m.name, m.size_bytes or 0, max(plan.alignment, m.alignment), m.capacity_bytes)
+        for m in plan.memories or ()
+    ]
     if not regions:
         regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
     return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order))
