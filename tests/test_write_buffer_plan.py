@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tflite_builder import residual
 
 from lowtide import api
 from lowtide.api.tflm import buffer_plan_of
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.write.buffer_plan import buffer_plan
+from tflite_builder import residual
 
 
 def test_the_struct_holds_the_plans_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -227,7 +227,7 @@ def _overlaps(
     """
     allowed = dict(target.overlap_inputs(graph, op))
     pairs: list[Overwrite] = []
-    for read, distance in allowed.items():
+    for read in allowed:
         out = op.outputs[0]
         s, o = storage_of.get(read), storage_of.get(out)
         if s is None or o is None or s == o or displacement[out] or displacement[read]:
@@ -242,9 +242,9 @@ def _overlaps(
         others = (t for t in op.inputs if storage_of.get(t) == s and t not in allowed)
         if begun.size != size or into.size != over or not begins_here or next(others, None) is not None:
             continue
-        pairs = [p for p in pairs if p.storage != s or (p.distance or 0) > distance]
         if all(p.storage != s for p in pairs):
-            pairs.append(Overwrite(position, out, read, s, min(over, size - distance), distance))
+            farthest = max(d for t, d in allowed.items() if storage_of.get(t) == s)
+            pairs.append(Overwrite(position, out, read, s, min(over, size - farthest), farthest))
     return pairs
 
 
