@@ -80,7 +80,7 @@ def _serenity_rows(case: Case, model: MemoryModel, methods: Sequence[str]) -> It
 
 
 def _zhong_4(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
-    for setting, method in settings_4(model, Zhong(formulation="paper", cuts=False, part_nodes=32)).items():
+    for setting, method in settings_4(model, Zhong(formulation="paper", cuts=False, part_nodes=20)).items():
         yield Run(method, setting, setting)
 
 
