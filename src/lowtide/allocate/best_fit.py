@@ -17,7 +17,7 @@ from itertools import islice
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
-from lowtide.rules.onnxruntime import chunks
+from lowtide.rules.onnxruntime import chunks, kept_chunks
 from lowtide.schedule.settle import equal_orders
 from lowtide.stop import Limits
 
@@ -100,6 +100,8 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
         result.append((count, -(-size // model.alignment) * model.alignment))
         return count
 
+    for size in kept_chunks(model.graph):
+        begin(size)
     for s, storage in enumerate(model.storages):
         if steps.first[s] < 0 and storage.size:
             chunk_of[s] = begin(storage.size)

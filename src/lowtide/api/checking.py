@@ -80,10 +80,9 @@ def verify(
     if run:
         if isinstance(model, Graph):
             raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-        tensors = [
-            footprint - rules.workspace(graph, graph.op_by_id[op])
-            for op, footprint in zip(plan.order, report.footprint_bytes, strict=True)
-        ]
+        from lowtide.verify.runtime_arena import tensor_bytes
+
+        tensors = tensor_bytes(graph, plan, rules)
         ran = _run(model, None, plan, dims=dims, footprint_bytes=tensors, random_weights=random_weights)
         _equal_outputs(ran)
         report = replace(report, run=ran)

@@ -133,6 +133,7 @@ def _measure(name: str, model: str, dims: Mapping[str, int], time: float, seed: 
     from lowtide.verify.check import verify_plan
     from lowtide.verify.random_weights import with_random_weights
     from lowtide.verify.run_onnx import run_onnx
+    from lowtide.verify.runtime_arena import tensor_bytes
 
     target = lowtide.target("onnxruntime")
     with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
@@ -146,10 +147,7 @@ def _measure(name: str, model: str, dims: Mapping[str, int], time: float, seed: 
         plan = lowtide.plan(graph, target=target, time=time, seed=seed)
         report = verify_plan(graph, plan, target, replay_bytes=False)
         apply(plan, optimised, planned)
-        tensors = [
-            footprint - target.workspace(graph, graph.op_by_id[op])
-            for op, footprint in zip(plan.order, report.footprint_bytes, strict=True)
-        ]
+        tensors = tensor_bytes(graph, plan, target)
         seen = run_onnx(optimised, planned, plan, seed=seed, dims=dims, footprint_bytes=tensors, model=given)
     exact = seen.exact
     assert exact is not None, "the target has an arena of the runtime's own"

@@ -185,6 +185,7 @@ _CONVOLUTION = ("group", "strides", "pads")
 _KEPT = {
     "Conv": _CONVOLUTION,
     "FusedConv": _CONVOLUTION,
+    "ConvTranspose": ("group",),
     "Softmax": ("axis",),
     "LogSoftmax": ("axis",),
     "LRN": ("size",),

@@ -164,6 +164,22 @@ def _broadcast_elements(a: Shape, b: Shape) -> int:
     return prod(max(x, y) for x, y in zip_longest(reversed(a), reversed(b), fillvalue=1))
 
 
+def kept_chunks(graph: Graph) -> list[int]:
+    """Bytes that the arena holds from the session's beginning to its end: turned filters of float ConvTranspose.
+
+    What other kernels repack is reserved outside the arena's blocks.
+    """
+    found = []
+    for op in graph.ops:
+        if op.type == "ConvTranspose" and len(op.inputs) > 1:
+            weights = graph.tensor_by_id[op.inputs[1]]
+            shape = weights.shape or ()
+            turned = weights.kind is Kind.CONSTANT and weights.dtype == "float32" and len(shape) > 2
+            if turned and shape[0] // op.attributes.get("group", 1) > 1 and prod(shape[1:]) > 1:
+                found.append(weights.size)
+    return found
+
+
 def _unfolded_bytes(op: Op, read: Shape, weights: Shape, made: Shape) -> int:
     if read is None or weights is None or made is None:
         return 0

@@ -65,10 +65,15 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a session's profile says: the first run's nodes, and by how many bytes all runs made the arena grow."""
+    """What a session's profile says: the first run's nodes, and the steps in which all runs made the arena grow."""
 
     nodes: tuple[NodeEvent, ...]
-    held_bytes: int
+    growth: tuple[int, ...]
+
+    def held_bytes(self, first_block: int | None = None) -> int:
+        """What the arena took for tensors; a kernel that keeps memory may take the first block before any run."""
+        before = first_block is not None and self.growth[:1] != (first_block,)
+        return sum(self.growth) + (first_block or 0) * before
 
 
 def runtime() -> Any:
@@ -119,6 +124,7 @@ def read_profile(path: str) -> Profile:
     nodes: list[NodeEvent] = []
     seen: set[tuple[str, str]] = set()
     base: Mapping[str, int] | None = None
+    growth: list[int] = []
     held = 0
     for event in json.loads(Path(path).read_bytes()):
         name = str(event.get("name", ""))
@@ -133,11 +139,13 @@ def read_profile(path: str) -> Profile:
             base = {
                 "requested": requested - int(args.get("mem_requested_in_use_delta", args.get("mem_in_use_delta", 0))),
                 "in_use": in_use - int(args.get("mem_in_use_delta", 0)),
-                "held": int(args.get("mem_arena_held", 0)) - int(args.get("mem_arena_held_delta", 0)),
             }
-        held = max(held, int(args.get("mem_arena_held", 0)) - base["held"])
+            held = int(args.get("mem_arena_held", 0)) - int(args.get("mem_arena_held_delta", 0))
+        if int(args.get("mem_arena_held", 0)) > held:
+            growth.append(int(args["mem_arena_held"]) - held)
+            held += growth[-1]
         key = name.removesuffix("_kernel_time"), str(args.get("node_index"))
         if key not in seen:
             seen.add(key)
             nodes.append(NodeEvent(*key, requested - base["requested"], in_use - base["in_use"], mark - base["in_use"]))
-    return Profile(tuple(nodes), held)
+    return Profile(tuple(nodes), tuple(growth))

@@ -217,7 +217,9 @@ def run_onnx(
         first,
         second,
         _measure(model or original, [], {}, own_profile, {}),
-        None if exact_profile is None else _measure(planned, came_nodes, place, exact_profile, footprints),
+        None
+        if exact_profile is None
+        else _measure(planned, came_nodes, place, exact_profile, footprints, plan.runtime_arena_bytes),
         plan.runtime_arena_bytes,
         sum(a.nbytes for a in feeds[0].values()),
         inputs,
@@ -315,6 +317,7 @@ def _measure(
     op_at: Mapping[int, int],
     profile: Profile,
     planned: Mapping[int, int],
+    first_block: int | None = None,
 ) -> FileRun:
     """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
     kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
@@ -326,7 +329,7 @@ def _measure(
         str(path),
         max((event.requested_bytes for event in profile.nodes), default=0),
         max((max(event.in_use_bytes, event.mark_bytes) for event in profile.nodes), default=0),
-        profile.held_bytes,
+        profile.held_bytes(first_block),
         tuple(
             NodeMemory(op, node.name, node.op_type, event.requested_bytes, planned.get(op))
             for event, (op, node) in found

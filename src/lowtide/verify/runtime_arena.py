@@ -12,11 +12,21 @@ from lowtide.plan import Plan
 from lowtide.rules.onnxruntime import chunks, kept_chunks
 from lowtide.sizes import format_size
 from lowtide.target import Target
-from lowtide.verify.memory import Memory
+from lowtide.verify.memory import Memory, work_out
+from lowtide.verify.order import claimed_pairs, simulate
 
 Chunk = list[int | None]
 _KEPT = 2**40
 """Owners from here on are never given back."""
+
+
+def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
+    """Bytes of tensors at each step of a plan's order, workspace left out; ops write over an input wherever they may,
+    as a runtime with an arena of its own does whatever the plan's offsets take."""
+    memory = work_out(graph, target)
+    own = target.rule == "onnxruntime"
+    steps = simulate(graph, memory, plan.order, None if own else claimed_pairs(graph, plan, memory))
+    return [f - memory.workspace[op] for op, f in zip(plan.order, steps.footprint, strict=True)]
 
 
 def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory) -> str:
