@@ -86,7 +86,7 @@ class Zhong:
     """Fuse what an optimal order may keep together, divide the rest into parts, order the parts by integer programs.
 
     Proves nothing to lowtide: a solver's bound has no certificate. Where the order is optimal as far as the solver can
-    tell (one part, solved to the end), the counter `ilp_optimal` says so.
+    tell (one part, solved to the end), or meets the bound by cuts, the counter `ilp_optimal` says so.
 
     Attributes
     ----------
