@@ -109,8 +109,9 @@ def test_symbols_take_a_size_from_dim(tmp_path: Path) -> None:
         call("cat.default", [{"as_tensors": [{"name": "x"}, {"name": "x"}]}], ["c"]),
         call("view.default", ["c", {"as_sym_ints": [{"as_name": "n"}, {"as_int": -1}]}], ["y"]),
     ]
-    shape = [symbol("2*s0 + FloorDiv(s0, 2)", 10), 3]
-    metas = {"x": meta([symbol("s0", 4), 3]), "c": meta(shape, [3, 1]), "y": meta(shape, [3, 1])}
+    spelt = "Symbol('s0', positive=True, integer=True)"
+    shape = [symbol(f"Add(Mul(Integer(2), {spelt}), FloorDiv(s0, 2))", 10), 3]
+    metas = {"x": meta([symbol(spelt, 4), 3]), "c": meta(shape, [3, 1]), "y": meta(shape, [3, 1])}
     made = document(nodes, ["x"], ["y"], metas)
     path = archive(tmp_path / "m.pt2", made)
     with pytest.raises(InputError, match=r"free: s0 \(4 in the example\).*--dim"):

@@ -18,7 +18,7 @@ from pathlib import Path
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.read.pt2_schema import Argument, ExportedGraph, Node, Program, SymbolRef, open_archive, parse_program
-from lowtide.read.pt2_sizes import Form, Sizes
+from lowtide.read.pt2_sizes import Form, Sizes, symbol_of
 from lowtide.read.pt2_views import hands_on, keeps_its_turn, operator, writes_into
 
 _NO_DIMS: Mapping[str, int] = {}
@@ -213,9 +213,10 @@ def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dic
         if colon:
             meta = graph.tensor_values.get(name)
             entry = meta.sizes[int(axis)] if meta and axis.isdigit() and int(axis) < len(meta.sizes) else None
-            if entry is None or entry.as_expr is None or not entry.as_expr.expr_str.isidentifier():
+            found = symbol_of(entry.as_expr.expr_str) if entry is not None and entry.as_expr is not None else None
+            if found is None:
                 raise InputError(f"{key!r} is no free dimension of an input; drop it", place)
-            symbol = entry.as_expr.expr_str
+            symbol = found
         if result.setdefault(symbol, size) != size:
             raise InputError(f"--dim gives {symbol} two sizes, {result[symbol]} and {size}; give one", place)
     return result
@@ -227,9 +228,9 @@ def _example(graph: ExportedGraph) -> dict[str, int]:
     for meta in graph.tensor_values.values():
         for size in (*meta.sizes, *meta.strides, meta.storage_offset):
             if size.as_expr is not None:
-                symbols = [size.as_expr.expr_str] if size.as_expr.expr_str.isidentifier() else []
-                hint = size.as_expr.hint.as_int if size.as_expr.hint is not None else None
-                found.update((s, hint) for s in symbols if hint is not None)
+                symbol, hint = symbol_of(size.as_expr.expr_str), size.as_expr.hint
+                if symbol is not None and hint is not None and hint.as_int is not None:
+                    found[symbol] = hint.as_int
                 for word in _WORD.findall(size.as_expr.expr_str):
                     found.setdefault(word, 2)
     return found

@@ -1,11 +1,14 @@
-"""Sizes of exported tensors: numbers, or expressions over symbols such as ``2*s0 + FloorDiv(s1, 4)``."""
+"""Sizes of exported tensors: numbers, or expressions over symbols.
+
+torch writes them as sympy does, spelt out (``Mul(Integer(2), Symbol('s0', integer=True))``) or as formulas (``2*s0``).
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
@@ -20,6 +23,10 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Pow: lambda a, b: a**b if 0 <= b <= 64 else 0,
 }
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "Integer": lambda a: a,
+    "Add": lambda *a: sum(a),
+    "Mul": lambda *a: prod(a),
+    "Pow": lambda a, b: a**b if 0 <= b <= 64 else 0,
     "Max": max,
     "Min": min,
     "FloorDiv": lambda a, b: a // b,
@@ -34,6 +41,28 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = {
 
 class FreeSymbol(Exception):
     """A symbol has no size."""
+
+
+def symbol_of(text: str) -> str | None:
+    """The symbol that an expression is, if it is one and nothing else.
+
+    >>> symbol_of("s0"), symbol_of("Symbol('s0', integer=True)"), symbol_of("2*s0")
+    ('s0', 's0', None)
+    """
+    try:
+        return _symbol(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _symbol(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name))]):
+            return name
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +156,7 @@ class Sizes:
                 value = self._evaluate(ast.parse(text, mode="eval").body)
             except FreeSymbol as symbol:
                 hint = size.as_expr.hint.as_int if size.as_expr.hint is not None else None
-                known = text == str(symbol)
+                known = symbol_of(text) == str(symbol)
                 if known or str(symbol) not in self.free:
                     self.free[str(symbol)] = hint if known else None
                 return 0
@@ -142,14 +171,15 @@ class Sizes:
         return value
 
     def _evaluate(self, node: ast.expr) -> int:
+        symbol = _symbol(node)
+        if symbol is not None:
+            if symbol not in self._dims:
+                raise FreeSymbol(symbol)
+            self.used.add(symbol)
+            return self._dims[symbol]
         match node:
             case ast.Constant(value=int(value)):
                 return value
-            case ast.Name(id=symbol):
-                if symbol not in self._dims:
-                    raise FreeSymbol(symbol)
-                self.used.add(symbol)
-                return self._dims[symbol]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._evaluate(operand)
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
