@@ -130,6 +130,24 @@ def test_the_head_with_an_offline_plan_for_some_tensors(tmp_path: Path, seed: in
     assert head.bytes == measured(tmp_path, planned)["head_bytes"]
 
 
+def test_idle_tensors_larger_than_the_plan_lose_their_elements(tmp_path: Path):
+    """TFLM gives memory to tensors that nothing touches; smaller ones lie under the plan."""
+    from lowtide import api
+
+    net = residual(8)
+    net.tensor((1, 64, 64, 16))
+    net.tensor((1, 4, 4, 2))
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(net.bytes())
+    made = api.plan(path)
+    assert made.runtime_parts is not None
+    assert made.runtime_parts.own_planned == 65536 + 32
+    assert (made.arena_bytes or 0) < 4096
+    made.apply(path, out)
+    seen = measured(tmp_path, out.read_bytes())
+    assert (seen["head_bytes"], seen["smallest_arena_bytes"]) == (made.arena_bytes, made.required_bytes)
+
+
 @pytest.mark.skipif(not MODELS.is_dir(), reason="needs ../shared/models/tflite")
 def test_the_parts_of_real_models(tmp_path: Path):
     """Ten files: all three figures to the byte."""

@@ -30,7 +30,13 @@ def test_a_plan_of_our_own_holds(tmp_path: Path):
     api.plan(path).apply(path, out)
     report = api.verify(out)
     assert [c.name for c in report.checks] == ["offline plan", "alignment", "overlap"]
-    assert api.check(out, "1MiB", as_is=True).parts == api.plan(path).runtime_parts
+    parts, own = api.plan(path).runtime_parts, api.plan(out).runtime_parts
+    assert parts is not None
+    assert own is not None
+    assert own.own_planned == parts.planned < (parts.own_planned or 0)
+    found = api.check(out, "1MiB", as_is=True).parts
+    assert found is not None
+    assert (found.planned, found.persistent, found.exact) == (parts.planned, parts.persistent, parts.exact)
 
 
 def test_a_stale_plan_is_found(tmp_path: Path):

@@ -128,7 +128,8 @@ class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
-    """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` (parts of the graph) or ``"none"``."""
+    """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` and ``"phases"`` (parts of the graph),
+    ``"solver"``, or ``"none"``."""
 
     kind: str
     states: int = 0
@@ -166,7 +167,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
 
     It is `planned` (the head; the most `scratch` of an op is in it) and `persistent` (the tail) together, or, if that
     is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the x86-64 build
-    that pip ships; `planned` is exact on every build, the rest an estimate elsewhere.
+    that pip ships; `planned` is exact on every build, the rest an estimate elsewhere. `own_planned`: the head that TFLM
+    makes of the file as it stands, by its own planner or with the offsets that it holds.
     """
 
     planned: int
@@ -175,6 +177,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     planning: int
     alignment: int
     exact: bool
+    own_planned: int | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,9 @@ from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
     from lowtide.verify.report import Report
+
+MOST_BYTES = 256 * 2**20
+"""Files above this size are no models for microcontrollers: they get no offline plan."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,20 @@ def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: M
     """TFLM's arena for a plan: op ids in order, offset by tensor id. None for a graph that came from no .tflite file.
 
     What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as TFLM places it. None as well
-    for a file that Vela compiled: its own plan stands.
+    for a file that Vela compiled: its own plan stands; and for one above `MOST_BYTES`.
 
     Raises
     ------
     InputError
         TFLM cannot take an offline plan for this file.
     """
-    from lowtide.read.tflite_model import parse_tflite
-    from lowtide.write.tflite import offline_plan
+    from lowtide.write.tflite import planned_bytes
 
     if not _tflm_file(graph, target) or any(op.type == NPU for op in graph.ops):
         return None
-    model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
-    words = offline_plan(model, offsets)
-    listed = list(struct.unpack(f"<{len(words) // 4}i", words))[3:]
-    return _arena(graph, order, listed)
+    if Path(graph.source).stat().st_size > MOST_BYTES:
+        return None
+    return _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source)
 
 
 def arena_as_is(graph: Graph) -> TflmArena | None:
@@ -57,24 +57,24 @@ def arena_as_is(graph: Graph) -> TflmArena | None:
     Raises
     ------
     InputError
-        The file's offline plan is for another number of tensors, or its graph came from no .tflite file.
+        The file's offline plan is for another number of tensors.
     """
-    from lowtide.read.tflite_model import read_offline_plan
-
-    listed = read_offline_plan(Path(graph.source).read_bytes(), graph.source)
-    return _arena(graph, graph.own_order, listed)
+    return _arena(Path(graph.source).read_bytes(), graph.source)
 
 
-def _arena(graph: Graph, order: Sequence[int], listed: Sequence[int] | None) -> TflmArena | None:
+def _arena(data: bytes, place: str) -> TflmArena | None:
+    """The arena of a file, from its bytes. None if it has too many buffers to play TFLM's planner through."""
     from lowtide.allocate.tflm import tflm_head
+    from lowtide.read.tflite import graph_of
     from lowtide.read.tflite_arena import arena_parts
-    from lowtide.read.tflite_model import parse_tflite
+    from lowtide.read.tflite_model import parse_tflite, read_offline_plan
 
-    model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
-    head = tflm_head(model, graph, order, listed)
+    model = parse_tflite(data, place)
+    graph = graph_of(model, [], place, "")
+    head = tflm_head(model, graph, graph.own_order, read_offline_plan(data, place))
     if head is None:
         return None
-    parts = arena_parts(model, graph, order)
+    parts = arena_parts(model, graph, graph.own_order)
     return TflmArena(
         head.bytes,
         parts.smallest_arena(head.bytes),
@@ -196,5 +196,14 @@ def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:
         arena_bytes=arena,
         arena_optimal=arena == made.arena_lower_bound_bytes,
         runtime_arena_bytes=found.required_bytes,
-        runtime_parts=found.parts,
+        runtime_parts=msgspec.structs.replace(found.parts, own_planned=_own_head(graph)),
     )
+
+
+def _own_head(graph: Graph) -> int | None:
+    """Head of the file as it stands; None if TFLM refuses its offline plan."""
+    try:
+        found = arena_as_is(graph)
+    except InputError:
+        return None
+    return None if found is None else found.head_bytes

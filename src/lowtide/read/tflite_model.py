@@ -22,7 +22,8 @@ _VERSION = 3
 class TfliteTensor:
     """A tensor. `bits` of one element (0: no fixed size); `buffer_bytes`: what its buffer holds in the file.
 
-    `dynamic`: the file leaves a dimension open, and `shape` holds what it takes for it.
+    `dynamic`: the file leaves a dimension open, and `shape` holds what it takes for it. `shape_at`: byte of the first
+    dimension in the file.
     """
 
     name: str
@@ -35,6 +36,7 @@ class TfliteTensor:
     sparse: bool
     dynamic: bool
     channels: int
+    shape_at: int | None = None
 
     @property
     def elements(self) -> int:
@@ -226,6 +228,7 @@ def _tensor(table: Table, index: int, buffers: tuple[Extent | None, ...], place:
         table.place(6) is not None,
         any(d < 0 for d in signature),
         scales[1] if scales else 0,
+        table.vector_at(0),
     )
 
 

@@ -98,6 +98,11 @@ class Table:
         at = self._file.offset(at)
         return at + 4, self._file.count(at, element_bytes)
 
+    def vector_at(self, slot: int) -> int | None:
+        """Where the elements of a vector field begin; None if there is none, or it is empty."""
+        found = self.vector(slot, 1)
+        return found[0] if found is not None and found[1] else None
+
     def integers(self, slot: int) -> tuple[int, ...] | None:
         """A vector of 32-bit integers."""
         found = self.vector(slot, 4)

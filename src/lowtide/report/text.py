@@ -93,6 +93,10 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+        if plan.runtime_parts.own_planned is not None and plan.arena_bytes is not None:
+            own = plan.runtime_parts.own_planned
+            gain = change(own, plan.arena_bytes)
+            rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
     elif plan.runtime_arena_bytes is not None and plan.target == "tflite":
         rows.append(("runtime arena", plan.runtime_arena_bytes, "what LiteRT's own planner makes of it, no delegates"))
     elif plan.runtime_arena_bytes is not None:
