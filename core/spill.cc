@@ -118,6 +118,10 @@ class Search {
     return sum;
   }
 
+  // Bytes of the fast memory while v runs from d.
+  Bytes capacity(int v, const Word* d) const {
+    return m_.gate < 0 || v == m_.gate || has(d, m_.gate) ? m_.capacity : INT64_MAX;
+  }
   Bytes need(int v, const Word* d) const;
   bool safe(int i, int v);
   void expand(int i);
@@ -156,15 +160,16 @@ Bytes Search::need(int v, const Word* d) const {
   return sum - saving;
 }
 
-// Whether running v first is as good as anything: docs/proofs.md, Theorem 9.
+// Whether running v first is as good as anything: docs/spilling.md, Theorem 4.
 bool Search::safe(int i, int v) {
+  if (v == m_.gate) return false;  // others may want to run while there is room for everything
   const Word* d = done(i);
   Bytes sum = need(v, d);
   for (int s : touched_[v])
     if (has(out(i), s)) return false;
   for (int s : live_)
     if (!has(out(i), s) && !std::binary_search(touched_[v].begin(), touched_[v].end(), s)) sum += m_.storages[s].room;
-  if (sum > m_.capacity) return false;
+  if (sum > capacity(v, d)) return false;
   int made = -1;
   for (int s : touched_[v]) {
     if (!has(alive(i), s)) {
@@ -207,7 +212,8 @@ void Search::children(int i, int v) {
       sum += m_.storages[s].room;
     }
   chosen_.clear();
-  if (sum <= m_.capacity) {
+  const Bytes capacity = this->capacity(v, done(i));
+  if (sum <= capacity) {
     make(i, v, nodes_[i].cost);
     return;
   }
@@ -216,7 +222,7 @@ void Search::children(int i, int v) {
   });
   Bytes left = 0;
   for (int s : others_) left += m_.storages[s].room;
-  cover(i, v, 0, sum - m_.capacity, left, nodes_[i].cost);
+  cover(i, v, 0, sum - capacity, left, nodes_[i].cost);
 }
 
 // Every minimal set of others_[at..] of at least `excess` bytes goes out. They come by falling size, so the last one

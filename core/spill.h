@@ -7,7 +7,7 @@
 //    state B makes state A superfluous if both have run the same ops and
 //    cost(B) + what it would cost B to put out everything that is out in A  <=  cost(A)
 //
-// Addresses are not looked at: storages fit if their sum does. docs/proofs.md, sections 12 to 14.
+// Addresses are not looked at: storages fit if their sum does. docs/spilling.md.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,7 @@ struct SpillModel {
   std::vector<std::vector<Overwrite>> overwrites;
   Bytes capacity = 0;
   bool write_once = true;
+  int gate = -1;  // there is room for everything until this op runs
   // Sets of ops and what running them costs at least, whatever else is done; no bytes are counted in two of them.
   std::vector<std::pair<std::vector<int>, Bytes>> segments;
 };

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
+from lowtide.api.spilling import Memories, find_memories, spilling_problem
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
@@ -102,6 +103,8 @@ def compare(
     model: Graph | str | Path,
     methods: Sequence[str] = (),
     *,
+    memories: Memories = (),
+    moves: Options = NO_OPTIONS,
     target: str | Target = "auto",
     options: Mapping[str, Options] | None = None,
     time: float = 60.0,
@@ -118,6 +121,8 @@ def compare(
     ----------
     methods
         Names; all there are if empty.
+    memories, moves
+        As for `plan`. With memories the methods are those that spill.
     options
         Per method, values for its fields.
     report
@@ -135,10 +140,13 @@ def compare(
     Ctrl-C ends the comparison: the rows of the methods that were done are returned, and last that of the method it
     came in, whose `interrupted` is true.
     """
+    from lowtide.analyse.storage import memory_model
     from lowtide.schedule import registry
+    from lowtide.spill.registry import make_spill, spill_methods
 
-    known = registry.methods()
-    names = list(dict.fromkeys(methods)) or list(known)
+    known = list(spill_methods() if memories else registry.methods())
+    make = make_spill if memories else registry.make
+    names = list(dict.fromkeys(methods)) or known
     wanted = options or {}
     for name in (*names, *wanted):
         if name not in known:
@@ -146,7 +154,7 @@ def compare(
     for name in wanted:
         if name not in names:
             raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
-        registry.make(name, wanted[name])
+        make(name, wanted[name])
     source = model.source if isinstance(model, Graph) else str(model)
     rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     check_time(time)
@@ -159,11 +167,12 @@ def compare(
                 report(name, progress)
 
         return _run_method(
-            graph,
             name,
             lambda: plan(
                 graph,
                 target=rules,
+                memories=memories,
+                moves=moves,
                 method=name,
                 options=wanted.get(name, NO_OPTIONS),
                 time=time,
@@ -171,9 +180,15 @@ def compare(
                 seed=seed,
                 report=tell,
             ),
-            rules,
-            wanted.get(name, NO_OPTIONS),
+            why_not(name),
         )
+
+    def why_not(name: str) -> Callable[[], str | None]:
+        if memories:
+            problem, _ = spilling_problem(graph, rules, find_memories(memories), moves)
+            return lambda: make_spill(name, wanted.get(name, NO_OPTIONS)).supports(problem)
+        memory = memory_model(graph, rules)
+        return lambda: registry.make(name, wanted.get(name, NO_OPTIONS)).supports(memory)
 
     rows: list[MethodResult] = []
     for name in names:
@@ -183,16 +198,11 @@ def compare(
     return _with_best_bound(rows)
 
 
-def _run_method(
-    graph: Graph, name: str, make_plan: Callable[[], Plan], rules: Target, options: Options
-) -> MethodResult:
+def _run_method(name: str, make_plan: Callable[[], Plan], why_not: Callable[[], str | None]) -> MethodResult:
     """Run one method; whatever it raises is a row."""
-    from lowtide.analyse.storage import memory_model
-    from lowtide.schedule.registry import make
-
     began = clock.perf_counter()
     try:
-        reason = make(name, options).supports(memory_model(graph, rules))
+        reason = why_not()
         if reason is not None:
             return MethodResult(name, "unsupported", reason, seconds=clock.perf_counter() - began)
         made = make_plan()
@@ -211,6 +221,8 @@ def _run_method(
         peak_bytes=made.peak_bytes,
         arena_bytes=made.arena_bytes,
         lower_bound_bytes=made.lower_bound_bytes,
+        traffic_bytes=made.traffic_bytes,
+        traffic_lower_bound_bytes=made.traffic_lower_bound_bytes,
         counters=made.search or {},
         seconds=clock.perf_counter() - began,
     )
@@ -218,6 +230,9 @@ def _run_method(
 
 def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
     found = list(rows)
+    bounds = [r.traffic_lower_bound_bytes for r in found if r.traffic_lower_bound_bytes is not None]
+    if bounds:
+        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in found]
     best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
     return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]
 

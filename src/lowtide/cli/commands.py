@@ -32,6 +32,7 @@ def plan(options: argparse.Namespace) -> int:
     line = ProgressLine(options.quiet)
     trace: list[Progress] = []
     settings = {**_budget(options), **_method(options), **_common(options), **_spilling(options)}
+    settings["spread"] = options.spread
     made = api.plan(options.model, report=line, trace=trace, **settings)
     line.end()
     if any(path is not None for path in outputs):
@@ -145,14 +146,15 @@ def compare(options: argparse.Namespace) -> int:
         line(progress, f"{name}: ")
 
     common = _common(options)
-    rows = api.compare(options.model, methods, options=settings, report=tell, **common)
+    rows = api.compare(options.model, methods, options=settings, report=tell, **common, **_spilling(options))
     line.end()
     status = 130 if any(row.interrupted for row in rows) else 0
     if options.json:
         import msgspec
 
         table = [msgspec.to_builtins(row) for row in rows]
-        show_json([{k: v for k, v in row.items() if k != "reason" or v is not None} for row in table])
+        optional = ("reason", "traffic_bytes", "traffic_lower_bound_bytes")
+        show_json([{k: v for k, v in row.items() if k not in optional or v is not None} for row in table])
         return status
     from lowtide.report.comparison import comparison_text
 
@@ -378,7 +380,8 @@ def _runtime_optimized(options: argparse.Namespace) -> str | None:
         return None
     if options.target not in ("auto", "onnxruntime"):
         raise InputError(f"--runtime-optimized is for target onnxruntime, not for {options.target}; drop one of them")
-    api.runtime_optimized(options.model, path, dims=_dims(options.dims), seed=options.seed)
+    dims = _dims(options.dims)
+    api.runtime_optimized(options.model, path, level=options.runtime_level, dims=dims, seed=options.seed)
     options.model, options.target = path, "onnxruntime"
     options.dims = [(name, size) for name, size in options.dims if ":" in name]
     return path

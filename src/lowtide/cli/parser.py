@@ -66,11 +66,16 @@ def _parser() -> _Parser:
     p.add_argument("--log", dest="log_file", metavar="L.csv", help="write when the best and the bound got better")
     p.add_argument(
         "--runtime-optimized", metavar="OPT.onnx",
-        help="let onnxruntime optimise MODEL (level extended) into OPT.onnx, and plan that file",
+        help="let onnxruntime optimise MODEL into OPT.onnx, and plan that file",
     )  # fmt: skip
     p.add_argument("--buffer-plan", metavar="B.h", help="write the layout as TFLM's BufferPlan, with the arena's size")
+    p.add_argument(
+        "--runtime-level", default="extended", metavar="LEVEL",
+        help="of that: extended (default), or all, for CPUs like this one only",
+    )  # fmt: skip
     p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
+    p.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     _exports(p)
     p.add_argument("--commands", metavar="C.txt", help="write what a driver runs when it spills; .json as JSON")
     _planning(p, budget=True, method=True)
@@ -98,10 +103,12 @@ def _parser() -> _Parser:
         "compare", "run every method on one model, and show one table", commands.compare,
         "lowtide compare zoo:nasnet_a_cifar --target strict",
         "lowtide compare model.onnx --methods own,rpo,greedy,exact --time 10",
+        "lowtide compare model.onnx --memory fast=256KiB --methods spill,belady,greedy-spill",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: all)")
     _planning(p, budget=False, method=False)
+    _spilling(p)
 
     p = add(
         "verify", "check a plan with code that shares nothing with the planner", commands.verify,

@@ -77,6 +77,7 @@ def _proof(plan: Plan) -> str:
     text = {
         "search": "a search over all orders",
         "windows": f"parts of the graph one by one, {len(proof.parts) if proof else 0} of them",
+        "phases": f"phases between ops that run in turn, {len(proof.parts) if proof else 0} of them",
         "solver": "a solver",
         "none": "nothing is proved" if not plan.optimal else "there is none",
     }.get(proof.kind if proof else "none", "")

@@ -38,7 +38,7 @@ class Move:
 
 @dataclass(frozen=True)
 class TrafficCertificate:
-    """Why no order has less traffic: `kind` names the theorem of docs/proofs.md, `facts` are its numbers."""
+    """Why no order has less traffic: `kind` names the argument of docs/spilling.md, `facts` are its numbers."""
 
     kind: str = "none"
     facts: dict[str, Any] = field(default_factory=dict)

@@ -94,7 +94,7 @@ def core_problem(
     if chain or free is not None:
         preds = _chain(problem, part, n, free or range(0))
     else:
-        preds = [*_inner_predecessors(problem, part), *([list(range(len(part)))] if end else [])]
+        preds = [*inner_predecessors(problem, part), *([list(range(len(part)))] if end else [])]
     overwrites = [
         [(core_of.get(o.storage, -1), o.saving) for o in model.overwrites[i] if _may_die(problem, o.storage)]
         for i in part
@@ -134,7 +134,7 @@ def _chain(problem: SpillProblem, part: Sequence[int], n: int, free: range) -> l
     return rows
 
 
-def _inner_predecessors(problem: SpillProblem, part: Sequence[int]) -> list[list[int]]:
+def inner_predecessors(problem: SpillProblem, part: Sequence[int]) -> list[list[int]]:
     """For each op of a part, the ops of it that must run before it, through others too; direct ones suffice."""
     graph = problem.model.graph
     if len(part) == len(graph.ops) and list(part) == list(range(len(part))):

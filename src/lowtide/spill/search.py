@@ -20,6 +20,7 @@ from lowtide.spill.bound import windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
 from lowtide.spill.orders import order_by
+from lowtide.spill.phases import ancestors, longest_chain, phases
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
@@ -30,11 +31,15 @@ WIDTHS = (1, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class Found:
-    """An order, the gaps that are dropped in it, and the bytes that this costs; addresses not looked at."""
+    """An order, the gaps that are dropped in it, and the bytes that this costs; addresses not looked at.
+
+    `leaving_steps` are those at which the search made room.
+    """
 
     order: tuple[int, ...]
     dropped: tuple[Gap, ...]
     traffic_bytes: int
+    leaving_steps: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,11 @@ class _Search:
             return
         found = windows(problem, self.best.order, self.options.window_states, self.limits)
         self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
+        if self._done():
+            return
+        line = longest_chain(ancestors(problem), self._left_before())
+        split = phases(problem, line, self.options.window_states, self.limits)
+        self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])
         for _ in beams:
             if self._done():
                 return
@@ -115,7 +125,12 @@ class _Search:
 
     def _raise(self, bound: int, kind: str, facts: Any) -> None:
         if bound > self.bound:
-            self.bound, self.proof = bound, {"kind": kind, "parts" if kind == "windows" else "states": facts}
+            self.bound, self.proof = bound, {"kind": kind, "states" if kind == "search" else "parts": facts}
+
+    def _left_before(self) -> list[int]:
+        """Ops of the best order before which something leaves, by step."""
+        assert self.best is not None
+        return [self.best.order[t] for t in sorted(self.best.leaving_steps)]
 
     def _beams(self, whole: CoreProblem) -> Iterator[None]:
         for width in WIDTHS:
@@ -216,4 +231,5 @@ def found_by_core(problem: SpillProblem, asked: CoreProblem, result: dict[str, A
     dropped = []
     for step, s in result["leaves"]:
         dropped += [gap for gap in by_storage.get(asked.storages[s], ()) if gap.start <= step < gap.end]
-    return Found(order, tuple(dropped), traffic_of(moves_of(problem, order, intervals_of(line, dropped))))
+    traffic = traffic_of(moves_of(problem, order, intervals_of(line, dropped)))
+    return Found(order, tuple(dropped), traffic, frozenset(step for step, _ in result["leaves"]))

@@ -1,0 +1,145 @@
+"""A lower bound on the traffic of every order, from a chain of ops that run one after the other in all of them.
+
+Between an op c of the chain and the next one, c', only some reads can happen, and every order has to run what c' needs
+and c does not. docs/spilling.md, section 4.
+
+    order    ... what c needs ... c | . . . . . . . . . . . . . c' |  ...
+    phase                           | fills at these steps         |      each fill is in one phase only
+    counted           early: free   | ops that c' needs and c does not
+
+A phase is searched alone: what is begun before c is there at the start, ops may run before c with room for everything,
+and from c on the capacity holds. A write is counted in one phase only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide import _core
+from lowtide.spill.core_problem import inner_predecessors
+from lowtide.spill.problem import SpillProblem
+from lowtide.stop import Limits
+
+
+@dataclass(frozen=True)
+class Phase:
+    """From op `begin` (position; None: from the start) to op `end` (None: to the end) `bytes` move at least."""
+
+    begin: int | None
+    end: int | None
+    bytes: int
+    states: int
+
+
+def ancestors(problem: SpillProblem) -> list[int]:
+    """Per op, the ops that run before it in every order and itself, as bits."""
+    rows: list[int] = []
+    for i, preds in enumerate(problem.model.graph.predecessors):
+        row = 1 << i
+        for p in preds:
+            row |= rows[p]
+        rows.append(row)
+    return rows
+
+
+def longest_chain(before: Sequence[int], ops: Sequence[int]) -> tuple[int, ...]:
+    """Most of the ops (topological, each once) that run one after the other in every order."""
+    best: list[tuple[int, ...]] = []
+    for k, v in enumerate(ops):
+        longest: tuple[int, ...] = ()
+        for j in range(k):
+            if before[v] >> ops[j] & 1 and len(best[j]) > len(longest):
+                longest = best[j]
+        best.append((*longest, v))
+    return max(best, key=len, default=())
+
+
+def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits: Limits) -> tuple[Phase, ...]:
+    """Bound each phase of a chain of ops, which run in this order in all orders; the sum bounds the traffic."""
+    before = ancestors(problem)
+    everything = (1 << problem.steps) - 1
+    done = [0, *(before[c] for c in chain), everything]
+    ends: list[int | None] = [None, *chain, None]
+    paid_in = _where_writes_count(problem, done)
+    found = []
+    for k in range(len(done) - 1):
+        ops = _members(done[k + 1] & ~done[k])
+        core = _phase(problem, ops, ends[k], done[k], {s for s, at in paid_in.items() if at == k})
+        result = _core.spill(
+            core,
+            width=0,
+            state_limit=state_limit,
+            memory_bytes=limits.memory_bytes,
+            upper=-1,
+            seed=0,
+            jitter=0,
+            seconds=limits.left_seconds,
+        )
+        found.append(Phase(ends[k], ends[k + 1], result["bound"], result["states"]))
+    return tuple(found)
+
+
+def _members(bits: int) -> list[int]:
+    result = []
+    while bits:
+        low = bits & -bits
+        result.append(low.bit_length() - 1)
+        bits ^= low
+    return result
+
+
+def _where_writes_count(problem: SpillProblem, done: Sequence[int]) -> dict[int, int]:
+    """Storage to the one phase in which its write counts: the first that finds it there, else that which begins it.
+
+    Storages that are written more than once, or have a free copy, are left out.
+    """
+    result = {}
+    for s, storage in enumerate(problem.model.storages):
+        if problem.copied[s] or problem.written_free[s] or len(problem.writers[s]) != 1:
+            continue
+        touched = sum(1 << i for i in storage.touchers)
+        inside = [k for k in range(len(done) - 1) if touched & done[k + 1] & ~done[k]]
+        later = [k for k in inside if touched & done[k]]
+        result[s] = (later or inside)[0]
+    return result
+
+
+def _phase(
+    problem: SpillProblem, ops: Sequence[int], gate: int | None, done: int, writes: set[int]
+) -> _core.SpillModel:
+    """One phase for the core: op 0 begins what is there at the start, the gate is the op before the phase."""
+    model = problem.model
+    part = sorted([*ops, *([] if gate is None else [gate])])
+    number = {i: k + 1 for k, i in enumerate(part)}
+    earlier = done & ~(0 if gate is None else 1 << gate)
+    workspace = [0, *(model.workspace[i] for i in part)]
+    rows = []
+    core_of: dict[int, int] = {}
+    for s, storage in enumerate(model.storages):
+        touchers = [number[i] for i in storage.touchers if i in number]
+        if not touchers or not storage.size:
+            continue
+        if any(earlier >> i & 1 for i in storage.touchers):
+            touchers = [0, *touchers]
+        if len(touchers) == 1:
+            workspace[touchers[0]] += storage.size
+            continue
+        core_of[s] = len(rows)
+        size = problem.traffic_bytes[s]
+        rows.append((storage.size, size, size, touchers, [], [s not in writes, False, False, not storage.at_end]))
+    preds = [[], *([0, *(p + 1 for p in row)] for row in inner_predecessors(problem, part))]
+    overwrites: list[list[tuple[int, int]]] = [[]]
+    for i in part:
+        dying = [o for o in model.overwrites[i] if not model.storages[o.storage].at_end]
+        overwrites.append([(core_of.get(o.storage, -1), o.saving) for o in dying])
+    return _core.SpillModel(
+        preds=preds,
+        storages=rows,
+        workspace=workspace,
+        overwrites=overwrites,
+        capacity=problem.capacity,
+        write_once=True,
+        segments=[],
+        gate=0 if gate is None else number[gate],
+    )
