@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-UNITS = {"": 1, "s": 1, "KB": 1000, "KiB": 1024, "MiB": 1024**2}
+UNITS = {"": 1, "s": 1, "%": 0.01, "KB": 1000, "KiB": 1024, "MiB": 1024**2}
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Figure:
 
 
 @cache
-def figures() -> tuple[Figure, ...]:
-    """All of them, in the order of the file."""
-    text = files(__name__).joinpath("schedule.csv").read_text(encoding="utf-8")
+def figures(suite: str = "schedule") -> tuple[Figure, ...]:
+    """All of a suite, in the order of its file."""
+    text = files(__name__).joinpath(f"{suite}.csv").read_text(encoding="utf-8")
     return tuple(Figure(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def printed(network: str, target: str, method: str, setting: str = "") -> tuple[Figure, ...]:
+def printed(network: str, target: str, method: str, setting: str = "", suite: str = "schedule") -> tuple[Figure, ...]:
     """What is printed of one method on one network, under one setting of it."""
     wanted = (network, target, method, setting)
-    return tuple(f for f in figures() if (f.network, f.target, f.method, f.setting) == wanted)
+    return tuple(f for f in figures(suite) if (f.network, f.target, f.method, f.setting) == wanted)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import gcd
 
 from lowtide.schedule import mathopt as solvers
 from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
@@ -27,6 +28,9 @@ from lowtide.spill.cosma.solve import Settings, unit_of
 from lowtide.spill.cosma.tensors import OUTSIDE, Item, Space, ancestors_of, windows
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
+
+SPILLING_PARTS = 3
+"""Mostly few parts spill in the order to start from, and the others take no time: each gets its share of so many."""
 
 
 @dataclass(frozen=True)
@@ -148,62 +152,86 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
 
 @dataclass(frozen=True)
 class Ordered:
-    """An order made of parts, how many of them were solved to the end, and their variables in all."""
+    """An order made of parts, how many of them are ordered as well as can be, how many programs that took (parts that
+    are alike are solved once), and their variables in all."""
 
     order: tuple[int, ...]
     solved: int
+    programs: int
+    variables: int
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Of a part: its order, the items there after it and those it spilled, by their number in the part."""
+
+    order: tuple[int, ...]
+    there: tuple[int, ...]
+    spilled: tuple[int, ...]
+    complete: bool
+    objective: int
+    values: dict[str, dict[tuple[int, int], int]]
+    missing: dict[int, int]
     variables: int
 
 
 def order_parts(
     problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: Settings
 ) -> Ordered:
-    """Order part after part; a part that its share of the time does not suffice for keeps `order`."""
+    """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is better.
+
+    A part that spills nothing in `order` keeps it, too.
+    """
     found: list[int] = []
     there: set[int] = set()
     copied: set[int] = set()
     done: set[int] = set()
+    known: dict[object, _Result] = {}
     solved = variables = 0
     for k, (begin, end) in enumerate(parts.stretches):
         ops = sorted(order[begin:end])
         part = part_of(space, ops, there, copied, done)
         start = [ops.index(i) for i in order[begin:end]]
-        share = limits.left_seconds / (len(parts.stretches) - k)
-        result = _solve(problem, part, start, limits, settings, share)
-        if result is None or not result.complete:
-            at = {i: t for t, i in enumerate(start)}
-            fixed = replace(part, first=tuple(at[i] for i in range(part.n)), last=tuple(at[i] for i in range(part.n)))
-            result = result or _solve(problem, fixed, start, limits, settings, share)
-        else:
-            solved += 1
+        key = (part.preds, part.workspace, tuple(replace(item, storage=0) for item in part.items), tuple(start))
+        result = known.get(key)
+        if result is None:
+            share = limits.left_seconds / min(SPILLING_PARTS, len(parts.stretches) - k)
+            result = _order_part(problem, part, start, limits, settings, share)
         done.update(ops)
         if result is None:
             found += order[begin:end]
             there = set()
             copied |= {a for a, item in enumerate(space.items) if item.maker in done or item.maker == OUTSIDE}
             continue
-        variables += result.variables
+        if key not in known:
+            known[key] = result
+            variables += result.variables
+        solved += result.complete
         found += [ops[i] for i in result.order]
-        there = result.there
-        copied |= result.spilled
-    return Ordered(tuple(found), solved, variables)
+        there = {part.items[a].storage for a in result.there}
+        copied |= {part.items[a].storage for a in result.spilled}
+    return Ordered(tuple(found), solved, len(known), variables)
 
 
-@dataclass(frozen=True)
-class _Result:
-    """Of a part: its order, the items there after it and those it spilled, by their number in the whole graph."""
-
-    order: tuple[int, ...]
-    there: set[int]
-    spilled: set[int]
-    complete: bool
-    variables: int
+def _order_part(
+    problem: SpillProblem, part: Space, start: Sequence[int], limits: Limits, settings: Settings, seconds: float
+) -> _Result | None:
+    """In the order to start from, and then, if that spills anything, in any."""
+    at = {i: t for t, i in enumerate(start)}
+    steps = tuple(at[i] for i in range(part.n))
+    fixed = _solve(problem, replace(part, first=steps, last=steps), None, limits, settings, seconds)
+    if fixed is None or fixed.objective == 0:
+        return fixed
+    free = _solve(problem, part, fixed, limits, settings, seconds)
+    if free is None or free.objective > fixed.objective:
+        return replace(fixed, complete=False)
+    return free
 
 
 def _solve(
     problem: SpillProblem,
     part: Space,
-    start: Sequence[int],
+    start: _Result | None,
     limits: Limits,
     settings: Settings,
     seconds: float,
@@ -211,13 +239,28 @@ def _solve(
     made = start_program(part, unit_of(part, problem.model.alignment))
     add_rows(made, write_once=problem.semantics.write_once, cuts=settings.cuts)
     add_capacity(made, problem.capacity)
+    tables = {"x": made.x, "loaded": made.loaded, "p": made.p, "s": made.s, "r": made.r}
+    hint: dict[int, int] = {}
+    if start is not None:
+        for name, table in tables.items():
+            hint |= {number: start.values[name].get(at, 0) for at, number in table.items()}
+        hint |= {number: start.missing[a] for a, number in made.missing.items()}
+    objective = dict(made.linear.objective)
+    scale = gcd(*objective.values()) or 1
+    made.linear.objective = {v: c // scale for v, c in objective.items()}
     model, columns = solvers.build(made.linear, "method cosma-dnc")
-    hint = {number: int(t < len(start) and start[t] == i) for (i, t), number in made.x.items()}
     values, _, ended = solvers.run(model, columns, hint, settings.solver, seconds, limits, (0, 0))
     if values is None:
         return None
+    chosen = [round(v) for v in values]
     last = part.n - 1
-    wanted = [a for a, item in enumerate(part.items) if item.later]
-    there = {part.items[a].storage for a in wanted if any(values[v] > 0.5 for v in made.resident(a, last))}
-    spilled = {part.items[a].storage for (a, _), number in made.s.items() if values[number] > 0.5}
-    return _Result(order_of(made, values), there, spilled, ended == "optimal", made.variables)
+    return _Result(
+        order_of(made, values),
+        tuple(a for a, item in enumerate(part.items) if item.later and any(chosen[v] for v in made.resident(a, last))),
+        tuple(dict.fromkeys(a for (a, _), number in made.s.items() if chosen[number])),
+        ended == "optimal",
+        sum(c * chosen[v] for v, c in objective.items()),
+        {name: {at: chosen[number] for at, number in table.items()} for name, table in tables.items()},
+        {a: chosen[number] for a, number in made.missing.items()},
+        made.variables,
+    )

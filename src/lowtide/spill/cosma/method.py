@@ -145,7 +145,7 @@ class CosmaDnc:
     name: ClassVar[str] = "cosma-dnc"
 
     order: Literal["best", "own", "exact", "hmcos"] = "best"
-    part_variables: int = 1200
+    part_variables: int = 6000
     solver: Solver = "cp_sat"
     addresses: Addresses = "late"
     cuts: bool = True
@@ -176,6 +176,7 @@ class CosmaDnc:
         counters = solved.counters | {
             "parts": len(parts.stretches),
             "parts_solved": ordered.solved,
+            "part_programs": ordered.programs,
             "part_variables": ordered.variables,
             "largest_part_ops": max(end - begin for begin, end in parts.stretches),
             "crossing_tensors": list(parts.crossing),

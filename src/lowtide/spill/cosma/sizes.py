@@ -1,0 +1,47 @@
+"""How large COSMA's programs are, and MODeL's, with and without the overlap analysis (section III-F)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lowtide.spill.cosma.addresses import add_addresses, add_model_addresses
+from lowtide.spill.cosma.program import add_rows, start_program
+from lowtide.spill.cosma.solve import estimate
+from lowtide.spill.cosma.tensors import Space, space_of, space_without_spilling
+from lowtide.spill.problem import SpillProblem
+
+MOST_TO_BUILD = 600_000
+"""Variables. Larger programs are not built; of those only an estimate of their variables is given."""
+
+
+@dataclass(frozen=True)
+class ProgramSize:
+    """Of one program; `constraints` is None, and `variables` rough, where it was too large to be built."""
+
+    network: str
+    ops: int
+    encoding: str
+    overlap: bool
+    variables: int
+    constraints: int | None
+
+
+def program_sizes(problem: SpillProblem, label: str) -> Iterator[ProgramSize]:
+    """Equations (1) to (12) as printed, and MODeL's encoding; without rows that are not in the paper."""
+    for overlap in (True, False):
+        yield _size(space_of(problem, overlap=overlap), label, "cosma")
+        yield _size(space_without_spilling(problem, overlap=overlap), label, "model")
+
+
+def _size(space: Space, label: str, encoding: str) -> ProgramSize:
+    expected = estimate(space, addresses=encoding == "cosma")
+    if expected > MOST_TO_BUILD:
+        return ProgramSize(label, space.n, encoding, space.overlap, expected, None)
+    made = start_program(space, 1, "traffic" if encoding == "cosma" else "peak")
+    add_rows(made, cuts=False)
+    if encoding == "cosma":
+        add_addresses(made, 2**40)
+    else:
+        add_model_addresses(made)
+    return ProgramSize(label, space.n, encoding, space.overlap, made.variables, made.constraints)
