@@ -11,9 +11,12 @@ from lowtide.allocate.buffers import Buffer, Pair, Problem, block
 from lowtide.allocate.csv_buffers import format_buffers, parse_problem, read_buffers
 from lowtide.allocate.greedy import Packing
 from lowtide.allocate.spread import spread_out
+from lowtide.api.exports import layout_of
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.stop import Limits
+from random_graphs import random_graph
+from small_models import branches, graph_file
 from small_problems import check, random_buffers, with_ties
 
 Captured = pytest.CaptureFixture[str]
@@ -169,3 +172,37 @@ def test_spreading_keeps_every_rule(seed: int, n: int):
     ]
     lonely = [i for i in range(n) if not any(used[i] & used[j] for j in range(n) if j != i)]
     assert len(lonely) >= alone
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.floats(1.0, 2.0))
+def test_plans_spread_out_hold(seed: int, target: str, room: float):
+    """Within the budget, with the same order and peak, every check passed; without room the plan is as it was."""
+    graph = random_graph(Random(seed))
+    whole = lowtide.plan(graph, target=target)
+    if not whole.arena_bytes:
+        return
+    budget = int(room * whole.arena_bytes)
+    plan = lowtide.plan(graph, target=target, budget=budget, spread=True)
+    assert (plan.order, plan.peak_bytes, plan.in_place) == (whole.order, whole.peak_bytes, whole.in_place)
+    assert whole.arena_bytes <= (plan.arena_bytes or 0) <= budget
+    assert lowtide.verify(graph, plan)
+    alone = (plan.search or {}).get("buffers_alone", 0)
+    if target == "strict":
+        used = [range(b.offset, b.offset + b.size) for b in layout_of(plan, graph).blocks]
+        free = [a for a in used if sum(a.start < b.stop and b.start < a.stop for b in used) == 1]
+        assert len(free) >= alone
+
+
+def test_with_room_for_all_no_tensor_of_a_plan_shares_a_byte(tmp_path: Path, capsys: Captured):
+    """Six tensors end to end; without a budget, and under a runtime's own rules, --spread is refused."""
+    path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
+    call = ["plan", str(path), "--target", "strict", "--spread"]
+    assert main([*call, "--budget", "211", "--plan", str(plan_file)]) == 0
+    made = lowtide.plan(path, target="strict", budget=211, spread=True)
+    assert (made.arena_bytes, made.arena_optimal) == (211, False)
+    assert sorted((made.offsets or {}).values())[-1] < 211
+    assert main(["verify", str(path), str(plan_file)]) == 0
+    assert main(call) == 2
+    assert main(["plan", str(path), "--target", "onnxruntime", "--spread", "--budget", "9KiB"]) == 2
+    capsys.readouterr()

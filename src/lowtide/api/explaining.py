@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lowtide.api.offsets import taken
 from lowtide.plan import Plan, PlanConflict
 
 if TYPE_CHECKING:
     from lowtide.allocate.together import Layout
-    from lowtide.analyse.liveness import Profile
-    from lowtide.analyse.storage import MemoryModel, Overwrite
+    from lowtide.analyse.storage import MemoryModel
     from lowtide.stop import Limits
 
 SECONDS = 5.0
@@ -65,18 +64,6 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
             minimal=found.minimal,
         ),
     )
-
-
-def taken(made: Plan, model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> list[Overwrite]:
-    """The overwrites that the arena of a plan is made with; `order` is that of the plan, in positions."""
-    exact = set(made.in_place)
-    step_of = {i: step for step, i in enumerate(order)}
-    return [
-        o
-        for row in model.overwrites
-        for o in row
-        if lifetimes.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
-    ]
 
 
 def _live_at(layout: Layout, storage: int, step: int) -> bool:

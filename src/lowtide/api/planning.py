@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, find_banks, in_banks, memory_uses
 from lowtide.api.explaining import with_conflict
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.offsets import check_spread, spread_plan
 from lowtide.api.spilling import Memories, spilled_plan
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind
@@ -63,6 +64,7 @@ def plan(
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
     double_buffered: Sequence[str] = (),
+    spread: bool = False,
     quick: bool = False,
     trace: list[Progress] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -102,6 +104,8 @@ def plan(
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
     persistent, double_buffered
         Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
+    spread
+        Let tensors reuse bytes only where the budget demands it.
     quick
         Whether to stop once the budget is met or proved impossible, as `check` does, and leave out the byte-level
         replay, which finds nothing that the checks of the offsets do not.
@@ -148,6 +152,7 @@ def plan(
     budget_bytes = None if budget is None else parse_size(budget, "budget")
     reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
     regions = _regions(banks, board, places, budget_bytes, rules)
+    check_spread(spread, budget_bytes, rules)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = model if isinstance(model, Graph) else load(model, dims)
@@ -178,6 +183,8 @@ def plan(
     if regions:
         made = in_banks(made, memory, layout, regions, places, limits)
     made = with_conflict(made, memory, layout, limits)
+    if spread:
+        made = spread_plan(made, memory, limits)
     placed = clock.perf_counter()
 
     made = _replaced(

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.api.explaining import taken
 from lowtide.api.exports import Exports, layout_of
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.offsets import PlacedPlan, placed_plan
 from lowtide.api.planning import Size, plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -20,8 +20,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.allocate.buffers import ArenaBuffers, Buffer
-    from lowtide.analyse.storage import MemoryModel
+    from lowtide.allocate.buffers import Buffer
     from lowtide.write.arena_map import ArenaMap
 
 
@@ -238,21 +237,15 @@ class _Part:
     target: Target
 
     @cached_property
-    def _layout(self) -> tuple[MemoryModel, ArenaBuffers]:
-        from lowtide.allocate.buffers import arena_buffers
-        from lowtide.analyse.liveness import profile
+    def _placed(self) -> PlacedPlan:
         from lowtide.analyse.storage import memory_model
 
-        model = memory_model(self.graph, self.target)
-        order = [self.graph.index_of[op] for op in self.made.order]
-        steps = profile(model, order)
-        made = arena_buffers(model, order, taken(self.made, model, order, steps), model.alignment, steps)
-        return model, made
+        return placed_plan(self.made, memory_model(self.graph, self.target))
 
     @cached_property
     def _kept(self) -> set[int]:
         """Buffers that hold something persistent."""
-        model, made = self._layout
+        model, made = self._placed.model, self._placed.buffers
         tensors = self.graph.tensor_by_id
         return {
             b
@@ -263,8 +256,7 @@ class _Part:
     @property
     def persistent_bytes(self) -> int:
         """Bytes of what is persistent."""
-        _, made = self._layout
-        return sum(made.problem.buffers[b].size for b in self._kept)
+        return sum(self._placed.buffers.problem.buffers[b].size for b in self._kept)
 
     def buffers(self, start: int, total: int) -> list[Buffer]:
         """This model's buffers in the steps from `start` on; what is persistent in all of `total`."""
@@ -272,9 +264,8 @@ class _Part:
 
         from lowtide.allocate.buffers import Piece
 
-        _, made = self._layout
         found = []
-        for i, b in enumerate(made.problem.buffers):
+        for i, b in enumerate(self._placed.buffers.problem.buffers):
             moved = tuple(replace(p, start=p.start + start, end=p.end + start) for p in b.pieces)
             if i in self._kept:
                 moved = (Piece(0, total, 0, b.size),)
@@ -283,26 +274,7 @@ class _Part:
 
     def with_offsets(self, offsets: Sequence[int], height: int) -> Plan:
         """The plan with these offsets of its buffers, in an arena of this height."""
-        import msgspec
-
-        model, made = self._layout
-        at = {s: offsets[b] + above for s, (b, above) in made.place_of.items()}
-        sizes = self.graph.tensor_by_id
-        placed = {
-            str(t): at[s] + model.displacement[t]
-            for t, s in sorted(model.storage_of.items())
-            if s in at and sizes[t].size
-        }
-        workspaces = {str(op): offsets[b] for op, b in sorted(made.workspace_of.items())}
-        bound = self.made.arena_lower_bound_bytes
-        return msgspec.structs.replace(
-            self.made,
-            offsets=placed,
-            workspace_offsets=workspaces or None,
-            arena_bytes=height,
-            required_bytes=height,
-            arena_optimal=None if bound is None else bound == height,
-        )
+        return self._placed.moved(offsets, height)
 
 
 def _teller(report: Callable[[str, Progress], None], name: str) -> Callable[[Progress], None]:
