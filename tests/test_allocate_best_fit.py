@@ -209,3 +209,36 @@ def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None
     )
     lowtide.runtime_optimized(source, out, dims={"n": 5})
     assert [t.size for t in lowtide.load(out).tensors] == [60, 60]
+
+
+def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
+    """Level "all": convolutions for this CPU, whose shapes a run shows, and which add in place."""
+    pytest.importorskip("onnxruntime")
+    value, rng = helper.make_tensor_value_info, np.random.default_rng(0)
+    filters = {f"w{i}": rng.standard_normal((16, 16, 3, 3)).astype(np.float32) for i in range(3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1] * 4),
+        helper.make_node("Conv", ["c", "w2"], ["d"], pads=[1] * 4),
+        helper.make_node("Add", ["d", "b"], ["y"]),
+    ]
+    shape = [1, 16, 12, 12]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, shape)], [value("y", 1, shape)],
+        [numpy_helper.from_array(w, n) for n, w in filters.items()],
+    )  # fmt: skip
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    source.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    lowtide.runtime_optimized(source, out, level="all")
+    plan = lowtide.plan(out, target="onnxruntime", time=10)
+    seen = lowtide.verify(out, plan, run=True).run
+    assert isinstance(seen, RunReport)
+    assert seen.equal
+    assert seen.exact is not None
+    assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes
+    with pytest.raises(InputError, match="use extended or all"):
+        lowtide.runtime_optimized(source, out, level="some")

@@ -10,8 +10,15 @@ from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
 
 
-def runtime_optimized(model: str | Path, out: str | Path, *, dims: Mapping[str, int] = NO_DIMS, seed: int = 0) -> None:
-    """Write a model as onnxruntime's own optimiser (level "extended") leaves it: plan that file, and run its plan.
+def runtime_optimized(
+    model: str | Path,
+    out: str | Path,
+    *,
+    level: str = "extended",
+    dims: Mapping[str, int] = NO_DIMS,
+    seed: int = 0,
+) -> None:
+    """Write a model as onnxruntime's own optimiser leaves it: plan that file, and run its plan.
 
     Parameters
     ----------
@@ -19,6 +26,9 @@ def runtime_optimized(model: str | Path, out: str | Path, *, dims: Mapping[str, 
         An ONNX file with its weights, or ``zoo:NAME``.
     out
         The file to write; it holds the weights.
+    level
+        ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only; the
+        model is then run once, since their shapes are seen nowhere else.
     dims
         Sizes of free dimensions by name; they are fixed in the file written.
     seed
@@ -27,14 +37,17 @@ def runtime_optimized(model: str | Path, out: str | Path, *, dims: Mapping[str, 
     Raises
     ------
     InputError
-        Not an ONNX model, onnxruntime cannot load it, or `out` cannot be written or is the model.
+        Not an ONNX model, onnxruntime cannot load it, an unknown level, or `out` cannot be written or is the model.
     MissingExtraError
         onnxruntime is not installed.
     """
     from lowtide.read.onnx_optimized import write_optimized
+    from lowtide.verify.ort_shapes import declare_shapes
     from lowtide.write.atomic import Outputs
 
     name = str(model)
+    if level not in ("extended", "all"):
+        raise InputError(f"the level of onnxruntime's optimiser is {level!r}; use extended or all")
     if user_function(model) is not None or not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
         raise InputError("onnxruntime optimises ONNX models only", name)
     if not str(out).lower().endswith(".onnx"):
@@ -48,5 +61,7 @@ def runtime_optimized(model: str | Path, out: str | Path, *, dims: Mapping[str, 
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         made = Path(folder) / "optimized.onnx"
         with Outputs([] if name.startswith("zoo:") else [source]) as outputs, outputs.create(out) as file:
-            write_optimized(source, made, dims)
+            write_optimized(source, made, dims, level)
+            if level == "all":
+                declare_shapes(made, dims, seed)
             file.write(made.read_bytes())

@@ -1,7 +1,7 @@
 """What onnxruntime takes for a model: by its defaults, in the optimised file's order, and as planned, beside the plan.
 
-Each model is given random weights where its own are missing, optimised by onnxruntime beforehand (level "extended"),
-planned, and only then run: the figures of the plan are there before the runtime measures its own.
+Each model is given random weights where its own are missing, optimised by onnxruntime beforehand, planned, and only then
+run: the figures of the plan are there before the runtime measures its own.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class OrtResults:
 
     machine: Machine
     onnxruntime: str
+    level: str
     rows: tuple[Row, ...]
     complete: bool = True
 
@@ -80,6 +81,7 @@ class OrtResults:
 def onnxruntime(
     models: Sequence[str] = (),
     *,
+    level: str = "extended",
     dims: Mapping[str, int] = NO_DIMS,
     time: float = 30.0,
     seed: int = 0,
@@ -91,6 +93,8 @@ def onnxruntime(
     ----------
     models
         ONNX files and ``zoo:NAME``; the default is the zoo's networks and the light models of the onnx package.
+    level
+        Of onnxruntime's optimiser: ``"extended"`` or ``"all"``.
     dims
         Sizes of free dimensions by name; those that a model does not have are left out.
     time
@@ -110,14 +114,14 @@ def onnxruntime(
         for model in models or (*(f"zoo:{name}" for name in ZOO), *map(str, light_models())):
             name = model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
             try:
-                rows.append(_measure(name, model, dims, time, seed))
+                rows.append(_measure(name, model, level, dims, time, seed))
             except LowtideError as error:
                 rows.append(Row(name, error=str(error).rpartition(".onnx: ")[2]))
             if done is not None:
                 done(rows[-1])
     except KeyboardInterrupt:
         complete = False
-    return OrtResults(machine(), version, tuple(rows), complete)
+    return OrtResults(machine(), version, level, tuple(rows), complete)
 
 
 def light_models() -> list[Path]:
@@ -127,7 +131,7 @@ def light_models() -> list[Path]:
     return sorted((Path(onnx.__file__).parent / "backend" / "test" / "data" / "light").glob("light_*.onnx"))
 
 
-def _measure(name: str, model: str, dims: Mapping[str, int], time: float, seed: int) -> Row:
+def _measure(name: str, model: str, level: str, dims: Mapping[str, int], time: float, seed: int) -> Row:
     from lowtide import zoo
     from lowtide.api.writing import apply
     from lowtide.verify.check import verify_plan
@@ -142,7 +146,7 @@ def _measure(name: str, model: str, dims: Mapping[str, int], time: float, seed: 
             given.write_bytes(zoo.build(model[4:]).onnx(seed).SerializeToString(deterministic=True))
         else:
             with_random_weights(Path(model), given, seed, fillers=True)
-        lowtide.runtime_optimized(given, optimised, dims=dims)
+        lowtide.runtime_optimized(given, optimised, level=level, dims=dims)
         graph = lowtide.load(optimised)
         plan = lowtide.plan(graph, target=target, time=time, seed=seed)
         report = verify_plan(graph, plan, target, replay_bytes=False)
@@ -208,11 +212,12 @@ def markdown(results: OrtResults) -> str:
         "# onnxruntime: before, planned, measured",
         "",
         f"lowtide {m.lowtide}, commit {m.commit}; onnxruntime {results.onnxruntime}, CPU, one thread; {m.cpu}.",
-        "Repeat with `lowtide bench onnxruntime [MODEL...] -o DIR`. Bytes, without graph inputs and weights.",
+        f"Repeat with `lowtide bench onnxruntime [MODEL...] --level {results.level} -o DIR`. Bytes, without graph inputs",
+        "and weights.",
         "",
         "- *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.",
-        "- *file order*: the file that its optimiser (level extended) leaves, in that file's order, each tensor freed",
-        "  at its last use.",
+        f"- *file order*: the file that its optimiser (level {results.level}) leaves, in that file's order, each tensor",
+        "  freed at its last use.",
         "- *planned*, *measured*: the same graph in lowtide's order; at how many ops the bytes in use are the plan's.",
         "- *with workspace*: the kernels' own memory too, in steps of 256.",
         "- *arena*: taken from the system in two runs; *planned* is one block for onnxruntime's own best fit.",

@@ -71,6 +71,7 @@ def add_arguments(
     s.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim, metavar="NAME=SIZE", help="of free ones"
     )
+    s.add_argument("--level", default="extended", metavar="LEVEL", help="of its optimiser: extended (default) or all")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called onnxruntime-TEXT")
     _common(s, seed, printing)
 
@@ -185,7 +186,9 @@ def onnxruntime(options: argparse.Namespace) -> int:
             found = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
             say(f"{row.model}: {row.error or found}")
 
-    found = bench.onnxruntime(options.models, dims=dict(options.dims), time=options.time, seed=options.seed, done=done)
+    found = bench.onnxruntime(
+        options.models, level=options.level, dims=dict(options.dims), time=options.time, seed=options.seed, done=done
+    )
     if options.json:
         show_json(found)
     else:

@@ -1,19 +1,22 @@
 """A model as onnxruntime's own optimiser leaves it, written to a file that can be planned like any other.
 
 Fused nodes, folded constants and fixed dimensions are then in the file, and nothing is left that onnxruntime would do
-at load time, where it would also change the order. The level is "extended": what it fuses runs on any CPU. The level
-above rewrites convolutions for the machine at hand, and leaves shapes unsaid.
+at load time, where it would also change the order. What level "extended" fuses runs on any CPU; level "all" also
+rewrites convolutions for the CPU at hand, which is onnxruntime's default and often needs less memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from lowtide.errors import InputError, MissingExtraError
 
+Level = Literal["extended", "all"]
 
-def write_optimized(model: Path, out: Path, dims: Mapping[str, int]) -> None:
+
+def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended") -> None:
     """Let onnxruntime optimise a model offline. The same onnxruntime writes the same bytes.
 
     Parameters
@@ -22,6 +25,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int]) -> None:
         The model, and the file to write, weights inside.
     dims
         Sizes of free dimensions by their names; those of unnamed ones (``"INPUT:AXIS"``) are left alone.
+    level
+        ``"extended"``, or ``"all"`` for a file that is to run on CPUs like this one only.
 
     Raises
     ------
@@ -37,7 +42,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int]) -> None:
     if not model.is_file():
         raise InputError("cannot read the file: No such file or directory", str(model))
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(out)
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

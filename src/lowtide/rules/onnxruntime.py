@@ -30,7 +30,7 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(
         ("Celu", "Elu", "HardSigmoid", "LeakyRelu", "Relu", "Selu", "Shrink", "Sigmoid", "Softplus", "Softsign", "Tanh",
          "ThresholdedRelu", "Clip", "Cast", "Softmax", "LogSoftmax", "Trilu", "Scatter", "ScatterElements"), 0
-    ) | {"com.microsoft::FusedConv": -1}
+    ) | {"com.microsoft::FusedConv": -1, "com.microsoft.nchwc::Conv": -1}
 )  # fmt: skip
 """Kernels that may write over an input, with that input's position; -1 is the last of three or more."""
 
@@ -173,9 +173,10 @@ def kept_chunks(graph: Graph) -> list[int]:
     for op in graph.ops:
         if op.type == "ConvTranspose" and len(op.inputs) > 1:
             weights = graph.tensor_by_id[op.inputs[1]]
-            shape = weights.shape or ()
-            turned = weights.kind is Kind.CONSTANT and weights.dtype == "float32" and len(shape) > 2
-            if turned and shape[0] // op.attributes.get("group", 1) > 1 and prod(shape[1:]) > 1:
+            if weights.kind is not Kind.CONSTANT or weights.dtype != "float32" or len(weights.shape or ()) < 3:
+                continue
+            rows, *columns = weights.shape or (0,)
+            if rows // op.attributes.get("group", 1) > 1 and prod(columns) > 1:
                 found.append(weights.size)
     return found
 

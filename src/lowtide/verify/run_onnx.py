@@ -188,7 +188,7 @@ def run_onnx(
             raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
         was_nodes, came_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(was_nodes, came_nodes, plan, planned)
-        feeds, base = _draw(before, original, seed, inputs, dims or {})
+        feeds, base = draw(before, original, seed, inputs, dims or {})
         for feed in feeds:
             shipped.run(None, feed)
         try:
@@ -238,10 +238,16 @@ def _in_exact_arena(planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapp
     return read_profile(session.end_profiling())
 
 
-def _draw(
+def draw(
     session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
 ) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
-    """Random inputs with which the model runs, and what it gives for the first."""
+    """Random inputs with which the model runs, and what it gives for the first.
+
+    Raises
+    ------
+    InputError
+        A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []
     for wanted in session.get_inputs():
