@@ -1,7 +1,7 @@
 """What onnxruntime takes for a model: by its defaults, in the optimised file's order, and as planned, beside the plan.
 
-Each model is given random weights where its own are missing, optimised by onnxruntime beforehand, planned, and only then
-run: the figures of the plan are there before the runtime measures its own.
+Each model is given random weights where its own are missing, optimised by onnxruntime beforehand, planned, and only
+then run: the figures of the plan are there before the runtime measures its own.
 """
 
 from __future__ import annotations
@@ -212,12 +212,12 @@ def markdown(results: OrtResults) -> str:
         "# onnxruntime: before, planned, measured",
         "",
         f"lowtide {m.lowtide}, commit {m.commit}; onnxruntime {results.onnxruntime}, CPU, one thread; {m.cpu}.",
-        f"Repeat with `lowtide bench onnxruntime [MODEL...] --level {results.level} -o DIR`. Bytes, without graph inputs",
-        "and weights.",
+        f"Repeat with `lowtide bench onnxruntime [MODEL...] --level {results.level} -o DIR`.",
+        "Bytes, without graph inputs and weights.",
         "",
         "- *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.",
-        f"- *file order*: the file that its optimiser (level {results.level}) leaves, in that file's order, each tensor",
-        "  freed at its last use.",
+        f"- *file order*: the file that its optimiser (level {results.level}) leaves, in that file's order, each",
+        "  tensor freed at its last use.",
         "- *planned*, *measured*: the same graph in lowtide's order; at how many ops the bytes in use are the plan's.",
         "- *with workspace*: the kernels' own memory too, in steps of 256.",
         "- *arena*: taken from the system in two runs; *planned* is one block for onnxruntime's own best fit.",
