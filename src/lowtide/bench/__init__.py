@@ -1,14 +1,27 @@
 """The benchmarks that `lowtide bench` runs: the papers' tables again, ours beside the published figures.
 
 `schedule` runs every method on the papers' networks; `space` draws random orders of one network;
-`onnxruntime` and `tflite` measure models in their runtimes, before and after.
+`onnxruntime` and `tflite` measure models in their runtimes, before and after;
+`allocate` places buffers and arenas with every allocator.
 """
 
 from __future__ import annotations
 
+from lowtide.bench.allocation import Arenas, allocate
 from lowtide.bench.ort import OrtResults, onnxruntime
 from lowtide.bench.sampling import Distribution, space
 from lowtide.bench.suite import Results, schedule
 from lowtide.bench.tflm import TfliteResults, tflite
 
-__all__ = ["Distribution", "OrtResults", "Results", "TfliteResults", "onnxruntime", "schedule", "space", "tflite"]
+__all__ = [
+    "Arenas",
+    "Distribution",
+    "OrtResults",
+    "Results",
+    "TfliteResults",
+    "allocate",
+    "onnxruntime",
+    "schedule",
+    "space",
+    "tflite",
+]

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import ort, tables, tflm
+from lowtide.bench import arena_tables, ort, tables, tflm
+from lowtide.bench.allocation import Arenas
 from lowtide.bench.drawing import histogram, svg
 from lowtide.bench.ort import OrtResults
 from lowtide.bench.sampling import Distribution
@@ -18,7 +19,7 @@ from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
 
-def to_json(results: Results | Distribution | OrtResults | TfliteResults) -> bytes:
+def to_json(results: Results | Distribution | OrtResults | TfliteResults | Arenas) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
@@ -32,6 +33,19 @@ def write_results(results: Results, directory: str | Path, label: str = "") -> l
             f"{stem}.json": to_json(results),
             f"{stem}.csv": tables.csv_text(results).encode(),
             f"{stem}.md": tables.markdown(results).encode(),
+        },
+    )
+
+
+def write_arenas(found: Arenas, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``allocate[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"allocate-{label}" if label else "allocate"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(found),
+            f"{stem}.csv": arena_tables.csv_text(found).encode(),
+            f"{stem}.md": arena_tables.markdown(found).encode(),
         },
     )
 

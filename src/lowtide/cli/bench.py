@@ -87,6 +87,37 @@ def add_arguments(
     s.add_argument("--overlap", type=int, default=0, metavar="N", help="try each kind of operator on N random shapes")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called tflite-TEXT")
     _common(s, seed, printing)
+    _allocate(suites, printing)
+
+
+def _allocate(suites: Any, printing: Callable[[Any], None]) -> None:
+    s = suites.add_parser(
+        "allocate",
+        help="what arenas need, by every allocator and by every method's order",
+        description="Buffers placed by the known greedy rules and by every engine of lowtide, beside the bytes that\n"
+        "are live at once; the arenas of every method's orders; order and arena chosen together.",
+        epilog="examples:\n  lowtide bench allocate --part instances --instances DIR\n"
+        "  lowtide bench allocate --part layout --graphs DIR -o results --label layout",
+    )
+    s.set_defaults(command=allocate)
+    s.add_argument(
+        "--part", metavar="A,B,...", default="",
+        help="instances, training, hmcos-1, orders, layout (default: all there is input for)",
+    )  # fmt: skip
+    s.add_argument("--networks", metavar="A,B,...", default="", help="of the zoo, for orders and layout (default: all)")
+    s.add_argument("--instances", metavar="DIR", help="place the buffers of every *.csv there (minimalloc's format)")
+    s.add_argument("--graphs", metavar="DIR", help="layout: every *.graph.json and *.onnx there too")
+    s.add_argument("--methods", metavar="A,B,...", default="", help="whose orders (default: the papers')")
+    s.add_argument(
+        "--allocators",
+        metavar="A,B,...",
+        default="",
+        help="greedy rules, engines, peers that are installed (default: all)",
+    )
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called allocate-TEXT")
+    s.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
+    s.add_argument("--time", type=float, default=20.0, metavar="SECONDS", help="limit of each search (default: 20)")
+    printing(s)
 
 
 def _common(s: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
@@ -135,6 +166,40 @@ def schedule(options: argparse.Namespace) -> int:
     if options.out is not None:
         _wrote(write_results(results, options.out, options.label), options)
     return 0 if results.complete else _interrupted(options)
+
+
+def allocate(options: argparse.Namespace) -> int:
+    """Place, print the tables, write the files."""
+    from lowtide import bench
+    from lowtide.bench.arena_tables import text
+    from lowtide.bench.output import write_arenas
+    from lowtide.bench.placing import Row
+
+    def done(row: Row) -> None:
+        if not options.quiet:
+            rules = f"{row.target}/{row.alignment}" if row.target else ""
+            words = " ".join(w for w in (row.instance, rules, row.order, row.allocator) if w)
+            height = row.reason or row.status if row.height_bytes is None else f"{row.height_bytes:,} B"
+            ratio = "" if row.ratio is None else f", {row.ratio:.4f} of the load, {row.cpu_seconds:.3f} CPU s"
+            say(f"{words}: {height}{ratio}")
+
+    found = bench.allocate(
+        parts=_names(options.part),
+        networks=_names(options.networks),
+        instances=options.instances,
+        graphs=options.graphs,
+        methods=_names(options.methods),
+        allocators_named=_names(options.allocators),
+        time=options.time,
+        done=done,
+    )
+    if options.json:
+        show_json(found)
+    else:
+        show(text(found))
+    if options.out is not None:
+        _wrote(write_arenas(found, options.out, options.label), options)
+    return 0 if found.complete else _interrupted(options)
 
 
 def space(options: argparse.Namespace) -> int:

@@ -1,0 +1,205 @@
+"""Arenas, row by row: one allocator on the buffers of one instance, or of one order of one network."""
+
+from __future__ import annotations
+
+import time as clock
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lowtide.allocate.arena import ENGINES, Engine, allocate_best
+from lowtide.allocate.buffers import Problem, load_bound
+from lowtide.allocate.greedy import RULES, Packing, Rule
+from lowtide.bench.measure import MOST_RUNS, SHORT_SECONDS
+from lowtide.bench.peers import VelaHillClimb, peers
+from lowtide.stop import Limits
+
+OURS = "lowtide"
+"""All engines in turn, as `lowtide plan` and `lowtide allocate` ask them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """An allocator on an instance; a row of the results. Sizes are bytes.
+
+    Attributes
+    ----------
+    part
+        Key of `lowtide.bench.allocation.PARTS`.
+    instance
+        File or network.
+    target, alignment, order
+        Of a network: its memory rules, and which method's order.
+    allocator
+        A greedy rule, an engine, `OURS`, or a peer.
+    status
+        ``"ok"``, or why there is no height: ``"unsupported"``, ``"error"``; ``"time"`` if the limit ended the search
+        for the order.
+    capacity_bytes, fits
+        What the file's name says there is, and whether the height is within it.
+    peak_bytes
+        Exact bytes of the order's highest step.
+    load_bytes
+        The same with sizes rounded up to the alignment: no placement of these buffers is lower.
+    lower_bound_bytes
+        The best that any allocator of this run proved of these buffers.
+    optimal
+        Whether the height is that bound.
+    replayed
+        Whether the whole plan was checked and every byte replayed; all other heights are checked for overlaps.
+    cpu_seconds
+        Processor time of all threads, of placing alone (``"layout"``: of the whole plan), the least of `runs` runs.
+    lost
+        Where the arena loses bytes, in words.
+    """
+
+    part: str
+    instance: str
+    buffers: int
+    allocator: str
+    target: str = ""
+    alignment: int = 1
+    order: str = ""
+    status: Literal["ok", "time", "unsupported", "error"] = "ok"
+    reason: str | None = None
+    capacity_bytes: int | None = None
+    fits: bool | None = None
+    peak_bytes: int | None = None
+    load_bytes: int | None = None
+    height_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    optimal: bool = False
+    replayed: bool = False
+    cpu_seconds: float = 0.0
+    runs: int = 0
+    lost: str = ""
+    counters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def problem_key(self) -> tuple[str, str, str, int, str]:
+        """Rows with the same one place the same buffers."""
+        return self.part, self.instance, self.target, self.alignment, self.order
+
+    @property
+    def ratio(self) -> float | None:
+        """Height over load."""
+        return self.height_bytes / self.load_bytes if self.height_bytes is not None and self.load_bytes else None
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """One greedy rule by itself."""
+
+    rule: Rule
+
+    @property
+    def name(self) -> str:
+        """The rule's."""
+        return self.rule.name
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem."""
+        return None
+
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
+        """Place in the rule's order."""
+        offsets = self.rule.place(problem)
+        height = max((at + b.size for at, b in zip(offsets, problem.buffers, strict=True)), default=0)
+        return Packing(offsets, height, load_bound(problem), self.name, {})
+
+
+@dataclass(frozen=True)
+class Ours:
+    """All engines in turn."""
+
+    name: str = OURS
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every problem."""
+        return None
+
+    def pack(self, problem: Problem, limits: Limits) -> Packing:
+        """Ask them until one has proved its height."""
+        return allocate_best(problem, limits)
+
+
+Allocator = Greedy | Ours | Engine | VelaHillClimb
+
+
+def allocators() -> dict[str, Allocator]:
+    """Every one there is by name: the greedy rules, our engines, all of ours together, installed peers."""
+    found: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *peers()]
+    return {a.name: a for a in found}
+
+
+def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[str, Any]) -> Row:
+    """Run an allocator and check what it gives; whatever it raises is a row.
+
+    Parameters
+    ----------
+    seconds
+        Wall time that it may search.
+    about
+        Fields of the row: what the problem is.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C.
+    """
+    about = {**about, "buffers": len(problem.buffers), "allocator": allocator.name}
+    try:
+        reason = allocator.supports(problem)
+        if reason is not None:
+            return Row(**about, status="unsupported", reason=reason)
+        best, runs = float("inf"), 0
+        while True:
+            began = clock.process_time()
+            found = allocator.pack(problem, Limits(seconds))
+            best, runs = min(best, clock.process_time() - began), runs + 1
+            if best > SHORT_SECONDS or runs == MOST_RUNS:
+                break
+        wrong = overlap(problem, found.offsets)
+        assert wrong is None, wrong
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return Row(**about, status="error", reason=text)
+    capacity = about.get("capacity_bytes")
+    return Row(
+        **about,
+        fits=None if capacity is None else found.height_bytes <= capacity,
+        load_bytes=load_bound(problem),
+        height_bytes=found.height_bytes,
+        lower_bound_bytes=found.lower_bound_bytes,
+        cpu_seconds=round(best, 6),
+        runs=runs,
+        counters={"winner": found.engine, **found.counters},
+    )
+
+
+def overlap(problem: Problem, offsets: Sequence[int]) -> str | None:
+    """What is wrong with a placement of buffers that share no bytes, by a sweep over time; None if nothing is."""
+    if problem.pairs or problem.apart:
+        return None
+    events: list[tuple[int, int, int, int]] = []
+    for i, (b, at) in enumerate(zip(problem.buffers, offsets, strict=True)):
+        if at < 0 or at % b.alignment or b.offset not in (None, at):
+            return f"{b.name} lies at {at}"
+        for p in b.pieces:
+            low = at + p.low
+            events += [(p.start, 1, low, i), (p.end, 0, low, i)]
+    size = [{p.start: p.size for p in b.pieces} for b in problem.buffers]
+    live: list[tuple[int, int, int]] = []
+    ends: dict[tuple[int, int], int] = {}
+    for step, begins, low, i in sorted(events):
+        if begins:
+            high = low + size[i][step]
+            k = bisect_left(live, (low, high, i))
+            if (k and live[k - 1][1] > low) or (k < len(live) and live[k][0] < high):
+                return f"{problem.buffers[i].name} overlaps another at step {step}"
+            live.insert(k, (low, high, i))
+            ends[i, low] = high
+        else:
+            del live[bisect_left(live, (low, ends.pop((i, low)), i))]
+    return None
