@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -211,3 +214,33 @@ def test_subgraphs_that_run_themselves(tmp_path: Path):
     path.write_bytes(net.bytes())
     with pytest.raises(InputError, match="runs itself"):
         api.plan(path)
+
+
+def test_planning_needs_no_runtime(tmp_path: Path):
+    """Prediction and file are made in a process where neither runtime can be imported."""
+    model, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model.write_bytes(branches().bytes())
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(('tflite_micro', 'ai_edge_litert', 'flatbuffers', 'tensorflow'));"
+        "from lowtide.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["plan", str(model), "-o", str(out), "--plan", str(tmp_path / "p.json"), "-q"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_plan(tmp_path / "p.json").runtime_parts == api.plan(model).runtime_parts
+    assert api.verify(out).checks
+
+
+def test_every_method_counts_the_overlaps(tmp_path: Path):
+    """No method falls below the proved bound, and the own order is the file's."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(branches().bytes())
+    rows = {row.method: row for row in api.compare(model, ["own", "greedy", "serenity", "hmcos", "exact"], time=5)}
+    assert all(row.status == "ok" for row in rows.values())
+    least = rows["exact"].peak_bytes or 0
+    assert rows["exact"].optimal
+    assert all((row.peak_bytes or 0) >= least for row in rows.values())
+    assert rows["own"].peak_bytes == api.plan(model).own_order_peak_bytes

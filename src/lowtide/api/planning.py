@@ -174,7 +174,7 @@ def plan(
         layout = best_layout(memory, schedule.order, limits)
     else:
         layout = place(memory, schedule.order, limits)
-    layout, runtime_arena = _as_run(layout, memory, limits)
+    layout, runtime_arena = _as_run(layout, memory, limits, free=method == "exact")
     if regions:
         layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
@@ -250,17 +250,19 @@ def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedul
         return Schedule(tuple(range(len(memory.graph.ops))), stopped="interrupt")
 
 
-def _as_run(layout: Layout, memory: MemoryModel, limits: Limits) -> tuple[Layout, int | None]:
+def _as_run(layout: Layout, memory: MemoryModel, limits: Limits, *, free: bool) -> tuple[Layout, int | None]:
     """The layout in the order that the runtime makes of this one, and the block that its own arena needs, if any.
 
-    Among orders of equal peak, the one of the smallest block is taken.
+    Among orders of equal peak, the one of the smallest block is taken; under LiteRT only if the order is `free`.
     """
     from lowtide.allocate.best_fit import smallest_block
     from lowtide.allocate.together import place
 
     if memory.target.rule == "tflite":
-        from lowtide.allocate.litert import smallest_arena
+        from lowtide.allocate.litert import litert_arena, smallest_arena
 
+        if not free:
+            return layout, litert_arena(memory, layout.order).bytes
         order, block = smallest_arena(memory, layout.order, limits)
         return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block
     if memory.target.rule != "onnxruntime":

@@ -253,8 +253,8 @@ def targets() -> dict[str, str]:
     return {name: _TARGETS[name] for name in BUILT_IN}
 
 
-def target(name: str = "auto") -> Target:
-    """Find a target by name, or read it from a TOML file.
+def target(name: str = "auto", source: str = "") -> Target:
+    """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model file `source`.
 
     Raises
     ------
@@ -264,4 +264,4 @@ def target(name: str = "auto") -> Target:
     >>> target("generic").alignment
     64
     """
-    return resolve(name)
+    return resolve(name, source=source)

@@ -158,7 +158,7 @@ def compare(options: argparse.Namespace) -> int:
         return status
     from lowtide.report.comparison import comparison_text
 
-    show(comparison_text(rows, api.target(options.target).name))
+    show(comparison_text(rows, api.target(options.target, options.model).name))
     return status
 
 
