@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "place_bound.h"
+#include "place_exact.h"
 #include "place_pack.h"
 
 namespace nb = nanobind;
@@ -48,6 +49,64 @@ std::vector<tide::place::Rule> rules_of(const std::vector<std::pair<std::string,
   for (const auto& [name, best_fit] : named) rules.push_back({key_of(name), best_fit});
   return rules;
 }
+
+tide::place::Pruning pruning_of(const nb::dict& switches) {
+  tide::place::Pruning on;
+  for (auto [key, value] : switches) {
+    const auto name = nb::cast<std::string>(key);
+    bool* const rule = on.named(name);
+    if (rule == nullptr) throw nb::key_error(name.c_str());
+    *rule = nb::cast<bool>(value);
+  }
+  return on;
+}
+
+// The stretches of a problem that no buffer crosses, as the exact search takes them.
+struct Exact {
+  struct Part {
+    std::vector<int> members;
+    Problem problem;
+    tide::place::Items items;
+  };
+  std::vector<Part> parts;
+
+  explicit Exact(const Problem& whole) {
+    for (const std::vector<int>& members : tide::place::split(whole)) {
+      Problem part = tide::place::part_of(whole, members);
+      tide::place::Items items(part);
+      parts.push_back({members, std::move(part), std::move(items)});
+    }
+  }
+
+  nb::dict part(size_t i) const {
+    nb::dict out;
+    out["members"] = parts.at(i).members;
+    out["bound"] = tide::place::load_bound(parts.at(i).problem);
+    out["unit"] = parts.at(i).items.unit;
+    out["proves"] = parts.at(i).items.exact;
+    return out;
+  }
+
+  nb::tuple fits(size_t i, const std::string& key, uint64_t seed, Bytes capacity, int64_t work, const nb::dict& switches,
+                 nb::object stop) const {
+    const tide::place::Stop ask = [&] {
+      nb::gil_scoped_acquire locked;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      return !stop.is_none() && nb::cast<bool>(stop());
+    };
+    const tide::place::Ranking ranking{key_of(key), seed};
+    const tide::place::Pruning on = pruning_of(switches);
+    tide::place::Fitted found;
+    {
+      nb::gil_scoped_release unlocked;
+      found = tide::place::fits(parts.at(i).problem, parts.at(i).items, ranking, on, capacity, work, ask);
+    }
+    using tide::place::Fit;
+    nb::object fit = nb::none();
+    if (found.fit != Fit::kUnknown) fit = nb::bool_(found.fit == Fit::kFits);
+    return nb::make_tuple(fit, found.offsets, found.nodes, found.work);
+  }
+};
 
 nb::dict packing_of(const tide::place::Packing& p) {
   nb::dict out;
@@ -113,4 +172,10 @@ void bind_place(nb::module_& m) {
             return packing_of(tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments}));
           },
           "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a);
+  nb::class_<Exact>(m, "Exact", "Whether buffers fit under a height, by search, for each stretch that no buffer crosses.")
+      .def(nb::init<const Problem&>(), "problem"_a)
+      .def("__len__", [](const Exact& e) { return e.parts.size(); })
+      .def("part", &Exact::part, "part"_a, "A stretch: its members, load bound, unit of all heights, whether no is proved.")
+      .def("fits", &Exact::fits, "part"_a, "key"_a, "seed"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
+           "Whether a stretch fits (None: not known), its offsets if so, nodes, work.");
 }

@@ -9,38 +9,15 @@ namespace tide::place {
 
 namespace {
 
-// At the same steps, [start, end), two pieces that may share up to `saving` bytes.
-struct Shared {
-  int64_t start, end;
-  int lower, upper;  // pieces
-  Bytes saving;
-};
-
-std::vector<Shared> shared_of(const Problem& problem) {
-  std::vector<Shared> result;
-  for (const Pair& pair : problem.pairs) {
-    const Buffer &a = problem.buffers[pair.lower], &b = problem.buffers[pair.upper];
-    for (int k = a.first; k < a.last; ++k)
-      for (int l = b.first; l < b.last; ++l) {
-        const Piece &p = problem.pieces[k], &q = problem.pieces[l];
-        const int64_t start = std::max(p.start, q.start), end = std::min(p.end, q.end);
-        const Bytes above = pair.distance + q.low - p.low;  // where q begins at the least, seen from p
-        const Bytes saving = std::min({p.high - p.low, q.high - q.low, p.high - p.low - above});
-        if (start < end && saving > 0) result.push_back({start, end, k, l, saving});
-      }
-  }
-  return result;
-}
-
 // The most that the pieces of `shared` can save together, if each pays what it cannot share with those before it: those
 // of `first` (lower or upper) that are in no other role come before the others, else the index decides.
-Bytes most_saved(const Problem& problem, const std::vector<Shared>& shared, bool lower_first) {
+Bytes most_saved(const Problem& problem, const std::vector<Overlap>& shared, bool lower_first) {
   std::vector<int> late;  // pieces of the other role
-  for (const Shared& s : shared) late.push_back(lower_first ? s.upper : s.lower);
+  for (const Overlap& s : shared) late.push_back(lower_first ? s.upper : s.lower);
   std::sort(late.begin(), late.end());
   const auto rank = [&](int k) { return std::pair(std::binary_search(late.begin(), late.end(), k), k); };
   std::vector<std::pair<int, Bytes>> saved;  // per couple, the later piece
-  for (const Shared& s : shared) saved.emplace_back(rank(s.lower) < rank(s.upper) ? s.upper : s.lower, s.saving);
+  for (const Overlap& s : shared) saved.emplace_back(rank(s.lower) < rank(s.upper) ? s.upper : s.lower, s.saving);
   std::sort(saved.begin(), saved.end());
   Bytes total = 0;
   for (size_t i = 0; i < saved.size();) {
@@ -83,12 +60,12 @@ Bytes most_live(const Problem& problem) {
     apart[j].push_back(i);
   }
   for (std::vector<int>& others : apart) std::sort(others.begin(), others.end());
-  std::vector<Shared> shared = shared_of(problem), now;
-  std::sort(shared.begin(), shared.end(), [](const Shared& a, const Shared& b) { return a.start > b.start; });
+  std::vector<Overlap> shared = overlaps_of(problem), now;
+  std::sort(shared.begin(), shared.end(), [](const Overlap& a, const Overlap& b) { return a.start > b.start; });
   for (size_t k = 0; k < all.steps.size(); ++k) {
     const int64_t step = all.steps[k];
     Bytes bytes = all.bytes[k];
-    std::erase_if(now, [&](const Shared& s) { return s.end <= step; });
+    std::erase_if(now, [&](const Overlap& s) { return s.end <= step; });
     for (; !shared.empty() && shared.back().start <= step; shared.pop_back()) now.push_back(shared.back());
     if (!now.empty()) bytes -= std::min(most_saved(problem, now, true), most_saved(problem, now, false));
     if (!apart.empty()) {
@@ -104,6 +81,22 @@ Bytes most_live(const Problem& problem) {
 }
 
 }  // namespace
+
+std::vector<Overlap> overlaps_of(const Problem& problem) {
+  std::vector<Overlap> result;
+  for (const Pair& pair : problem.pairs) {
+    const Buffer &a = problem.buffers[pair.lower], &b = problem.buffers[pair.upper];
+    for (int k = a.first; k < a.last; ++k)
+      for (int l = b.first; l < b.last; ++l) {
+        const Piece &p = problem.pieces[k], &q = problem.pieces[l];
+        const int64_t start = std::max(p.start, q.start), end = std::min(p.end, q.end);
+        const Bytes above = pair.distance + q.low - p.low;  // where q begins at the least, seen from p
+        const Bytes saving = std::min({p.high - p.low, q.high - q.low, p.high - p.low - above});
+        if (start < end && saving > 0) result.push_back({start, end, k, l, saving});
+      }
+  }
+  return result;
+}
 
 Bytes load_bound(const Problem& problem) {
   Bytes most = most_live(problem);

@@ -5,6 +5,16 @@
 
 namespace tide::place {
 
+// At the same steps, [start, end), two pieces that may share up to `saving` bytes.
+struct Overlap {
+  int64_t start, end;
+  int lower, upper;
+  Bytes saving;
+};
+
+// What the pairs of a problem allow: couples of pieces, with a saving above 0.
+std::vector<Overlap> overlaps_of(const Problem& problem);
+
 // The most that is live at once, or the end of the largest or of a fixed buffer.
 //
 // Bytes that pairs may share at a step count once at most: of the pieces that are there, each adds what it cannot share

@@ -33,6 +33,7 @@ def least_height(problem: Problem) -> int:
     pair_of = {frozenset((p.lower, p.upper)): p for p in problem.pairs}
     apart = {frozenset(t) for t in problem.apart}
     placed: dict[int, tuple[int, set[tuple[int, int]], set[int]]] = {}
+    known: dict[tuple[int, int], tuple[set[tuple[int, int]], set[int]]] = {}
 
     def allowed(i: int, at: int, cells: set[tuple[int, int]], used: set[int]) -> bool:
         for j, (other, theirs, bytes_) in placed.items():
@@ -60,8 +61,10 @@ def least_height(problem: Problem) -> int:
         b = buffers[i]
         offsets = range(0, best - b.size, b.alignment) if b.offset is None else (b.offset,)
         for at in offsets:
-            cells = _cells(b, at)
-            used = {byte for _, byte in cells}
+            if (i, at) not in known:
+                cells = _cells(b, at)
+                known[i, at] = cells, {byte for _, byte in cells}
+            cells, used = known[i, at]
             if allowed(i, at, cells, used):
                 placed[i] = (at, cells, used)
                 go(depth + 1, max(height, at + b.size))

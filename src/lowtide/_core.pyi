@@ -68,6 +68,25 @@ class Buffers:
         self, rules: Sequence[tuple[str, bool]], rounds: int, window_work: int, work: int, segments: Sequence[int]
     ) -> dict: ...
 
+class Exact:
+    """
+    Whether buffers fit under a height, by search, for each stretch that no buffer crosses.
+    """
+
+    def __init__(self, problem: Buffers) -> None: ...
+    def __len__(self) -> int: ...
+    def part(self, part: int) -> dict:
+        """
+        A stretch: its members, load bound, unit of all heights, whether no is proved.
+        """
+
+    def fits(
+        self, part: int, key: str, seed: int, capacity: int, work: int, switches: dict, stop: object | None = None
+    ) -> tuple:
+        """
+        Whether a stretch fits (None: not known), its offsets if so, nodes, work.
+        """
+
 def serenity(
     model: Model,
     segments: Sequence[Sequence[Sequence[int]]],

@@ -1,16 +1,17 @@
 """The front door: the arena of an order, and the placement of plain buffers.
 
-An engine packs buffers. `allocate_best` asks the engines in turn and stops at a proof; a new one (exact
-search, a solver) is one more entry in `ENGINES`.
+An engine packs buffers. `allocate_best` asks the engines in turn and stops at a proof; a new one is one more entry in
+`ENGINES`. An arena that the quick ones get down to the load bound costs nothing more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, runtime_checkable
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
+from lowtide.allocate.exact import Exact
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.allocate.peak_first import PeakFirst
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
@@ -35,8 +36,20 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel())
+@runtime_checkable
+class Improver(Engine, Protocol):
+    """An engine that goes on from what is known already."""
+
+    def improve(self, problem: Problem, limits: Limits, known: Packing) -> Packing:
+        """Pack lower than `known`, or prove more; else return it."""
+        ...
+
+
+ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), Exact())
 """In the order in which they are asked; the first one packs everything."""
+
+THOROUGH: tuple[Engine, ...] = (*ENGINES[:-1], Exact(work=None))
+"""For plain buffers: the exact search goes on until the time is over."""
 
 
 MOST_FOR_FREER = 20_000
@@ -68,6 +81,8 @@ class Allocation:
         Which engine, or which of its rules, placed them.
     counters
         The engine's own figures.
+    interrupted
+        Whether the user stopped an engine.
     """
 
     offsets: dict[int, int]
@@ -79,6 +94,7 @@ class Allocation:
     method: str
     counters: dict[str, int] = field(default_factory=dict)
     overlap: tuple[tuple[int, int, int], ...] = ()
+    interrupted: bool = False
 
     @property
     def optimal(self) -> bool:
@@ -96,6 +112,7 @@ class BufferAllocation:
     fits: bool | None
     method: str
     counters: dict[str, int]
+    interrupted: bool = False
 
     @property
     def optimal(self) -> bool:
@@ -169,6 +186,7 @@ def allocate(
         packing.engine,
         packing.counters,
         tuple((o.output, o.input, n) for o in taken if o not in exact and (n := _shared(o, offsets, sizes)) > 0),
+        packing.interrupted,
     )
 
 
@@ -200,16 +218,19 @@ def allocate_best(
     """
     for engine in engines:
         enough = -1 if limits.enough_bytes is None else limits.enough_bytes
-        if best is not None and (best.optimal or best.height_bytes <= enough):
+        if best is not None and (best.optimal or best.height_bytes <= enough or best.interrupted):
             break
         if engine.supports(problem) is not None:
             continue
-        found = engine.pack(problem, limits)
-        if best is not None:
+        if best is None:
+            found = engine.pack(problem, limits)
+        else:
+            go_on = isinstance(engine, Improver)
+            found = engine.improve(problem, limits, best) if go_on else engine.pack(problem, limits)
             bound = max(best.lower_bound_bytes, found.lower_bound_bytes)
             kept = found if found.height_bytes < best.height_bytes else best
             counters = best.counters | found.counters
-            found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters)
+            found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters, found.interrupted)
         best = found
     assert best is not None, "no engine packs this problem"
     return best
@@ -219,9 +240,12 @@ def allocate_buffers(
     problem: Problem,
     capacity: int | None = None,
     limits: Limits | None = None,
-    engines: Sequence[Engine] = ENGINES,
+    engines: Sequence[Engine] = THOROUGH,
 ) -> BufferAllocation:
     """Place plain buffers, with names of their own, as low as can be.
+
+    With a capacity the question is whether they fit: the search ends with the first placement that does, or with the
+    proof that there is none.
 
     Raises
     ------
@@ -235,7 +259,8 @@ def allocate_buffers(
         names.add(b.name)
         if b.offset is not None and b.offset % b.alignment:
             raise InputError(f"buffer {b.name} has offset {b.offset}, no multiple of its alignment {b.alignment}")
-    packing = allocate_best(problem, limits or Limits(), engines)
+    limits = limits or Limits()
+    packing = allocate_best(problem, limits if capacity is None else replace(limits, enough_bytes=capacity), engines)
     fits = None
     if capacity is not None and packing.height_bytes <= capacity:
         fits = True
@@ -248,6 +273,7 @@ def allocate_buffers(
         fits,
         packing.engine,
         packing.counters,
+        packing.interrupted,
     )
 
 

@@ -92,6 +92,8 @@ class Packing:
         Which one found it, and how.
     counters
         The engine's own figures.
+    interrupted
+        Whether the user stopped the engine.
     """
 
     offsets: tuple[int, ...]
@@ -99,6 +101,7 @@ class Packing:
     lower_bound_bytes: int
     engine: str
     counters: dict[str, int]
+    interrupted: bool = False
 
     @property
     def optimal(self) -> bool:

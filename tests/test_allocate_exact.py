@@ -1,0 +1,232 @@
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide import _core
+from lowtide.allocate.arena import ENGINES, allocate_best, allocate_buffers
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
+from lowtide.allocate.exact import KEYS, RULES, Exact
+from lowtide.allocate.greedy import Portfolio
+from lowtide.stop import Limits, Progress
+from small_problems import check, least_height, random_buffers, with_ties
+
+FULL = Problem(
+    tuple(
+        block(f"b{k}", *row)
+        for k, row in enumerate(
+            [
+                (0, 1, 4), (0, 2, 6), (1, 3, 3), (2, 3, 3), (0, 3, 6), (2, 3, 2), (3, 4, 7), (1, 4, 1), (4, 5, 1),
+                (4, 5, 3), (2, 5, 1), (5, 6, 5), (3, 6, 7), (6, 7, 6), (6, 8, 1), (6, 8, 3), (4, 8, 4), (6, 8, 2),
+                (7, 8, 1), (7, 8, 5),
+            ]
+        )
+    )
+)  # fmt: skip
+"""16 bytes live at every step, and yet no placement in 16 bytes."""
+
+
+def full_memory(rng: Random, steps: int, load: int, most: int) -> Problem:
+    """Exactly `load` bytes live at every step: at each, some buffers end and others take their bytes."""
+    live: list[tuple[int, int]] = []
+    made: list[Buffer] = []
+    for step in range(steps):
+        rng.shuffle(live)
+        for start, size in live[: rng.randint(1, max(1, len(live) - 1))]:
+            made.append(block(f"b{len(made)}", start, step, size))
+            live.remove((start, size))
+        while free := load - sum(size for _, size in live):
+            live.append((step, rng.randint(1, min(free, most))))
+    return Problem((*made, *(block(f"end{k}", start, steps, size) for k, (start, size) in enumerate(live))))
+
+
+def small_problem(seed: int) -> Problem:
+    """One to six buffers: plain or rigid groups, at times aligned, fixed, equal, paired or kept apart."""
+    rng = Random(seed)
+    n = rng.randint(1, 6)
+    drawn = random_buffers(seed, n, rng.choice((3, 5, 7)), rng.choice((2, 4)), rng.choice(((1,), (1, 2))))
+    buffers = list(drawn) if seed % 2 else [block(b.name, b.start, b.end, b.size, b.alignment) for b in drawn]
+    if n > 1 and seed % 5 == 0:
+        buffers[1] = replace(buffers[0], name="twin")
+    if seed % 7 == 0:
+        i = rng.randrange(n)
+        buffers[i] = replace(buffers[i], offset=rng.randrange(4) * buffers[i].alignment)
+    return Problem(tuple(buffers)) if seed % 3 == 0 else with_ties(seed, buffers, 0 if seed % 4 else -1)
+
+
+def ask(
+    problem: Problem, capacity: int, switches: Mapping[str, bool], key: str = "area", seed: int = 0
+) -> tuple[bool | None, list[int]]:
+    """The core's answer for all stretches together, without a limit on its work; None where it may not prove."""
+    core = _core.Exact(core_problem(problem))
+    offsets = [b.offset or 0 for b in problem.buffers]
+    answer: bool | None = True
+    for k in range(len(core)):
+        part = core.part(k)
+        fits, found, _, _ = core.fits(k, key, seed, capacity, 10**9, dict(switches))
+        if fits is None:
+            assert not part["proves"]
+            answer = None
+        elif not fits:
+            return False, []
+        for i, offset in zip(part["members"], found, strict=False):
+            offsets[i] = offset
+    return answer, offsets
+
+
+@settings(max_examples=1200, deadline=None)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50))
+def test_every_combination_of_rules_answers_as_brute_force(seed: int, left_out: set[str], key: str, near: int) -> None:
+    """Whatever is left out: yes at the least height, with a placement that holds, and never a wrong no."""
+    problem = small_problem(seed)
+    least = least_height(problem)
+    switches = dict.fromkeys(left_out, False)
+    for capacity in {least, least - 1, load_bound(problem)} - {-1}:
+        answer, offsets = ask(problem, capacity, switches, key, near)
+        if answer:
+            check(problem, offsets)
+            assert least <= height_of(problem, offsets) <= capacity
+        elif answer is False:
+            assert capacity < least
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.integers(0, 2**32))
+def test_all_engines_against_brute_force(seed: int) -> None:
+    """Each engine is at the least height or above, each bound at or below it; the exact one closes the gap."""
+    problem = small_problem(seed)
+    least = least_height(problem)
+    for engine in ENGINES:
+        if engine.supports(problem) is None:
+            packing = engine.pack(problem, Limits())
+            check(problem, packing.offsets)
+            assert packing.lower_bound_bytes <= least <= packing.height_bytes
+    best = allocate_best(problem, Limits())
+    check(problem, best.offsets)
+    core = _core.Exact(core_problem(problem))
+    if all(core.part(k)["proves"] for k in range(len(core))):
+        assert best.lower_bound_bytes == best.height_bytes == least
+
+
+def test_a_load_that_fits_and_buffers_that_do_not() -> None:
+    """All 16 bytes are in use all the time; that no placement does it is proved, whichever rule is left out."""
+    assert load_bound(FULL) == 16
+    for rule in RULES:
+        packing = Exact(without=(rule,), keys=("size",)).pack(FULL, Limits())
+        check(FULL, packing.offsets)
+        assert packing.lower_bound_bytes == packing.height_bytes == 17
+    assert allocate_buffers(FULL).optimal
+
+
+def test_full_memories_are_packed_or_refuted() -> None:
+    """Bytes handed on from step to step without a byte to spare: always optimal, nearly always at the load."""
+    rng = Random(4)
+    for _ in range(150):
+        problem = full_memory(rng, 7, 14, 6)
+        packing = Exact().pack(problem, Limits())
+        check(problem, packing.offsets)
+        assert packing.optimal
+
+
+def test_buffers_at_their_bound_cost_nothing() -> None:
+    """What the greedies close is not asked again."""
+    problem = Problem((block("a", 0, 2, 4), block("b", 1, 3, 4)))
+    packing = Exact().pack(problem, Limits())
+    assert packing.counters["questions"] == 0
+    assert packing.optimal
+
+
+def test_interlocking_groups_are_not_proved() -> None:
+    """j may lie between the pieces of i, room that the search gives up: no placement found is no proof of anything."""
+    group = Buffer("i", 9, (Piece(0, 2, 0, 3), Piece(2, 4, 6, 3)))
+    bar = Buffer("j", 3, (Piece(1, 3, 0, 3),))
+    other = block("k", 0, 4, 1)
+    problem = Problem((group, bar, other))
+    core = _core.Exact(core_problem(problem))
+    assert not core.part(0)["proves"]
+    assert core.fits(0, "area", 0, 9, 10**6, {})[0] is None
+    packing = Exact(work=10**6).pack(problem, Limits())
+    check(problem, packing.offsets)
+    assert packing.lower_bound_bytes == load_bound(problem)
+
+
+def test_groups_with_an_overhang_are_proved() -> None:
+    """What lies under an overhang begins above the group's offset, yet below its piece: shifts keep the order."""
+    group = Buffer("g", 8, (Piece(0, 2, 0, 2), Piece(2, 4, 6, 2)))
+    problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
+    core = _core.Exact(core_problem(problem))
+    assert core.part(0)["proves"]
+    packing = Exact().pack(problem, Limits())
+    check(problem, packing.offsets)
+    assert packing.height_bytes == 8
+
+
+def test_heights_are_multiples_of_what_all_sizes_share() -> None:
+    """Sizes of 1024 bytes each: the bound is raised in such steps."""
+    rng = Random(5)
+    for _ in range(60):
+        plain = random_buffers(rng.randrange(2**32), 7, 5, 4)
+        large = tuple(block(b.name, b.start, b.end, 1024 * b.size) for b in plain)
+        small = tuple(block(b.name, b.start, b.end, b.size) for b in plain)
+        found = Exact().pack(Problem(large), Limits())
+        assert found.lower_bound_bytes == 1024 * Exact().pack(Problem(small), Limits()).lower_bound_bytes
+
+
+def test_the_same_every_time_and_no_work_without_leave() -> None:
+    """The result does not depend on the clock; with no time, or no work, what is known is returned."""
+    problem = Problem(random_buffers(8, 60, 40, 9))
+    assert Exact(work=10**7).pack(problem, Limits()) == Exact(work=10**7).pack(problem, Limits())
+    known = Portfolio().pack(problem, Limits())
+    assert not known.optimal
+    for engine, limits in ((Exact(), Limits(seconds=0)), (Exact(work=0), Limits())):
+        packing = engine.pack(problem, limits)
+        assert packing.offsets == known.offsets
+        assert packing.counters["exact nodes"] == 0
+
+
+def test_with_a_capacity_it_ends_at_the_first_fit_or_at_the_proof() -> None:
+    """Enough is enough; and a capacity below the least height is proved to be too small."""
+    assert allocate_buffers(FULL, 17).fits is True
+    assert allocate_buffers(FULL, 16).fits is False
+    assert allocate_buffers(FULL, 16, engines=(Portfolio(), Exact(work=0))).fits is None
+    greedy = Portfolio().pack(FULL, Limits()).height_bytes
+    assert "questions" not in allocate_buffers(FULL, greedy).counters
+
+
+def test_an_interrupt_keeps_what_was_found() -> None:
+    """Ctrl-C while it reports: the best so far, marked as such, and no other engine is asked."""
+    problem = Problem(random_buffers(8, 60, 40, 9))
+    seen: list[Progress] = []
+
+    def stop(progress: Progress) -> None:
+        seen.append(progress)
+        raise KeyboardInterrupt
+
+    packing = allocate_best(problem, Limits(report=stop))
+    check(problem, packing.offsets)
+    assert packing.interrupted
+    assert len(seen) == 1
+    assert seen[0].bound_bytes <= seen[0].best_bytes
+    assert allocate_buffers(problem, limits=Limits(report=stop)).interrupted
+
+
+def test_pairs_in_a_chain() -> None:
+    """Each output may begin 1 byte above its dying input: 4 + 1 + 1 bytes where three are tied; in place 4."""
+    buffers = tuple(block(f"t{k}", k, k + 2, 4) for k in range(4))
+    for distance, height in ((1, 5), (0, 4), (4, 8)):
+        problem = Problem(buffers, tuple(Pair(k, k + 1, distance) for k in range(3)))
+        packing = Exact().pack(problem, Limits())
+        check(problem, packing.offsets)
+        assert packing.optimal
+        assert packing.height_bytes == least_height(problem)
+        assert packing.lower_bound_bytes >= height
+
+
+def test_unknown_rules_are_refused() -> None:
+    """A rule that does not exist is a mistake of ours, said at once."""
+    core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1),))))
+    with pytest.raises(KeyError):
+        core.fits(0, "area", 0, 1, 10, {"colour": False})
