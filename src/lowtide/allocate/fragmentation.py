@@ -113,7 +113,7 @@ def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: A
     """
     gap = allocation.arena_bytes - _load(model, order, allocation)
     blocks = _blocks(model, order, steps, allocation)
-    if gap <= 0 or not blocks:
+    if gap <= 0 or not order or not blocks:
         return None
     top = max(blocks, key=lambda b: b.high)
     others = [b for b in blocks if b is not top and b.begin < top.end and top.begin < b.end]
