@@ -148,7 +148,7 @@ def _item_rows(made: Program, a: int, write_once: bool, cuts: bool) -> None:
     copies: dict[int, int] = {}
     reads: dict[int, int] = {}
     if item.maker == OUTSIDE:
-        loads = [made.loaded.get((a, t)) for t in range(space.steps)]
+        loads = [made.loaded.get((a, t)) for t in range(-1, space.steps)]
         linear.rows.append((1, 1, {number: 1 for number in loads if number is not None}))  # (7)
     begin, end = made.window[a]
     for t in range(begin, min(end + 2, space.steps)):
@@ -183,7 +183,7 @@ def _item_rows(made: Program, a: int, write_once: bool, cuts: bool) -> None:
         if cuts and s is not None:
             used = [item.maker, *item.users] if item.maker != OUTSIDE else item.users
             row = {made.x[u, t - 1]: -1 for u in used if (u, t - 1) in made.x}
-            if not (item.present and t == 1):
+            if not (item.present and t == 0):
                 linear.at_most(0, {s: 1, **row})
     if write_once and len(spills) > 1:
         linear.at_most(1, spills)  # (8)
@@ -224,7 +224,7 @@ def add_capacity(made: Program, capacity: int, reserved: int = 0) -> None:
             needs[i] += item.size
     rows: list[dict[int, int]] = [{} for _ in range(space.steps)]
     for a, item in enumerate(space.items):
-        for t in range(made.window[a][0], made.window[a][1] + 1):
+        for t in range(max(0, made.window[a][0]), made.window[a][1] + 1):
             for number in made.resident(a, t):
                 rows[t][number] = rows[t].get(number, 0) + item.size // unit
     for (i, t), number in made.x.items():

@@ -88,10 +88,10 @@ class Space:
     overlap: bool
 
     def begins(self, a: int) -> tuple[int, int]:
-        """Steps between which an item is made, or loaded for the first time."""
+        """Steps between which an item is made, or loaded for the first time; -1 if it is there before step 0."""
         item = self.items[a]
         if item.present:
-            return 0, 0
+            return -1, -1
         if item.maker != OUTSIDE:
             return self.first[item.maker], self.last[item.maker]
         if not self.overlap:
