@@ -201,6 +201,7 @@ def plan_with_spilling(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
+    from lowtide.spill.levels import in_levels
     from lowtide.spill.registry import make_spill
     from lowtide.verify.check import verify_plan
 
@@ -210,6 +211,8 @@ def plan_with_spilling(
         raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
     read = clock.perf_counter()
     answer = spiller.spill(problem, limits)
+    if len(problem.memories) > 1:
+        answer = in_levels(problem, answer, limits)
     searched = clock.perf_counter()
     made = _assemble(graph, rules, problem, answer, said, method, limits.seed)
     if require_optimal and not made.optimal:

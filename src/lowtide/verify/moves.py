@@ -208,7 +208,8 @@ class _Replay:
             raise VerificationError("moves", "a move happens at a step that is not there")
         for step in range(steps + 1):
             begins = {(s.block, s.memory) for s in starting.get(step, ())}
-            filled = self._move(step, moves.get(step, ()), begins)
+            ended = {(s.block, s.memory) for s in ending.get(step, ())}
+            filled = self._move(step, moves.get(step, ()), begins, ended)
             for stay in ending.get(step, ()):
                 self.holds.pop((stay.block, stay.memory), None)
                 if stay.memory == self.fast and not self.rules.write_once:
@@ -230,7 +231,9 @@ class _Replay:
         first = self.version[block] == 0 and (self.constant[block] or (self.outside[block] and rules.inputs_have_copy))
         return first or (self.output[block] and rules.outputs_written_early and self.left[block] == 0)
 
-    def _move(self, step: int, moves: Sequence[PlanMove], begins: set[tuple[int, str]]) -> set[tuple[int, str]]:
+    def _move(
+        self, step: int, moves: Sequence[PlanMove], begins: set[tuple[int, str]], ended: set[tuple[int, str]]
+    ) -> set[tuple[int, str]]:
         filled: set[tuple[int, str]] = set()
         for move in moves:
             block = self._block(move)
@@ -250,6 +253,8 @@ class _Replay:
             )  # fmt: skip
             if held != self.version[block]:
                 raise VerificationError("moves", f"step {step}: {name} is moved, but {move.source} does not hold it")
+            if move.kind == "fill" and (block, move.source) in ended:
+                raise VerificationError("moves", f"step {step}: {name} has left {move.source} before it is filled")
             if move.goal == HOST:
                 self.copies[block] = held
                 continue

@@ -80,10 +80,17 @@ def command_stream(plan: Plan) -> list[Command]:
                 before.append(Command(v.start, "allocate", **at))
                 before.append(Command(v.end, "free", **at))
     runs = [Command(step, "run", op=op) for step, op in enumerate(plan.order)]
-    return sorted([*before, *runs], key=lambda c: (c.step, _RANK[c.action], c.memory != first, c.tensor or 0))
+    return sorted([*before, *runs], key=lambda c: (c.step, _rank(c, first), c.tensor or 0))
 
 
-_RANK: dict[Action, int] = {"spill": 0, "store": 1, "free": 2, "allocate": 3, "load": 4, "fill": 5, "run": 6}
+_RANK: dict[Action, int] = {"spill": 2, "store": 3, "free": 4, "allocate": 5, "load": 6, "fill": 7, "run": 8}
+
+
+def _rank(command: Command, first: str) -> int:
+    """Within a step; room for a copy beyond the fast memory is made before anything leaves."""
+    if command.memory != first and command.action in ("free", "allocate"):
+        return 0 if command.action == "free" else 1
+    return _RANK[command.action]
 
 
 def _roots(plan: Plan) -> dict[int, int]:
