@@ -1,20 +1,41 @@
-"""Order and arena together: among orders of equal peak, the one that needs the smallest arena."""
+"""Order and arena together: among orders of equal peak, the one that needs the smallest arena.
+
+Most networks need one or two orders and the quick engines. Where those leave bytes lost, orders are smoothed
+(`lowtide.schedule.smooth`), so that few steps are near the peak, and each is given to the exact engine: what cannot be
+packed without loss in one order often can in the next.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from lowtide.allocate.arena import ENGINES, Allocation, Engine, allocate
+from lowtide.allocate.exact import Exact
+from lowtide.allocate.greedy import Portfolio
+from lowtide.allocate.peak_first import PeakFirst
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.schedule.settle import equal_orders, ops_moved
+from lowtide.schedule.smooth import smooth
 from lowtide.stop import Limits
 
 OPS_TO_PLACE = 90_000
 """Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the settled order
 and the order found."""
+
+OPS_TO_SMOOTH = 40_000
+"""Orders are smoothed up to this many ops all together, `MOST_SMOOTHED` at the most."""
+
+MOST_SMOOTHED = 24
+
+QUICK = tuple(engine for engine in ENGINES if not isinstance(engine, Exact))
+"""Engines for every order; the exact one is for those that are worth it."""
+
+WORK = 20_000_000
+"""What the exact engine may spend on an order at first: 0.2 s or so. Later orders get more, and the best one the last
+word."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +59,77 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     """Among orders of no higher peak, the one of the smallest arena, and among those the one with fewest ops moved.
 
     An order whose arena is the peak of the rounded sizes cannot be beaten, so the search for a smaller one ends there.
-    So it does where an arena is small enough for `Limits.enough_bytes`.
+    So it does where an arena is small enough for `Limits.enough_bytes`. Orders are counted, and the exact engine's work
+    is, so that the search ends by itself; the time limit ends it earlier.
     """
     if not order:
         return place(model, order, limits)
-    peak = profile(model, order).peak
-    draws = max(2, min(18, OPS_TO_PLACE // len(order)))
-    best: Layout | None = None
-    tried = 0
+    search = _Search(model, profile(model, order).peak, limits)
     try:
-        for candidate in islice(equal_orders(model, order, peak, limits.seed), draws):
-            found = place(model, candidate, limits)
-            tried += 1
-            if best is None or _rank(found) < _rank(best):
-                best = found
-            small_enough = limits.enough_bytes is not None and found.allocation.arena_bytes <= limits.enough_bytes
-            if found.allocation.optimal or small_enough or limits.left_seconds <= 0:
-                break
+        search.by_drawing(order)
+        search.by_smoothing()
     except KeyboardInterrupt:
-        best = best or place(model, order, limits)
-        return Layout(best.order, best.profile, best.allocation, tried, True)
-    assert best is not None, "the order itself is always a candidate"
-    return Layout(best.order, best.profile, best.allocation, tried)
+        best = search.best or place(model, order, limits, QUICK)
+        return replace(best, tried=search.tried, interrupted=True)
+    assert search.best is not None, "the order itself is always a candidate"
+    return replace(search.best, tried=search.tried)
+
+
+class _Search:
+    """The best layout so far, and whether it is good enough."""
+
+    def __init__(self, model: MemoryModel, peak: int, limits: Limits) -> None:
+        self.model, self.peak, self.limits = model, peak, limits
+        self.best: Layout | None = None
+        self.tried = 0
+        self.least_load = -1
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing better can come, or need come."""
+        if self.best is None:
+            return False
+        arena = self.best.allocation.arena_bytes
+        enough = self.limits.enough_bytes
+        return arena <= self.least_load or (enough is not None and arena <= enough) or self.limits.left_seconds <= 0
+
+    def consider(self, layout: Layout, *, loads: bool = False) -> None:
+        """Keep the layout if it is better; `loads`: its lower bound is the load of its order."""
+        if layout.allocation.interrupted:
+            raise KeyboardInterrupt
+        if loads and (self.least_load < 0 or layout.allocation.lower_bound_bytes < self.least_load):
+            self.least_load = layout.allocation.lower_bound_bytes
+        if self.best is None or _rank(layout) < _rank(self.best):
+            self.best = layout
+
+    def by_drawing(self, order: tuple[int, ...]) -> None:
+        """The settled order, the order itself, and orders drawn by beams, by the quick engines."""
+        draws = max(2, min(18, OPS_TO_PLACE // len(order)))
+        for candidate in islice(equal_orders(self.model, order, self.peak, self.limits.seed), draws):
+            self.tried += 1
+            self.consider(place(self.model, candidate, self.limits, QUICK), loads=True)
+            if self.done:
+                break
+
+    def by_smoothing(self) -> None:
+        """Smoothed orders by the exact engine: it gets more work as the orders get more."""
+        if self.done or self.best is None:
+            return
+        start = self.best.order
+        self.consider(self.exactly(start, WORK))
+        smoothed = min(MOST_SMOOTHED, OPS_TO_SMOOTH // len(start))
+        for k in range(smoothed):
+            if self.done:
+                return
+            candidate = smooth(self.model, start, self.peak, MOST_SMOOTHED * self.limits.seed + k)
+            self.tried += 1
+            self.consider(self.exactly(candidate, WORK * (1 + k // 4)))
+        if not self.done:
+            self.consider(self.exactly(self.best.order, 10 * WORK))
+
+    def exactly(self, order: tuple[int, ...], work: int) -> Layout:
+        engines = (Portfolio(), PeakFirst(), Exact(work=work, question=work // 8))
+        return place(self.model, order, self.limits, engines)
 
 
 def _rank(layout: Layout) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lowtide.allocate.arena import ENGINES, Engine, allocate_best
+from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
 from lowtide.allocate.greedy import RULES, Packing, Rule
 from lowtide.bench.measure import MOST_RUNS, SHORT_SECONDS
@@ -111,9 +111,10 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Ours:
-    """All engines in turn."""
+    """All engines in turn; `thorough`: the exact search goes on until the time is over."""
 
     name: str = OURS
+    thorough: bool = True
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem."""
@@ -121,7 +122,7 @@ class Ours:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Ask them until one has proved its height."""
-        return allocate_best(problem, limits)
+        return allocate_best(problem, limits, THOROUGH if self.thorough else ENGINES)
 
 
 Allocator = Greedy | Ours | Engine | VelaHillClimb
@@ -158,6 +159,8 @@ def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[
             began = clock.process_time()
             found = allocator.pack(problem, Limits(seconds))
             best, runs = min(best, clock.process_time() - began), runs + 1
+            if found.interrupted:
+                raise KeyboardInterrupt
             if best > SHORT_SECONDS or runs == MOST_RUNS:
                 break
         wrong = overlap(problem, found.offsets)
