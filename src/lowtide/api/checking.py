@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lowtide.verify.report import Report
     from lowtide.verify.run_onnx import RunReport
     from lowtide.verify.run_tflite import TfliteRunReport
+    from lowtide.verify.run_torch import TorchRunReport
 
 
 def verify(
@@ -89,7 +90,7 @@ def verify(
     return report
 
 
-def _equal_outputs(ran: RunReport | TfliteRunReport) -> None:
+def _equal_outputs(ran: RunReport | TfliteRunReport | TorchRunReport) -> None:
     differ = [o for o in ran.outputs if not o.equal]
     if differ and ran.deterministic:
         names = ", ".join(f"{o.name} (by up to {o.max_abs_difference})" for o in differ[:5])
@@ -151,7 +152,7 @@ def run(
     dims: Mapping[str, int] = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
-) -> RunReport | TfliteRunReport:
+) -> RunReport | TfliteRunReport | TorchRunReport:
     """Run a model and its planned form in onnxruntime on the same random inputs, and compare.
 
     Parameters
@@ -184,8 +185,10 @@ def run(
     name = str(model)
     if name.lower().endswith(".tflite"):
         return _run_tflite(Path(model), planned, made)
+    if name.lower().endswith(".pt2"):
+        return _run_torch(Path(model), planned, made)
     if not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
-        raise InputError("only ONNX and TFLite models can be run; verify it without --run", name)
+        raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         original = Path(model)
         if name.startswith("zoo:"):
@@ -221,6 +224,21 @@ def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRu
             planned = Path(folder) / "planned.tflite"
             write_model(model, made.order, planned, offsets=offline_offsets(made))
         return run_tflite(model, Path(planned), made, seed=made.seed)
+
+
+def _run_torch(model: Path, planned: str | Path | None, made: Plan) -> TorchRunReport:
+    """Run a torch.export archive and its planned form in eager mode."""
+    import tempfile
+
+    from lowtide.verify.run_torch import run_torch
+
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        if planned is None:
+            from lowtide.write import write_model
+
+            planned = Path(folder) / "planned.pt2"
+            write_model(model, made.order, planned)
+        return run_torch(model, Path(planned), made, seed=made.seed)
 
 
 def _with_weights(model: Path, out: Path) -> Path:

@@ -345,10 +345,15 @@ def report_text(report: Report) -> str:
     lines = [columns(rows)]
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
+        from lowtide.report.torch import torch_run_rows
         from lowtide.verify.run_tflite import TfliteRunReport
+        from lowtide.verify.run_torch import TorchRunReport
 
         ran = report.run
-        lines += ["", tflite_run_text(ran) if isinstance(ran, TfliteRunReport) else run_text(ran)]
+        if isinstance(ran, TfliteRunReport):
+            lines += ["", tflite_run_text(ran)]
+        else:
+            lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
     lines += ["", f"the plan holds: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
 

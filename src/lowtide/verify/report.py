@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lowtide.verify.prove import Proof
     from lowtide.verify.run_onnx import RunReport
     from lowtide.verify.run_tflite import TfliteRunReport
+    from lowtide.verify.run_torch import TorchRunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +45,4 @@ class Report:
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
     proof: Proof | None = None
-    run: RunReport | TfliteRunReport | None = None
+    run: RunReport | TfliteRunReport | TorchRunReport | None = None

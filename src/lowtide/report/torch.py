@@ -1,0 +1,31 @@
+"""What running a torch.export archive showed, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.sizes import format_count, format_size
+
+if TYPE_CHECKING:
+    from lowtide.verify.run_torch import TorchRunReport
+
+
+def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
+    """Whether the outputs are equal, and the bytes of storages live at once before and after."""
+    if run.equal:
+        said = f"{format_count(len(run.outputs), 'output')}: equal bit by bit, {run.runs} random inputs"
+    else:
+        said = "outputs differ, and so do two runs of the original: nothing can be said"
+    if run.vacuous:
+        said += "; vacuous: no output depends on the inputs"
+    rows = [
+        ("outputs", said),
+        (
+            "measured before",
+            f"{format_size(run.original_peak_bytes)} of storages live at once, without inputs and weights",
+        ),
+        ("measured after", f"{format_size(run.planned_peak_bytes)}"),
+    ]
+    if not run.order_kept:
+        rows.append(("order", "torch runs the nodes in another order than the plan's"))
+    return rows
