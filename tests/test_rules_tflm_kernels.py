@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.rules.tflm_kernels import Window, flat_distance, window_distance
+from lowtide.rules.tflm_kernels import Window, flat_distance, piece_distance, window_distance
 
 
 def simulated(events: list[tuple[str, int]], width_in: int, width_out: int) -> int:
@@ -80,3 +80,18 @@ def test_flat_distances_are_exact(elements: int, width_in: int, width_out: int):
     """Element k is read, then written."""
     events = [(kind, k) for k in range(elements) for kind in ("read", "write")]
     assert flat_distance(elements, width_in, width_out) == simulated(events, width_in, width_out)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 5), st.data())
+def test_piece_distances_are_exact(pieces: list[int], times: int, data: st.DataObject):
+    """A piece is read and written at once: its copy ends at or below its own first byte, and below all that follow."""
+    k = data.draw(st.integers(0, len(pieces) - 1))
+    need, at = 0, 0
+    for turn in range(times):
+        for j, size in enumerate(pieces):
+            at += size
+            unread = turn * pieces[k] if j <= k else (turn + 1) * pieces[k]
+            if unread < times * pieces[k] and (j <= k or turn + 1 < times):
+                need = max(need, at - unread)
+    assert piece_distance(pieces, k, times) == need

@@ -164,6 +164,10 @@ def allocate(
             other = allocate_best(freer.problem, limits, engines[:1])
             if other.height_bytes < packing.height_bytes:
                 made, packing = freer, other
+    if made.problem.pairs:
+        # What an op can share counts in the footprint: no placement needs less than the largest of them.
+        least = -(-lifetimes.peak // alignment) * alignment
+        packing = replace(packing, lower_bound_bytes=max(packing.lower_bound_bytes, least))
     packing = allocate_best(made.problem, limits, engines[1:], packing)
     storage_offset = {s: packing.offsets[b] + above for s, (b, above) in made.place_of.items()}
     sizes = model.graph.tensor_by_id

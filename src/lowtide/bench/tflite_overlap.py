@@ -94,6 +94,7 @@ def kinds() -> dict[tuple[str, str], Make]:
         for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
             found[kind, dtype] = _window(kind, dtype)
         found["FULLY_CONNECTED", dtype] = _fully_connected(dtype)
+        found["CONCATENATION", dtype] = _concatenation(dtype)
     found["QUANTIZE", "int8"] = _typed("QUANTIZE", "int8", "int8")
     found["QUANTIZE", "int8 from float32"] = _typed("QUANTIZE", "float32", "int8")
     found["DEQUANTIZE", "float32"] = _typed("DEQUANTIZE", "int8", "float32")
@@ -258,6 +259,24 @@ def _fully_connected(dtype: str) -> Make:
         out = net.tensor((batches, units), dtype, scale=0.1)
         net.op("FULLY_CONNECTED", [x, w, b], [out], s.FullyConnectedOptionsT())
         return [x], out
+
+    return make
+
+
+def _concatenation(dtype: str) -> Make:
+    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
+        shape = [draw.choice((1, 1, 2)), draw.randint(1, 6), draw.randint(2, 6), draw.randint(2, 8)]
+        options = s.ConcatenationOptionsT()
+        options.axis = draw.choice((1, 2, 3, -1))
+        sizes = [draw.randint(1, 6) for _ in range(draw.randint(2, 3))]
+        inputs = []
+        for size in sizes:
+            shape[options.axis] = size
+            inputs.append(net.tensor(tuple(shape), dtype))
+        shape[options.axis] = sum(sizes)
+        out = net.like(inputs[0], tuple(shape))
+        net.op("CONCATENATION", inputs, [out], options)
+        return inputs, out
 
     return make
 

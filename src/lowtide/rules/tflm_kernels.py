@@ -35,7 +35,8 @@ class Kernel:
 
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"row"``: a whole row for
-    each output. `inputs`: positions that may be overlapped. `source`: files that were read.
+    each output; ``"pieces"``: a piece of each input in turn, copied. `inputs`: positions that may be overlapped, all if
+    empty. `source`: files that were read.
     """
 
     types: tuple[str, ...]
@@ -63,6 +64,7 @@ KERNELS: tuple[Kernel, ...] = (
     Kernel(("DEPTHWISE_CONV_2D",), "channel window", (0,), "depthwiseconv_float.h, integer_ops/depthwise_conv.h"),
     Kernel(("AVERAGE_POOL_2D", "MAX_POOL_2D"), "channel window", (0,), "pooling.h, integer_ops/pooling.h"),
     Kernel(("FULLY_CONNECTED",), "row", (0,), "fully_connected.h, integer_ops/fully_connected.h"),
+    Kernel(("CONCATENATION",), "pieces", (), "concatenation.h: memcpy, so that a piece may not touch its own copy"),
 )  # fmt: skip
 """What is reviewed of the reference kernels, which the pip package of TFLM runs. Nothing is of CMSIS-NN, ESP-NN or
 other libraries: their kernels copy windows, compute blocks of channels or several rows at once."""
@@ -87,6 +89,8 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if made.shape is None or made.dtype not in _WIDTH:
         return ()
+    if row.reads == "pieces":
+        return _concatenated(op, data, made)
     if row.reads == "flat" and any(t.shape != made.shape for t in data[: len(row.inputs)]):
         return ()
     found = []
@@ -102,6 +106,40 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         if d is not None and d < made.size and all(read.id != known for known, _ in found):
             found.append((read.id, d))
     return tuple(found)
+
+
+def _concatenated(op: Op, data: list[Tensor], made: Tensor) -> tuple[tuple[int, int], ...]:
+    """Distances of a concatenation's inputs.
+
+    They are made so long that all inputs together share no more of the output than one of them alone may: what the
+    scheduler counts as saved by one input holds for all of them.
+    """
+    shape = made.shape or ()
+    axis = op.attributes.get("axis", 0)
+    axis += len(shape) if axis < 0 else 0
+    if not 0 <= axis < len(shape):
+        return ()
+    width, inner = _WIDTH[made.dtype or ""], _product(shape[axis + 1 :])
+    pieces = []
+    for t in data:
+        if t.shape is None or len(t.shape) != len(shape) or t.dtype != made.dtype:
+            return ()
+        pieces.append(t.shape[axis] * inner * width)
+    if sum(pieces) != shape[axis] * inner * width or 0 in pieces:
+        return ()
+    free = [k for k, t in enumerate(data) if t.kind is not Kind.CONSTANT and op.inputs.count(t.id) == 1]
+    least = made.size - min((data[k].size for k in free), default=0)
+    times = _product(shape[:axis])
+    found = ((data[k].id, max(least, piece_distance(pieces, k, times))) for k in free)
+    return tuple((t, d) for t, d in found if d < made.size)
+
+
+def piece_distance(pieces: list[int], k: int, times: int) -> int:
+    """Distance of input `k` of a kernel that copies a piece of each input in turn, and so on, so many times.
+
+    The last copy of a piece of `k` ends nearest above where it came from, and the two may not overlap.
+    """
+    return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + 1])
 
 
 def _types_match(read: Tensor, made: Tensor) -> bool:
