@@ -191,7 +191,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     `runtime_parts` says what that block consists of under tflm.
     `conflict` is there where a plan is over budget and the reason was found.
-    `overwrite_inputs`, `pin_inputs`, `persistent` and `double_buffered` are there where they change the target.
+    `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
+    change the target.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes. These keys are not in the contract.
     """
@@ -241,6 +242,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pin_inputs: bool | None = None
     persistent: list[str] | None = None
     double_buffered: list[str] | None = None
+    fixed: dict[str, int] | None = None
     search: dict[str, Any] | None = None
 
     @property

@@ -7,7 +7,7 @@ A target answers questions about one op at a time; what follows for whole storag
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -63,6 +63,9 @@ class Target:
     double_buffered
         Names of tensors that are persistent and have room for two, one aligned size apart: the application fills or
         empties one while the network works on the other.
+    fixed
+        ``TENSOR=OFFSET`` each, in bytes: where a tensor has to lie in the arena, or in the first memory that it may lie
+        in. It is never written over another one.
     rule
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
@@ -83,6 +86,7 @@ class Target:
     overlap: Overlap = "never"
     persistent: tuple[str, ...] = ()
     double_buffered: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     rule: str = ""
 
     def __post_init__(self) -> None:
@@ -94,6 +98,12 @@ class Target:
             raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
         if self.rule and self.rule not in RULES:
             raise InputError(f"rule is {self.rule!r}; use one of {', '.join(RULES)}, or leave it out", self.name)
+        for entry in self.fixed:
+            name, _, offset = entry.rpartition("=")
+            if not (name and offset.isascii() and offset.isdigit() and int(offset[:20]) < 2**62):
+                raise InputError(f"fixed has {entry[:80]!r}; write TENSOR=OFFSET, in bytes", self.name)
+        if self.fixed and self.rule:
+            raise InputError("a runtime with rules of its own places tensors itself; fix none", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
 
@@ -102,6 +112,14 @@ class Target:
         if tensor.name and tensor.name in self.double_buffered:
             return 2
         return int(bool(tensor.name) and tensor.name in self.persistent)
+
+    def offset(self, tensor: Tensor) -> int | None:
+        """Where this tensor has to lie, None if that is free."""
+        for entry in self.fixed:
+            name, _, offset = entry.rpartition("=")
+            if name == tensor.name:
+                return int(offset)
+        return None
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
@@ -133,7 +151,7 @@ class Target:
         if not (elementwise or reshape or norm):
             return ()
         made = graph.tensor_by_id[op.outputs[0]]
-        if made.size == 0 or made.alias_of is not None:
+        if made.size == 0 or made.alias_of is not None or self.offset(made) is not None:
             return ()
         read = [graph.tensor_by_id[t] for t in dict.fromkeys(op.inputs)]
         if self.in_place == "first":
@@ -212,6 +230,9 @@ AUTO = {".tflite": "tflm", ".pt2": "torch"}
 """Target for a kind of model file; `generic` for all others."""
 
 
+NONE_FIXED: Mapping[str, int] = {}
+
+
 def resolve(
     target: str | Target,
     *,
@@ -220,6 +241,7 @@ def resolve(
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
     double_buffered: Sequence[str] = (),
+    fixed: Mapping[str, int] = NONE_FIXED,
 ) -> Target:
     """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`.
 
@@ -246,6 +268,9 @@ def resolve(
         found = replace(found, overwrite_inputs=True, pin_inputs=False)
     if pin_inputs:
         found = replace(found, pin_inputs=True, overwrite_inputs=False)
+    if fixed:
+        known = [entry for entry in found.fixed if entry.rpartition("=")[0] not in fixed]
+        found = replace(found, fixed=(*known, *(f"{name}={offset}" for name, offset in fixed.items())))
     if persistent or double_buffered:
         found = replace(
             found,

@@ -279,7 +279,9 @@ def arena_buffers(
             elif last.end < end_of[at]:
                 pieces.append(Piece(last.end, end_of[at], low, part))
         name = model.graph.tensor_by_id[storage.tensors[0]].label
-        buffers.append(Buffer(name, size, tuple(pieces), alignment))
+        held = [s for s, (b, _) in place_of.items() if b == len(buffers)] if model.target.fixed else []
+        offset = _fixed_offset(model, [(s, place_of[s][1]) for s in held], alignment)
+        buffers.append(Buffer(name, size, tuple(pieces), alignment, offset))
     workspace_of: dict[int, int] = {}
     step_of = {i: step for step, i in enumerate(order)}
     for i, op in enumerate(model.graph.ops):
@@ -289,6 +291,31 @@ def arena_buffers(
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
     pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
     return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(taken))
+
+
+def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment: int) -> int | None:
+    """Where the target fixes a buffer that holds storages, each so many bytes above its offset; None if it is free."""
+    found: int | None = None
+    for s, above in held:
+        for t in model.storages[s].tensors:
+            tensor = model.graph.tensor_by_id[t]
+            fixed = model.target.offset(tensor)
+            if fixed is None:
+                continue
+            offset = fixed - above - model.displacement[t]
+            if offset < 0 or offset % alignment:
+                raise InputError(
+                    f"{tensor.label} is fixed at {fixed}, which puts its storage at {offset}; that must be a multiple "
+                    f"of {alignment}",
+                    model.graph.source or model.graph.name,
+                )
+            if found is not None and found != offset:
+                raise InputError(
+                    f"{tensor.label} is fixed at {fixed}, where another tensor of its storage does not allow it",
+                    model.graph.source or model.graph.name,
+                )
+            found = offset
+    return found
 
 
 def _round_up(size: int, alignment: int) -> int:

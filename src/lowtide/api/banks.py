@@ -256,6 +256,9 @@ def _demands(model: MemoryModel, made: ArenaBuffers, banks: int, wanted: Mapping
     for s, (b, _) in made.place_of.items():
         sizes[b] += model.storages[s].size
         allowed[b] = wanted.get(s, allowed[b])
+    for b, buffer in enumerate(made.problem.buffers):
+        if buffer.offset is not None:
+            allowed[b] = allowed[b][:1]
     tensors = model.graph.tensor_by_id
     for op in model.graph.ops:
         for t in (*op.inputs, *op.outputs):

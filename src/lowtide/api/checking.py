@@ -139,6 +139,7 @@ def _to_check(
         pin_inputs=pin_inputs or bool(made.pin_inputs),
         persistent=made.persistent or (),
         double_buffered=made.double_buffered or (),
+        fixed=made.fixed or NONE_FIXED,
     )
     graph = model if isinstance(model, Graph) else load(model, dims)
     return graph, made, rules

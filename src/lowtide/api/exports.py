@@ -120,6 +120,7 @@ def layout_of(
         pin_inputs=bool(made.pin_inputs),
         persistent=made.persistent or (),
         double_buffered=made.double_buffered or (),
+        fixed=made.fixed or NONE_FIXED,
     )
     if rules.name != made.target:
         raise InputError(f"the plan is for target {made.target!r}, not {rules.name!r}; name the plan's own", place)

@@ -29,7 +29,7 @@ from lowtide.plan import (
 )
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
-from lowtide.target import Target, resolve
+from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
     from lowtide.allocate.memories import Bank
@@ -64,6 +64,7 @@ def plan(
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
     double_buffered: Sequence[str] = (),
+    fixed: Mapping[str, int] = NONE_FIXED,
     spread: bool = False,
     quick: bool = False,
     trace: list[Progress] | None = None,
@@ -104,6 +105,8 @@ def plan(
         Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
     persistent, double_buffered
         Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
+    fixed
+        Names of tensors, each with the offset in bytes where it has to lie.
     spread
         Let tensors reuse bytes only where the budget demands it.
     quick
@@ -148,6 +151,7 @@ def plan(
         pin_inputs=pin_inputs,
         persistent=persistent,
         double_buffered=double_buffered,
+        fixed=fixed,
     )
     budget_bytes = None if budget is None else parse_size(budget, "budget")
     reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
@@ -156,7 +160,7 @@ def plan(
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = model if isinstance(model, Graph) else load(model, dims)
-    _check_kept(graph, (*persistent, *double_buffered))
+    _check_kept(graph, (*persistent, *double_buffered, *fixed))
     memory = memory_model(graph, rules)
     reason = scheduler.supports(memory)
     if reason is not None:
@@ -193,6 +197,7 @@ def plan(
         pin_inputs=pin_inputs or None,
         persistent=list(dict.fromkeys(persistent)) or None,
         double_buffered=list(dict.fromkeys(double_buffered)) or None,
+        fixed=dict(fixed) or None,
     )
     verify_plan(graph, made, rules, replay_bytes=not quick and len(graph.ops) <= 2000)
     done = clock.perf_counter()
@@ -235,7 +240,7 @@ def _check_kept(graph: Graph, names: Sequence[str]) -> None:
     kinds, place = {t.name: t.kind for t in graph.tensors}, graph.source or graph.name
     for name in names:
         if name not in kinds or not name:
-            raise InputError(f"{name!r} is no tensor of the model; it cannot keep its memory", place)
+            raise InputError(f"{name!r} is no tensor of the model; it has no place in the arena", place)
         if kinds[name] is Kind.CONSTANT:
             raise InputError(f"{name!r} is a constant; it is not in the arena", place)
 

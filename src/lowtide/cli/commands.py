@@ -400,6 +400,7 @@ def _budget(options: argparse.Namespace) -> dict[str, Any]:
         "require_optimal": options.require_optimal,
         "persistent": options.persistent,
         "double_buffered": options.double_buffered,
+        "fixed": _fixed(options.fixed),
         **_memories(options),
     }
 
@@ -410,6 +411,14 @@ def _spilling(options: argparse.Namespace) -> dict[str, Any]:
         if moves.setdefault(name, value) != value:
             raise InputError(f"--moves gives {name} twice, {moves[name]} and {value}; give one")
     return {"memories": options.memories, "moves": moves}
+
+
+def _fixed(given: Sequence[tuple[str, int]]) -> dict[str, int]:
+    fixed: dict[str, int] = {}
+    for name, offset in given:
+        if fixed.setdefault(name, offset) != offset:
+            raise InputError(f"--fix puts {name} at {fixed[name]} and at {offset}; say it once")
+    return fixed
 
 
 def _memories(options: argparse.Namespace) -> dict[str, Any]:

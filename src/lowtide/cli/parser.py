@@ -203,6 +203,7 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
         group.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
         _banks(group)
         _kept(group)
+        _fixed(group)
         group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
         group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
@@ -229,6 +230,13 @@ def _kept(p: Any) -> None:
     p.add_argument(
         "--double-buffer", dest="double_buffered", action="append", default=[], metavar="TENSOR",
         help="the same, with room for two: one to work on, one to fill or to empty",
+    )  # fmt: skip
+
+
+def _fixed(p: Any) -> None:
+    p.add_argument(
+        "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=_offset,
+        help="where a tensor has to lie: bytes from the start of the arena, also 0x...",
     )  # fmt: skip
 
 
@@ -307,6 +315,20 @@ def _dim(text: str) -> tuple[str, int]:
     if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a whole number above 0 and below 2^62")
     return name, int(size)
+
+
+def _offset(text: str) -> tuple[str, int]:
+    name, _, offset = text.rpartition("=")
+    base = 16 if offset.lower().startswith("0x") else 10
+    digits = offset[2:] if base == 16 else offset
+    valid = digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()) and len(digits) < 20
+    try:
+        found = int(digits, base) if name and valid else -1
+    except ValueError:
+        found = -1
+    if not 0 <= found < 2**62:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=OFFSET with bytes from 0 on, or 0x...")
+    return name, found
 
 
 def _place(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from lowtide.target import Target
 from lowtide.verify.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.conflict import check_conflict
-from lowtide.verify.layout import aligned_load, check_layout
+from lowtide.verify.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.memory import Memory, work_out
 from lowtide.verify.moves import check_spilling
 from lowtide.verify.order import Simulation, check_ids, check_order, claimed_pairs, simulate
@@ -35,6 +35,7 @@ FAILURES = {
     "in_place_offset": "an output in place lies exactly on its input, or behind what is still to be read of it",
     "workspace": "every workspace has an offset",
     "overlap": "storages and workspaces that are live together share no byte",
+    "fixed": "tensors that the target fixes lie where it says",
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
@@ -131,6 +132,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
             else "arena bound: above the load, not re-proved"
         )
         plan = whole
+        checks += [Check("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
     fits = check_runtime_arena(graph, plan, target, memory)
     checks += [Check("runtime_arena", fits)] if fits else []
     seen = check_conflict(graph, plan, memory, steps)

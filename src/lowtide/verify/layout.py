@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.target import Target
 from lowtide.verify.memory import Memory
 from lowtide.verify.order import Simulation
 
@@ -48,6 +49,20 @@ def block_offsets(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
             if start < 0:
                 raise VerificationError("offsets", f"{tensor.label} begins before the arena, at {start}")
     return found
+
+
+def check_fixed(graph: Graph, plan: Plan, memory: Memory, target: Target) -> str:
+    """``fixed``: every tensor that has memory and a place of its own under the target lies there."""
+    at = {r.tensor: r.offset for r in plan.residency or ()} or _numbers(plan.offsets or {}, "offsets")
+    count = 0
+    for t in graph.tensors:
+        wanted = target.offset(t)
+        if wanted is None or t.id not in memory.block_of or not t.size:
+            continue
+        count += 1
+        if at.get(t.id) != wanted:
+            raise VerificationError("fixed", f"{t.label} lies at {at.get(t.id)}, and is to lie at {wanted}")
+    return f"{count:,} tensors where they are to lie"
 
 
 def check_layout(
