@@ -2,7 +2,7 @@
 
 `schedule` runs every method on the papers' networks; `space` draws random orders of one network;
 `onnxruntime` and `tflite` measure models in their runtimes, before and after;
-`allocate` places buffers and arenas with every allocator.
+`allocate` places buffers and arenas with every allocator; `spill` runs COSMA's networks in a small fast memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from lowtide.bench.allocation import Arenas, allocate
 from lowtide.bench.ort import OrtResults, onnxruntime
 from lowtide.bench.sampling import Distribution, space
+from lowtide.bench.spilling import SpillResults, spill
 from lowtide.bench.suite import Results, schedule
 from lowtide.bench.tflm import TfliteResults, tflite
 
@@ -18,10 +19,12 @@ __all__ = [
     "Distribution",
     "OrtResults",
     "Results",
+    "SpillResults",
     "TfliteResults",
     "allocate",
     "onnxruntime",
     "schedule",
     "space",
+    "spill",
     "tflite",
 ]

@@ -8,18 +8,19 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import arena_tables, ort, tables, tflm
+from lowtide.bench import arena_tables, ort, spill_tables, tables, tflm
 from lowtide.bench.allocation import Arenas
 from lowtide.bench.drawing import histogram, svg
 from lowtide.bench.ort import OrtResults
 from lowtide.bench.sampling import Distribution
+from lowtide.bench.spilling import SpillResults
 from lowtide.bench.suite import Results
 from lowtide.bench.tflm import TfliteResults
 from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
 
-def to_json(results: Results | Distribution | OrtResults | TfliteResults | Arenas) -> bytes:
+def to_json(results: Results | Distribution | OrtResults | TfliteResults | Arenas | SpillResults) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
@@ -85,6 +86,19 @@ def write_tflite(results: TfliteResults, directory: str | Path, label: str = "")
             f"{stem}.json": to_json(results),
             f"{stem}.csv": tflm.csv_text(results).encode(),
             f"{stem}.md": tflm.markdown(results).encode(),
+        },
+    )
+
+
+def write_spill(results: SpillResults, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``spill[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"spill-{label}" if label else "spill"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(results),
+            f"{stem}.csv": spill_tables.csv_text(results).encode(),
+            f"{stem}.md": spill_tables.markdown(results).encode(),
         },
     )
 

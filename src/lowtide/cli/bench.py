@@ -11,6 +11,7 @@ from lowtide.cli.terminal import ProgressLine, say, show, show_json
 
 if TYPE_CHECKING:
     from lowtide.bench.measure import Cell
+    from lowtide.bench.spilling import SpillCell
     from lowtide.stop import Progress
 
 SAID_SECONDS = 5.0
@@ -88,6 +89,7 @@ def add_arguments(
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called tflite-TEXT")
     _common(s, seed, printing)
     _allocate(suites, printing)
+    _spill(suites, seed, printing)
 
 
 def _allocate(suites: Any, printing: Callable[[Any], None]) -> None:
@@ -118,6 +120,25 @@ def _allocate(suites: Any, printing: Callable[[Any], None]) -> None:
     s.add_argument("-o", dest="out", metavar="DIR", help="write the results as files there")
     s.add_argument("--time", type=float, default=20.0, metavar="SECONDS", help="limit of each search (default: 20)")
     printing(s)
+
+
+def _spill(suites: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
+    s = suites.add_parser(
+        "spill",
+        help="COSMA's networks in a small fast memory: traffic and times of every scheme, and SERENITY's study",
+        description="COSMA's networks at its three budgets: non-compulsory traffic and times of every scheme, beside\n"
+        "the published figures; how time grows; sizes of the integer programs; SERENITY's off-chip study.",
+        epilog="examples:\n  lowtide bench spill --graphs graphs --time 60 -o results\n"
+        "  lowtide bench spill --networks NASNet-A,DARTS --schemes 'belady own,spill'\n"
+        "  lowtide bench spill --part growth,off-chip -o results --label more",
+    )
+    s.set_defaults(command=spill)
+    s.add_argument("--networks", metavar="A,B,...", default="", help="COSMA's, by name (default: all)")
+    s.add_argument("--graphs", metavar="DIR", help="graph files of the ten human-designed networks")
+    s.add_argument("--schemes", metavar="A,B,...", default="", help="such as 'belady own', cosma, spill (default: all)")
+    s.add_argument("--part", metavar="A,B,...", default="", help="networks, growth, sizes, off-chip, or all")
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called spill-TEXT")
+    _common(s, seed, printing)
 
 
 def _common(s: Any, seed: Callable[[str], int], printing: Callable[[Any], None]) -> None:
@@ -237,6 +258,43 @@ def space(options: argparse.Namespace) -> int:
         show(histogram(found))
     if options.out is not None:
         _wrote(write_distribution(found, options.out), options)
+    return 0 if found.complete else _interrupted(options)
+
+
+def spill(options: argparse.Namespace) -> int:
+    """Run the suite, print its tables, write its files."""
+    from lowtide import bench
+    from lowtide.bench.output import write_spill
+    from lowtide.bench.spill_tables import text
+
+    line = ProgressLine(options.quiet)
+
+    def done(cell: SpillCell) -> None:
+        line.end()
+        if not options.quiet:
+            traffic = cell.reason or cell.status if cell.traffic_bytes is None else f"{cell.traffic_bytes:,} B"
+            limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
+            words = f"{cell.label} {cell.setting} {cell.budget} {cell.scheme}"
+            say(f"{words}: {traffic}, {cell.cpu_seconds:.3f} CPU s{limit}")
+
+    found = bench.spill(
+        networks=_names(options.networks),
+        graphs=options.graphs,
+        schemes=_names(options.schemes),
+        parts=_names(options.part),
+        time=options.time,
+        search_memory=options.search_memory,
+        seed=options.seed,
+        report=_tell(line),
+        done=done,
+    )
+    line.end()
+    if options.json:
+        show_json(found)
+    else:
+        show(text(found))
+    if options.out is not None:
+        _wrote(write_spill(found, options.out, options.label), options)
     return 0 if found.complete else _interrupted(options)
 
 

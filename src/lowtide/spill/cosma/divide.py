@@ -32,6 +32,9 @@ from lowtide.stop import Limits
 SPILLING_PARTS = 3
 """Mostly few parts spill in the order to start from, and the others take no time: each gets its share of so many."""
 
+MOST_OPS = 80
+"""In a part, where there are break points enough."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -74,6 +77,8 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
         for i in range(j - 1, -1, -1):
             known = best[i]
             assert known is not None
+            if points[j] - points[i] > MOST_OPS and i < j - 1:
+                break
             size = variables_of(space, order[points[i] : points[j]])
             if size > most_variables and i < j - 1:
                 break
