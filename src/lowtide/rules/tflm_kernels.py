@@ -74,6 +74,9 @@ BY_TYPE = {name: row for row in KERNELS for name in row.types}
 RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 """Copy all bytes; onto themselves that is nothing (RESHAPE asks, the others leave it to memcpy)."""
 
+_MOST_ROWS = 1 << 16
+"""Rows or columns above this are not looked at one by one: nothing of the kind fits a microcontroller."""
+
 _WIDTH = {"int8": 1, "uint8": 1, "bool": 1, "int16": 2, "int32": 4, "float32": 4, "int64": 8}
 
 
@@ -160,6 +163,8 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
         if weights is None or len(weights) != 2 or not weights[1] or not made.shape:
             return None
         batches, outputs, depth = _product(made.shape) // max(weights[0], 1), weights[0], weights[1]
+        if batches > _MOST_ROWS:
+            return None
         if _product(read.shape) != batches * depth or _product(made.shape) != batches * outputs:
             return None
         window = Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
@@ -213,7 +218,7 @@ def window_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
         return None
     stride = (o.get("stride_h", 0), o.get("stride_w", 0))
     dilation = (o.get("dilation_h", 1), o.get("dilation_w", 1))
-    if min(*kernel, *stride, *dilation, *given, *out) < 1:
+    if min(*kernel, *stride, *dilation, *given, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
         return None
     padding = []
     for axis in (0, 1):
@@ -305,11 +310,10 @@ def _within_pixel(
     """
     if channels < 2:
         return None
-    if channelwise:
-        each = channels // depth
-        return max((c + 1) * width_out - (c + 1) // each * width_in for c in range(channels - 1))
-    per_group = channels // groups
-    return max((c + 1) * width_out - (c + 1) // per_group * (depth // groups) * width_in for c in range(channels - 1))
+    each = channels // depth if channelwise else channels // groups
+    step = width_in if channelwise else depth // groups * width_in
+    # n channels are written, and the next one reads from n // each steps on: most at the end of the first or last step.
+    return max(n * width_out - n // each * step for n in {1, max(each - 1, 1), min(each, channels - 1), channels - 1})
 
 
 def _product(shape: tuple[int, ...]) -> int:
