@@ -12,7 +12,7 @@ from lowtide.api.planning import check_time
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.target import Target, resolve
+from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
     from lowtide.verify.prove import Proof

@@ -11,7 +11,7 @@ from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.target import Target, resolve
+from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
     from lowtide.allocate.buffers import Problem
