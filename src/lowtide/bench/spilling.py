@@ -295,7 +295,9 @@ def _cells(
     graph = network.graph(directory)
     settings = SETTINGS if part == "networks" else SETTINGS[:1]
     for setting in settings:
-        problem = spill_problem(graph, resolve("strict"), (Memory("fast", 2**62),), parameters=setting == "parameters")
+        parameters = setting == "parameters"
+        counted = one_parameter_each(graph) if parameters else graph
+        problem = spill_problem(counted, resolve("strict"), (Memory("fast", 2**62),), parameters=parameters)
         least, proved = _least_peak(problem, limits)
         largest = problem.largest_op[0]
         capacities = {"M_R": largest, "M_H": (largest + least) // 2, "M_P": least}
