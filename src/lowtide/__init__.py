@@ -10,6 +10,11 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from lowtide.interrupt import end_at_once, is_command
+
+if is_command():
+    end_at_once()
+
 # The functions below share their names with modules; those are imported first, so that the functions stay.
 import lowtide.allocate
 import lowtide.plan

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lowtide.cli.terminal import clean, say
 from lowtide.errors import LowtideError
+from lowtide.interrupt import SAID, raise_again
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        raise_again()
         return _run(arguments)
     except LowtideError as error:
         if verbose and error.__cause__ is not None:
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(str(error))
         return error.exit_status
     except KeyboardInterrupt:
-        say("interrupted before there was a result; nothing was written")
+        say(SAID)
         return 130
     except MemoryError:
         say("out of memory; lower --search-memory, or plan on a larger machine")
