@@ -202,6 +202,7 @@ def spill(
     networks: Sequence[str] = (),
     graphs: str | Path | None = None,
     schemes: Sequence[str] = (),
+    settings: Sequence[str] = (),
     parts: Sequence[str] = (),
     time: float = 30.0,
     search_memory: int | str = "2GiB",
@@ -219,6 +220,8 @@ def spill(
         Directory with the graph files of the ten human-designed networks.
     schemes
         Keys of `SCHEMES`; all if empty.
+    settings
+        Of `SETTINGS`; both if empty.
     parts
         Of `PARTS`; ``"networks"`` if empty.
     time, search_memory
@@ -233,7 +236,8 @@ def spill(
     """
     began = clock.process_time()
     chosen = list(parts) or ["networks"]
-    for what, given, known in (("part", chosen, PARTS), ("scheme", schemes, SCHEMES)):
+    named = (("part", chosen, PARTS), ("scheme", schemes, SCHEMES), ("setting", settings, SETTINGS))
+    for what, given, known in named:
         for name in given:
             if name not in known and name != "all":
                 raise InputError(f"there is no {what} {name!r}; use one of {', '.join(known)}")
@@ -248,7 +252,8 @@ def spill(
     complete = True
     try:
         for part, network, names in _work(chosen, wanted, list(schemes) or list(SCHEMES)):
-            for cell in _cells(part, network, directory, names, limits, report):
+            asked = [s for s in SETTINGS if s in settings or not settings]
+            for cell in _cells(part, network, directory, names, asked, limits, report):
                 cells.append(cell)
                 if done is not None:
                     done(cell)
@@ -289,12 +294,12 @@ def _cells(
     network: Network,
     directory: Path | None,
     schemes: Sequence[str],
+    asked: Sequence[Setting],
     limits: dict[str, Any],
     report: Callable[[str, Progress], None] | None,
 ) -> Iterator[SpillCell]:
     graph = network.graph(directory)
-    settings = SETTINGS if part == "networks" else SETTINGS[:1]
-    for setting in settings:
+    for setting in asked if part == "networks" else SETTINGS[:1]:
         parameters = setting == "parameters"
         counted = one_parameter_each(graph) if parameters else graph
         problem = spill_problem(counted, resolve("strict"), (Memory("fast", 2**62),), parameters=parameters)

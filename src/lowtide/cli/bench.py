@@ -136,6 +136,7 @@ def _spill(suites: Any, seed: Callable[[str], int], printing: Callable[[Any], No
     s.add_argument("--networks", metavar="A,B,...", default="", help="COSMA's, by name (default: all)")
     s.add_argument("--graphs", metavar="DIR", help="graph files of the ten human-designed networks")
     s.add_argument("--schemes", metavar="A,B,...", default="", help="such as 'belady own', cosma, spill (default: all)")
+    s.add_argument("--settings", metavar="A,B", default="", help="activations, parameters (default: both)")
     s.add_argument("--part", metavar="A,B,...", default="", help="networks, growth, sizes, off-chip, or all")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called spill-TEXT")
     _common(s, seed, printing)
@@ -281,6 +282,7 @@ def spill(options: argparse.Namespace) -> int:
         networks=_names(options.networks),
         graphs=options.graphs,
         schemes=_names(options.schemes),
+        settings=_names(options.settings),
         parts=_names(options.part),
         time=options.time,
         search_memory=options.search_memory,
