@@ -197,3 +197,15 @@ def test_shape_runs_as_soon_as_it_can() -> None:
 def test_the_tables_do_not_overlap() -> None:
     """A kernel is an alias or may be in place, not both."""
     assert not ALIAS & set(MAY_INPLACE)
+
+
+def test_the_target_is_printed_with_its_own_tables(tmp_path: Path) -> None:
+    """As TOML that reads back to the same target, and not with the table that it does not use."""
+    from lowtide.report.text import target_text
+    from lowtide.target import read_toml
+
+    text = target_text(BUILT_IN["onnxruntime"])
+    (tmp_path / "onnxruntime.toml").write_text(text)
+    assert read_toml(tmp_path / "onnxruntime.toml") == BUILT_IN["onnxruntime"]
+    assert "com.microsoft::FusedConv" in text
+    assert "binary: elementwise" not in text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.opset import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.report.conflict import conflict_text
+from lowtide.rules import RULES
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -403,6 +405,8 @@ def _against(before: int, shipped: int, after: int) -> str:
 
 def target_text(target: Target) -> str:
     """A target as TOML that `--target` reads, and what it knows of op types as comments."""
+    if target.rule:
+        return "\n".join([to_toml(target), *_rule_lines(target.rule)]) + "\n"
     lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
     for kind in TABLE:
         says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]
@@ -411,3 +415,16 @@ def target_text(target: Target) -> str:
         lines.append(f"# {kind.family}: {', '.join(says)}")
         lines += textwrap.wrap(", ".join(kind.types), 116, initial_indent="#   ", subsequent_indent="#   ")
     return "\n".join(lines) + "\n"
+
+
+
+def _rule_lines(name: str) -> list[str]:
+    """What a runtime's own rule says, as comments: its module's text, and its tables of op types if it has any."""
+    rule = RULES[name]
+    said = inspect.getdoc(inspect.getmodule(type(rule))) or ""
+    lines = [f"# {line}".rstrip() for line in said.splitlines()]
+    tables: Mapping[str, Sequence[str]] = getattr(rule, "tables", {})
+    for title, types in tables.items():
+        lines += ["#", f"# {title}:"]
+        lines += textwrap.wrap(", ".join(types), 116, initial_indent="#   ", subsequent_indent="#   ")
+    return lines

@@ -45,6 +45,10 @@ _AT_ONCE = frozenset({"Shape", "Size"})
 class OnnxRuntimeRule:
     """See the module."""
 
+    tables: Mapping[str, Sequence[str]] = MappingProxyType(
+        {"Alias kernels": sorted(ALIAS), "May-inplace kernels": sorted(MAY_INPLACE)}
+    )
+
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """The input whose memory an alias kernel hands on."""
         if op.type not in ALIAS or len(op.outputs) != 1 or not op.inputs:
