@@ -70,16 +70,22 @@ Items::Items(const Problem& problem) {
   unit = 0;
   for (int i : members) {
     const Buffer& b = problem.buffers[i];
-    unit = std::gcd(std::gcd(unit, b.size), std::gcd(b.alignment, std::max<Bytes>(b.fixed, 0)));
+    unit = std::gcd(std::gcd(unit, b.size), std::max<Bytes>(b.fixed, 0));
     for (int k = b.first; k < b.last; ++k) unit = std::gcd(unit, std::gcd(problem.pieces[k].low, problem.pieces[k].high));
   }
   for (const Pair& p : problem.pairs) unit = std::gcd(unit, p.distance);
   unit = std::max<Bytes>(unit, 1);
+  // An alignment that divides the unit is kept by itself; every other one has to be a multiple of it.
+  for (Bytes before = 0; before != unit;) {
+    before = unit;
+    for (int i : members)
+      if (unit % problem.buffers[i].alignment != 0) unit = std::gcd(unit, problem.buffers[i].alignment);
+  }
 
   for (int i : members) {
     const Buffer& b = problem.buffers[i];
     size.push_back(b.size / unit);
-    alignment.push_back(b.alignment / unit);
+    alignment.push_back(std::max<Bytes>(b.alignment / unit, 1));
     fixed.push_back(b.fixed < 0 ? -1 : b.fixed / unit);
     from.push_back(time.from[b.first]);
     to.push_back(time.to[b.last - 1]);

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
+from lowtide.allocate.cp_sat import CpSat
 from lowtide.allocate.exact import Exact
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.allocate.peak_first import PeakFirst
@@ -48,8 +49,9 @@ class Improver(Engine, Protocol):
 ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), Exact())
 """In the order in which they are asked; the first one packs everything."""
 
-THOROUGH: tuple[Engine, ...] = (*ENGINES[:-1], Exact(work=None))
-"""For plain buffers: the exact search goes on until the time is over."""
+THOROUGH: tuple[Engine, ...] = (*ENGINES, CpSat(), Exact(work=None, question=40_000_000))
+"""For plain buffers: where the exact search does not decide it soon, CP-SAT, and then that search for as long as there
+is time."""
 
 
 MOST_FOR_FREER = 20_000

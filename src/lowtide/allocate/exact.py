@@ -126,6 +126,8 @@ class _Search:
 
     def fits(self, s: _Stretch, height: int, budget: int) -> bool | None:
         """Short searches, and with the last quarter of the budget a long one."""
+        if self.engine.work is not None:
+            budget = min(budget, self.engine.work - self.work)
         end, part, seed = self.work + budget, SLICE, 0
         while self.work + part < end - budget // 4:
             for key in self.engine.keys:
