@@ -124,6 +124,7 @@ class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs_have_copy: bool = True
     outputs_written_early: bool = True
     outputs_end_fast: bool = False
+    lead: int = 0
     parameters: bool = False
 
 

@@ -93,6 +93,7 @@ def spilling_problem(
         inputs_have_copy=semantics.inputs_have_copy,
         outputs_written_early=semantics.outputs_written_early,
         outputs_end_fast=semantics.outputs_end_fast,
+        lead=semantics.lead,
         parameters=parameters == "true",
     )
     return spill_problem(graph, rules, memories, semantics, parameters=said.parameters), said

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide import _core
-from lowtide.spill.problem import SpillProblem
+from lowtide.spill.problem import SpillProblem, timeline
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def core_problem(
         Positions of the ops that count, topological; all of them if not given. A part of the ops is a relaxation:
         storages live from the first to the last touch inside it, what is written outside of it has a copy.
     chain
-        Whether they have to run in this order.
+        Whether they have to run in this order. Only then is the lead of `Semantics` looked at.
     free
         If given, steps of `ops`, which are all ops, in any order: the ops there may change places, all others run as
         they stand.
@@ -65,6 +65,7 @@ def core_problem(
     workspace = [model.workspace[i] for i in part] + [0] * end
     storages, rows = [], []
     core_of: dict[int, int] = {}
+    lead = timeline(problem, part).touches if chain and problem.semantics.lead else None
     for s, storage in enumerate(model.storages):
         touchers = sorted(number[i] for i in storage.touchers if i in number)
         if not storage.size:
@@ -76,9 +77,11 @@ def core_problem(
             continue
         complete = len(touchers) == len(storage.touchers) + (output and end)
         stays = output and complete and not problem.written_free[s] and not problem.semantics.outputs_end_fast
-        if len(touchers) == 1 and not (stays and _has_to_be_written(problem, s)):
+        if len(touchers) == 1 and lead is None and not (stays and _has_to_be_written(problem, s)):
             workspace[touchers[0]] += storage.size
             continue
+        if lead is not None:
+            touchers = list(lead[s])
         size = problem.traffic_bytes[s] if costs is None else costs.get(s, 0)
         outside = any(i not in number for i in problem.writers[s])
         writers = sorted(number[i] for i in problem.writers[s] if i in number)

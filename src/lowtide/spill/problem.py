@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model
+from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.target import Target
 
@@ -47,12 +49,20 @@ class Semantics:
     outputs_end_fast
         Every graph output is in the fast memory after the last step (step n, at which no op runs). If not, what
         nobody reads any more never comes back.
+    lead
+        Steps that a fill, or the first load of a graph input, is given: it takes room from so many steps before its
+        use on, at most from step 0, and runs beside the ops of those steps (1: double buffering).
     """
 
     write_once: bool = True
     inputs_have_copy: bool = True
     outputs_written_early: bool = True
     outputs_end_fast: bool = False
+    lead: int = 0
+
+    def __post_init__(self) -> None:
+        if self.lead < 0:
+            raise InputError(f"moves.lead is {self.lead}; give a number of steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,10 @@ class SpillProblem:
     def capacity(self) -> int:
         """Bytes of the fast memory."""
         return self.memories[0].capacity_bytes
+
+    def from_outside(self, storage: int) -> bool:
+        """Whether the storage is loaded: a graph input or a constant."""
+        return self.copied[storage] or self.model.storages[storage].at_start
 
     @property
     def steps(self) -> int:
@@ -210,7 +224,7 @@ class Timeline:
     ----------
     touches
         Per storage, the steps at which it has to be in the fast memory, ascending (step n: the end, see
-        `Semantics.outputs_end_fast`).
+        `Semantics.outputs_end_fast`); with a lead, also those before a use in which it may be on its way.
     forced
         Per step from 0 to n, bytes that have to be there: the storages the op touches and its workspace, less what
         it writes in place.
@@ -247,6 +261,7 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
         steps = sorted(step_of[i] for i in storage.touchers) if storage.size else []
         if problem.is_output[s] and semantics.outputs_end_fast and storage.size:
             steps.append(n)
+        steps = _with_lead(steps, semantics.lead, from_outside=problem.from_outside(s))
         touches.append(tuple(steps))
         for t in steps:
             forced[t] += storage.size
@@ -265,3 +280,12 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
             if t + 1 < end:
                 gaps.append(Gap(s, t + 1, end, read, 0 if free else size, epoch))
     return Timeline(tuple(touches), tuple(forced), tuple(gaps), taken)
+
+
+def _with_lead(touches: list[int], lead: int, *, from_outside: bool) -> list[int]:
+    """The touches, and the steps before each one but the creation in which the storage is on its way or stays."""
+    if not lead or not touches:
+        return touches
+    begins = [max(0, touches[0] - lead) if from_outside else touches[0]]
+    begins += [max(before + 1, t - lead) for before, t in pairwise(touches)]
+    return [t for begin, end in zip(begins, touches, strict=True) for t in range(begin, end + 1)]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from lowtide import _core
 from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
-from lowtide.spill.bound import windows
+from lowtide.spill.bound import Window, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
 from lowtide.spill.orders import order_by
@@ -90,6 +90,9 @@ class _Search:
     def run(self) -> None:
         """Orders that are known, beams, then the proof."""
         problem = self.problem
+        if problem.semantics.lead:
+            self._with_lead()
+            return
         for name in ("own", "exact"):
             order = order_by(name, problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
             self._ask(core_problem(problem, order, chain=True), state_limit=200_000)
@@ -101,24 +104,42 @@ class _Search:
         next(beams, None)
         if self._prove(whole, 20_000):
             return
+        parts = self._parts()
         next(beams, None)
-        if self._prove(whole, 200_000):
+        if self._done() or self._prove(whole, 200_000):
             return
-        if self.best is None:
-            return
-        found = windows(problem, self.best.order, self.options.window_states, self.limits)
-        self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
-        if self._done():
-            return
-        line = longest_chain(ancestors(problem), self._left_before())
-        split = phases(problem, line, self.options.window_states, self.limits)
-        self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])
         for _ in beams:
             if self._done():
                 return
-        parts = core_problem(problem, segments=[(w.ops, w.bytes) for w in found])
-        if not self._prove(parts, self.options.states):
+        summed = core_problem(problem, segments=[(w.ops, w.bytes) for w in parts])
+        if not self._prove(summed, self.options.states) and self.best is not None:
             self._improve()
+
+    def _parts(self) -> tuple[Window, ...]:
+        """Bounds by parts of the graph around the best order; the windows among them, which a search can add up."""
+        if self.best is None:
+            return ()
+        found = windows(self.problem, self.best.order, self.options.window_states, self.limits)
+        self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
+        if not self._done():
+            line = longest_chain(ancestors(self.problem), self._left_before())
+            split = phases(self.problem, line, self.options.window_states, self.limits)
+            self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])
+        return found
+
+    def _with_lead(self) -> None:
+        """The orders that are good without a lead, each searched with it; what they cost without it is a bound."""
+        free = replace(self.problem, semantics=replace(self.problem.semantics, lead=0))
+        without = _Search(free, self.limits, self.options)
+        without.run()
+        self.states, self.interrupted = without.states, without.interrupted
+        if without.best is None:
+            self.no_room = without.no_room
+            return
+        orders = [order_by(name, self.problem, self.limits) for name in ("own", "exact")]
+        for order in (without.best.order, *orders):
+            self._ask(core_problem(self.problem, order, chain=True), state_limit=self.options.states)
+        self.bound, self.proof = without.bound, without.proof
 
     def _done(self) -> bool:
         return self.best is not None and self.best.traffic_bytes <= self.bound

@@ -101,6 +101,7 @@ def _follow_contents(problem: SpillProblem, answer: SpillAnswer) -> int:
     ends: dict[int, list[Interval]] = {}
     for visit in answer.intervals:
         ends.setdefault(visit.end, []).append(visit)
+    _check_lead(problem, answer)
     for step in range(steps + 1):
         filled: set[tuple[int, int]] = set()
         for move in (m for m in answer.moves if m.step == step):
@@ -168,6 +169,24 @@ def _follow_contents(problem: SpillProblem, answer: SpillAnswer) -> int:
             safe = safe or any(holds.get((s, m)) == version[s] for m in range(1, host))
             _refuse(not safe, f"output {s} was dropped before it was written")
     return total
+
+
+def _check_lead(problem: SpillProblem, answer: SpillAnswer) -> None:
+    """What comes in is not touched for so many steps, unless it comes at step 0."""
+    lead = problem.semantics.lead
+    for v in answer.intervals:
+        s = v.storage
+        made = not problem.from_outside(s) and answer.order[v.start : v.start + 1]
+        if not lead or not v.start or v.memory or (made and made[0] in problem.writers[s] and _is_first(answer, v)):
+            continue
+        early = answer.order[v.start : v.start + lead]
+        touched = any(i in problem.model.storages[s].touchers for i in early)
+        at_end = problem.semantics.outputs_end_fast and problem.is_output[s] and len(early) < lead
+        _refuse(touched or at_end, f"step {v.start}: storage {s} is used before it can be there")
+
+
+def _is_first(answer: SpillAnswer, visit: Interval) -> bool:
+    return not any(v.storage == visit.storage and v.memory == 0 and v.start < visit.start for v in answer.intervals)
 
 
 def _forget_unless_needed(answer: SpillAnswer, visit: Interval, step: int, copies: dict[int, int]) -> None:

@@ -203,6 +203,7 @@ class _Replay:
         moves: dict[int, list[PlanMove]] = {}
         for move in self.plan.moves or []:
             moves.setdefault(move.step, []).append(move)
+        self._check_lead(starting)
         steps = len(self.plan.order)
         if any(not 0 <= step <= steps for step in moves):
             raise VerificationError("moves", "a move happens at a step that is not there")
@@ -221,6 +222,23 @@ class _Replay:
             if step < steps:
                 self._run(step, self.plan.order[step])
         self._end(steps)
+
+    def _check_lead(self, starting: Mapping[int, Sequence[_Stay]]) -> None:
+        """What is moved in or loaded is not used for `lead` steps, unless it comes at step 0."""
+        made: set[int] = set()
+        for step in sorted(starting):
+            for stay in starting[step]:
+                first = stay.block not in made and not self.outside[stay.block]
+                if stay.memory != self.fast:
+                    continue
+                made.add(stay.block)
+                if first or not step:
+                    continue
+                early = self.plan.order[step : step + self.rules.lead]
+                used = [v for v in early if stay.block in self.memory.touches[v]]
+                at_end = self.rules.outputs_end_fast and self.output[stay.block] and len(early) < self.rules.lead
+                if used or at_end:
+                    raise VerificationError("moves", f"step {step}: block {stay.block} comes in too late for its use")
 
     def _block(self, move: PlanMove) -> int:
         return self.memory.block_of.get(move.tensor, -1)
