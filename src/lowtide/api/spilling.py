@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,13 @@ from lowtide.target import Target, resolve
 if TYPE_CHECKING:
     from lowtide.analyse.storage import MemoryModel
     from lowtide.spill.answer import SpillAnswer
+    from lowtide.spill.dma import Dma
     from lowtide.spill.problem import Memory, SpillProblem
 
 HOST = "host"
+
+TOUCHED_PER_MOVED = 16
+"""Ops read and write the fast memory this many times as fast as the DMA moves bytes, in the simple cost model."""
 
 Memories = Sequence[str] | Mapping[str, str | int]
 """``NAME=SIZE`` each, or a mapping, fastest first."""
@@ -83,7 +87,7 @@ def spilling_problem(
 
     if rules.overlap != "never" or rules.rule or not rules.count_inputs:
         raise InputError(f"target {rules.name} has one arena; spill under another target")
-    counted = dict(moves)
+    counted = {name: value for name, value in moves.items() if name not in ("bandwidth", "flops")}
     parameters = counted.pop("parameters", "false").lower()
     if parameters not in ("true", "false"):
         raise InputError(f"moves.parameters is {parameters!r}; it takes true or false")
@@ -131,6 +135,7 @@ def spilled_plan(
     check_time(time)
     memory_bytes = parse_size(search_memory, "search memory")
     graph = model if isinstance(model, Graph) else load(model, dims)
+    dma = find_dma(moves)
     problem, said = spilling_problem(graph, rules, found, moves)
     limits = Limits(time, memory_bytes, seed, started=began)
     name = "spill" if method == "exact" else method
@@ -138,8 +143,9 @@ def spilled_plan(
     try:
         if not proved:
             made = plan_with_spilling(
-                graph, rules, problem, said, name, options, limits, require_optimal=require_optimal, began=began
-            )
+                graph, rules, problem, said, name, options, limits,
+                require_optimal=require_optimal, began=began, dma=dma,
+            )  # fmt: skip
             return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
     except NoRoomError as error:
         proved = error.proved
@@ -181,6 +187,30 @@ def too_small(made: Plan, memories: Memories) -> str:
     )
 
 
+def find_dma(moves: Mapping[str, str]) -> Dma | None:
+    """The cost model that `moves` names: ``bandwidth`` (bytes a second, as a size) and ``flops`` (a second), if any.
+
+    Raises
+    ------
+    InputError
+        FLOPs without a bandwidth, or no positive number.
+    """
+    from lowtide.spill.dma import Dma
+
+    if "bandwidth" not in moves:
+        if "flops" in moves:
+            raise InputError("moves.flops says how fast ops are beside transfers; give moves.bandwidth too")
+        return None
+    bandwidth = parse_size(moves["bandwidth"], "moves.bandwidth")
+    try:
+        flops = float(moves.get("flops", "0"))
+    except ValueError:
+        flops = -1.0
+    if not bandwidth or not 0 <= flops < 1e30:
+        raise InputError("moves.bandwidth takes bytes a second as in 100MB, moves.flops a number as in 4e9")
+    return Dma(float(bandwidth), flops, touched_bytes_per_second=float(bandwidth) * TOUCHED_PER_MOVED)
+
+
 def plan_with_spilling(
     graph: Graph,
     rules: Target,
@@ -192,6 +222,7 @@ def plan_with_spilling(
     *,
     require_optimal: bool,
     began: float,
+    dma: Dma | None = None,
 ) -> Plan:
     """Plan order, residency, moves and addresses, and check them. Every op fits the fast memory alone.
 
@@ -202,6 +233,7 @@ def plan_with_spilling(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
+    from lowtide.spill.dma import timing
     from lowtide.spill.levels import in_levels
     from lowtide.spill.registry import make_spill
     from lowtide.verify.check import verify_plan
@@ -214,6 +246,8 @@ def plan_with_spilling(
     answer = spiller.spill(problem, limits)
     if len(problem.memories) > 1:
         answer = in_levels(problem, answer, limits)
+    if dma is not None:
+        answer = replace(answer, counters=answer.counters | asdict(timing(problem, answer, dma)))
     searched = clock.perf_counter()
     made = _assemble(graph, rules, problem, answer, said, method, limits.seed)
     if require_optimal and not made.optimal:

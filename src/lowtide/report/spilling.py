@@ -27,10 +27,20 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
         ("seconds", f"read {plan.seconds.read:.2f}, plan {plan.seconds.schedule:.2f}, total {plan.seconds.total:.2f}"),
     ]
+    if "stall_seconds" in (plan.search or {}):
+        rows.append(("transfers", _transfers(plan)))
     if verbose:
         rows += [(key.replace("_", " "), str(value)) for key, value in (plan.search or {}).items()]
     width = max(len(key) for key, _ in rows)
     return "\n".join([columns([(key.ljust(width), text) for key, text in rows]), *_moves(plan, verbose)])
+
+
+def _transfers(plan: Plan) -> str:
+    found = plan.search or {}
+    return (
+        f"{found['transfer_seconds']:.6f} s, of which ops wait {found['stall_seconds']:.6f} s; "
+        f"{format_size(found['hidden_bytes'])} hidden behind {found['compute_seconds']:.6f} s of ops"
+    )
 
 
 def _moves(plan: Plan, verbose: bool) -> list[str]:
@@ -63,7 +73,8 @@ def _rules(plan: Plan) -> str:
         ("outputs written at the end", not said.outputs_written_early),
         ("outputs end in the fast memory", said.outputs_end_fast),
     ]
-    return "".join(f", {text}" for text, holds in words if holds)
+    lead = f", fills begin {format_count(said.lead, 'step')} early" if said.lead else ""
+    return "".join(f", {text}" for text, holds in words if holds) + lead
 
 
 def _ended(plan: Plan) -> str:

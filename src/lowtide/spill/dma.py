@@ -40,7 +40,7 @@ class Dma:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of the ops and of the transfers, seconds that ops wait, and bytes whose transfer no op waited for."""
+    """Seconds of the ops, of the transfers, and that ops wait for them; bytes moved while none waits."""
 
     compute_seconds: float
     transfer_seconds: float
@@ -51,27 +51,24 @@ class Timing:
 def timing(problem: SpillProblem, answer: SpillAnswer, dma: Dma) -> Timing:
     """Play an answer through: ops one after the other, moves one after the other beside them."""
     now = free = stalled = computed = moved = 0.0
-    hidden = 0
-    coming: dict[int, tuple[float, int]] = {}  # storage to when its fill is done, and its bytes
+    coming: dict[int, float] = {}  # storage to when its fill is done
     for step in range(len(answer.order) + 1):
         for move in (m for m in answer.moves if m.step == step):
             free = max(free, now) + move.bytes / dma.bytes_per_second
             moved += move.bytes / dma.bytes_per_second
             if move.kind == "fill":
-                coming[move.storage] = (free, move.bytes)
+                coming[move.storage] = free
                 continue
             stalled += free - now
             now = free
         needed = problem.model.touched[answer.order[step]] if step < len(answer.order) else tuple(coming)
         for s in needed:
-            done, size = coming.pop(s, (0.0, 0))
+            done = coming.pop(s, 0.0)
             if done > now:
                 stalled += done - now
                 now = done
-            else:
-                hidden += size
         if step < len(answer.order):
             seconds = dma.op_seconds(problem, answer.order[step])
             computed += seconds
             now += seconds
-    return Timing(computed, moved, stalled, hidden)
+    return Timing(computed, moved, stalled, round((moved - stalled) * dma.bytes_per_second))
