@@ -102,7 +102,7 @@ def test_memories_on_the_command_line(tmp_path: Path, capsys: Captured):
     assert status == 0
     assert "sram" in out
     assert "of 104 B" in out
-    assert "B of tensors in slow memory; proved fewest for this order" in out
+    assert "B of tensors in slow memory; proved fewest for this order and what is in place" in out
     assert run(capsys, "verify", path, plan_file)[0] == 0
     assert "psram:" in table.read_text()
     pools = json.loads((tmp_path / "u").read_text())["pools"]

@@ -28,6 +28,12 @@ Places = Mapping[str, str | Sequence[str]]
 
 NO_PLACES: Places = {}
 
+MOST_ORDERS = 8
+"""Orders of equal peak that are laid out in memories."""
+
+OPS_TO_PLACE = 8_000
+"""Ops that all these orders may have together; one order is laid out in any case."""
+
 
 @dataclass(frozen=True)
 class MemoryUse:
@@ -137,27 +143,95 @@ def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) ->
     return tuple(index[name] for name in wanted)
 
 
-def in_banks(
-    made: Plan, model: MemoryModel, layout: Layout, banks: Sequence[Bank], places: Places, limits: Limits
-) -> Plan:
-    """Lay a plan's storages out in several memories, each wholly in one of them: the least bytes in slow ones.
+@dataclass(frozen=True)
+class Banked:
+    """An order in several memories: its layout (in-place choices, but no offsets), its buffers and where they lie."""
 
-    `layout` is what `compatible` gives, and `made` the plan of it. The plan gets `memories` and `residency` instead
-    of `offsets`, and status ``"over_budget"`` or ``"impossible"`` if they do not fit.
+    layout: Layout
+    buffers: ArenaBuffers
+    demands: list[Demand]
+    found: BankPlacement
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """What is better comes first: it fits, the fewest bytes in slow memory, the fewest read and written there."""
+        return not self.found.fits, self.found.slow_bytes, self.found.accesses_bytes
+
+
+def best_in_banks(
+    model: MemoryModel,
+    order: tuple[int, ...],
+    banks: Sequence[Bank],
+    places: Places,
+    limits: Limits,
+    *,
+    explore: bool,
+) -> Banked:
+    """Lay an order's storages out in several memories, each wholly in one of them: the least bytes in slow ones.
+
+    With `explore` other orders of no higher peak are tried too, as many as `OPS_TO_PLACE` allows, and the best is kept.
+
+    Raises
+    ------
+    InputError
+        `places` names what is not there, or takes no memory.
+    """
+    from itertools import islice
+
+    from lowtide.analyse.liveness import profile
+    from lowtide.schedule.settle import equal_orders
+
+    wanted = _places_of_storages(model, banks, places)
+    draws = max(1, min(MOST_ORDERS, OPS_TO_PLACE // max(len(order), 1)))
+    others = equal_orders(model, order, profile(model, order).peak, limits.seed) if explore and order else iter([order])
+    best: Banked | None = None
+    tried = 0
+    for candidate in islice(others, draws):
+        tried += 1
+        found = _in_banks(model, candidate, banks, wanted, limits)
+        if best is None or found.rank < best.rank:
+            best = found
+        if (best.found.fits and not best.found.slow_bytes) or limits.left_seconds <= 0:
+            break
+    assert best is not None, "the order itself is always a candidate"
+    return replace(best, layout=replace(best.layout, tried=tried))
+
+
+def _in_banks(
+    model: MemoryModel,
+    order: tuple[int, ...],
+    banks: Sequence[Bank],
+    wanted: Mapping[int, tuple[int, ...]],
+    limits: Limits,
+) -> Banked:
+    from lowtide.allocate.arena import Allocation
+    from lowtide.allocate.buffers import arena_buffers
+    from lowtide.allocate.memories import place_in_banks
+    from lowtide.allocate.together import Layout
+    from lowtide.analyse.liveness import profile
+
+    steps = profile(model, order)
+    kept = [o for o in steps.in_place if wanted.get(o.storage) == wanted.get(model.storage_of[o.output])]
+    dropped = [o for o in steps.in_place if o not in kept]
+    buffers = arena_buffers(model, order, kept, model.alignment, steps)
+    demands = _demands(model, buffers, len(banks), wanted)
+    found = place_in_banks(buffers.problem, banks, demands, limits)
+    in_place, apart = (tuple((o.output, o.input) for o in rows) for rows in (kept, dropped))
+    layout = Layout(order, steps, Allocation({}, {}, 0, 0, in_place, apart, "several memories"))
+    return Banked(layout, buffers, demands, found)
+
+
+def in_banks(made: Plan, model: MemoryModel, banked: Banked, banks: Sequence[Bank]) -> Plan:
+    """The plan of an order (`banked.layout`) with `memories` and `residency` instead of `offsets`.
+
+    Its status is ``"over_budget"`` or ``"impossible"`` if they do not fit.
     """
     import msgspec
 
-    from lowtide.allocate.buffers import arena_buffers
-    from lowtide.allocate.memories import place_in_banks
     from lowtide.plan import PlanMemory, Residency
 
+    layout, buffers, demands, found = banked.layout, banked.buffers, banked.demands, banked.found
     n = max(len(layout.order), 1)
-    wanted = _places_of_storages(model, banks, places)
-    kept = set(layout.allocation.in_place)
-    chosen = [o for o in layout.profile.in_place if (o.output, o.input) in kept]
-    buffers = arena_buffers(model, layout.order, chosen, model.alignment, layout.profile)
-    demands = _demands(model, buffers, len(banks), wanted)
-    found = place_in_banks(buffers.problem, banks, demands, limits)
     residency = []
     for s, (b, above) in sorted(buffers.place_of.items()):
         first, last = max(layout.profile.first[s], 0), min(layout.profile.last[s] + 1, n)
@@ -222,28 +296,6 @@ def _places_of_storages(model: MemoryModel, banks: Sequence[Bank], places: Place
                 raise InputError(f"{name} shares its storage with {said[s]}; place them alike", where)
             said[s] = name
     return wanted
-
-
-def compatible(model: MemoryModel, layout: Layout, banks: Sequence[Bank], places: Places) -> Layout:
-    """The layout with those in-place choices alone that are exact, and whose two storages may lie in the same memories.
-
-    Raises
-    ------
-    InputError
-        `places` names what is not there, or takes no memory.
-    """
-    wanted = _places_of_storages(model, banks, places)
-    asked = set(layout.allocation.in_place)
-    kept, dropped = [], list(layout.allocation.dropped)
-    for o in layout.profile.in_place:
-        if (o.output, o.input) not in asked:
-            continue
-        alike = wanted.get(o.storage) == wanted.get(model.storage_of[o.output])
-        (kept if o.distance is None and alike else dropped).append((o.output, o.input))
-    dropped += [(made, read) for made, read, _ in layout.allocation.overlap]
-    return replace(
-        layout, allocation=replace(layout.allocation, in_place=tuple(kept), dropped=tuple(dropped), overlap=())
-    )
 
 
 def _demands(model: MemoryModel, made: ArenaBuffers, banks: int, wanted: Mapping[int, tuple[int, ...]]) -> list[Demand]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, compatible, find_banks, in_banks, memory_uses
+from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, best_in_banks, find_banks, in_banks, memory_uses
 from lowtide.api.explaining import with_conflict
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.offsets import check_spread, spread_plan
@@ -174,18 +174,20 @@ def plan(
     if quick and peak_budget is not None:
         impossible = schedule.lower_bound > peak_budget
         limits = replace(limits, enough_bytes=MAX_BYTES if impossible else peak_budget)
-    if method == "exact" and schedule.stopped != "interrupt":
+    free = method == "exact" and schedule.stopped != "interrupt"
+    banked = best_in_banks(memory, schedule.order, regions, places, limits, explore=free) if regions else None
+    if banked is not None:
+        layout = banked.layout
+    elif free:
         layout = best_layout(memory, schedule.order, limits)
     else:
         layout = place(memory, schedule.order, limits)
     layout, runtime_arena = _as_run(layout, memory, limits, free=method == "exact")
-    if regions:
-        layout = compatible(memory, layout, regions, places)
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
     made = with_arena(_replaced(made, runtime_arena_bytes=runtime_arena), graph, rules)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
-    if regions:
-        made = in_banks(made, memory, layout, regions, places, limits)
+    if banked is not None:
+        made = in_banks(made, memory, banked, regions)
     made = with_conflict(made, memory, layout, limits)
     if spread:
         made = spread_plan(made, memory, limits)

@@ -235,7 +235,8 @@ def _slow_text(plan: Plan) -> str:
         return f"does not fit{never}"
     if not slow:
         return "all in the first memory of its list"
-    proof = "proved fewest for this order" if slow == bound else f"this order needs at least {bound:,} B there"
+    least = "proved fewest for this order and what is in place"
+    proof = least if slow == bound else f"this order needs at least {bound:,} B there"
     return f"{slow:,} B of tensors in slow memory; {proof}"
 
 
