@@ -44,7 +44,9 @@ class VelaHillClimb:
                 super().attempt_bottleneck_fix(indices, iterations_stuck)
 
         bound = load_bound(problem)
-        search: Any = Timed([_LiveRange(b.start, b.end - 1, b.size, b.alignment) for b in problem.buffers], None, bound)
+        section = {step: k for k, step in enumerate(sorted({s for b in problem.buffers for s in (b.start, b.end)}))}
+        ranges = [_LiveRange(section[b.start], section[b.end] - 1, b.size, b.alignment) for b in problem.buffers]
+        search: Any = Timed(ranges, None, bound)
         with suppress(TimeoutError):
             search.allocate()
         offsets = tuple(search.allocated_addresses)
@@ -53,7 +55,7 @@ class VelaHillClimb:
 
 @dataclass(frozen=True)
 class _LiveRange:
-    """A buffer as Vela reads it; `end_time` is the last step."""
+    """A buffer as Vela reads it, in sections of time between which nothing changes; `end_time` is the last one."""
 
     start_time: int
     end_time: int
