@@ -134,3 +134,18 @@ def test_memories_of_a_plan(tmp_path: Path):
     for r in made.residency or []:
         assert found[f"BRANCHES_T_t{r.tensor}_MEMORY"] == str(["sram", "ext ram"].index(r.memory))
         assert found[f"BRANCHES_T_t{r.tensor}_OFFSET"] == str(r.offset)
+
+
+def test_the_example_compiles_and_runs(tmp_path: Path):
+    """examples/firmware/main.c with the header that its first lines make."""
+    gcc = shutil.which("gcc")
+    example = Path(__file__).parent.parent / "examples" / "firmware" / "main.c"
+    if gcc is None or not example.is_file():
+        pytest.skip("no gcc here" if gcc is None else "the examples are not here")
+    made = lowtide.plan("zoo:swiftnet_cell_a", board="stm32h743", persistent=["features"])
+    lowtide.export(made, "zoo:swiftnet_cell_a", header=tmp_path / "net_arena.h")
+    command = [gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}", '-DARENA="net_arena.h"', str(example)]
+    built = subprocess.run([*command, "-o", "main"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("22 tensors; features: 75264 bytes at ")

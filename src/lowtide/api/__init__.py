@@ -5,7 +5,7 @@ Heavy imports are inside the functions, so that `import lowtide` and `lowtide ch
 
 from __future__ import annotations
 
-from lowtide.api.banks import MemoryUse, all_boards, board
+from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, run, verify
 from lowtide.api.exports import Exports, export
 from lowtide.api.models import load
@@ -24,10 +24,10 @@ __all__ = [
     "MethodResult",
     "Placement",
     "Shared",
-    "all_boards",
     "allocate",
     "apply",
     "board",
+    "boards",
     "check",
     "compare",
     "export",

@@ -95,11 +95,11 @@ def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...
     return (*merged, *(b for b in given if b.name not in {k.name for k in known}))
 
 
-def all_boards() -> dict[str, str]:
+def boards() -> dict[str, str]:
     """Names of the built-in boards, each with its memories and a line about it."""
-    from lowtide.allocate.boards import boards
+    from lowtide.allocate.boards import boards as built_in
 
-    return {name: f"{_banks_text(b.banks)}; {b.about}" for name, b in boards().items()}
+    return {name: f"{_banks_text(b.banks)}; {b.about}" for name, b in built_in().items()}
 
 
 def board(name: str | Path) -> Board:
@@ -185,16 +185,21 @@ def best_in_banks(
     draws = max(1, min(MOST_ORDERS, OPS_TO_PLACE // max(len(order), 1)))
     others = equal_orders(model, order, profile(model, order).peak, limits.seed) if explore and order else iter([order])
     best: Banked | None = None
-    tried = 0
-    for candidate in islice(others, draws):
-        tried += 1
-        found = _in_banks(model, candidate, banks, wanted, limits)
-        if best is None or found.rank < best.rank:
-            best = found
-        if (best.found.fits and not best.found.slow_bytes) or limits.left_seconds <= 0:
-            break
+    tried, interrupted = 0, False
+    try:
+        for candidate in islice(others, draws):
+            tried += 1
+            found = _in_banks(model, candidate, banks, wanted, limits)
+            if best is None or found.rank < best.rank:
+                best = found
+            if (best.found.fits and not best.found.slow_bytes) or limits.left_seconds <= 0:
+                break
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        interrupted = True
     assert best is not None, "the order itself is always a candidate"
-    return replace(best, layout=replace(best.layout, tried=tried))
+    return replace(best, layout=replace(best.layout, tried=tried, interrupted=interrupted))
 
 
 def _in_banks(

@@ -307,7 +307,7 @@ def board(options: argparse.Namespace) -> int:
     from lowtide.report.text import columns
 
     if options.board is None:
-        known = api.all_boards()
+        known = api.boards()
         if options.json:
             show_json([{"name": name, "description": text} for name, text in known.items()])
         else:
