@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -242,3 +243,59 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     assert seen.exact.held_bytes == plan.runtime_arena_bytes
     with pytest.raises(InputError, match="use extended or all"):
         lowtide.runtime_optimized(source, out, level="some")
+
+
+def test_what_depends_on_constants_only_runs_and_counts(tmp_path: Path) -> None:
+    """Without its optimiser onnxruntime turns weights on every run: they are planned close to their reader."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    weights = [numpy_helper.from_array(np.ones((64, 64), np.float32), f"w{i}") for i in range(3)]
+    nodes = [helper.make_node("Transpose", [f"w{i}"], [f"t{i}"]) for i in range(3)]
+    nodes += [helper.make_node("MatMul", ["x" if i == 0 else f"y{i - 1}", f"t{i}"], [f"y{i}"]) for i in range(3)]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 64])], [value("y2", 1, [1, 64])], weights)
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source.write_bytes(model.SerializeToString())
+    assert lowtide.plan(source, target="generic").folded == [0, 1, 2]
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    assert plan.folded == []
+    assert sorted(plan.order) == list(range(6))
+    assert plan.own_order_peak_bytes == 3 * 16384 + 256
+    assert plan.peak_bytes == 16384 + 2 * 256
+    plan.apply(source, out)
+    assert lowtide.plan(out, target="onnxruntime", time=10).own_order_peak_bytes == plan.peak_bytes
+    seen = lowtide.verify(source, plan, run=True).run
+    assert isinstance(seen, RunReport)
+    assert seen.equal
+    assert (seen.original.peak_bytes, seen.planned.peak_bytes) == (plan.own_order_peak_bytes, plan.peak_bytes)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the kernels are those of x86-64")
+@pytest.mark.parametrize("channels", [4, 6, 16])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_quantised_convolutions_take_what_was_planned(channels: int, groups: int, tmp_path: Path) -> None:
+    """Read by pointers or unfolded, with and without groups."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    scalars = {"s": np.float32(0.1), "z": np.uint8(3), "v": np.int8(0)}
+    weights = [numpy_helper.from_array(np.array(v), k) for k, v in scalars.items()]
+    nodes, at, width = [], "x", channels
+    for i, (made, kernel) in enumerate([(16, 3), (24, 1), (12, 5)]):
+        made = made * groups
+        filters = np.ones((made, width // groups, kernel, kernel), np.int8)
+        weights.append(numpy_helper.from_array(filters, f"w{i}"))
+        reads = [at, "s", "z", f"w{i}", "s", "v", "s", "z"]
+        nodes.append(helper.make_node("QLinearConv", reads, [f"y{i}"], group=groups, pads=[kernel // 2] * 4))
+        at, width = f"y{i}", made
+    inputs, outputs = [value("x", 2, [1, channels, 12, 12])], [value(at, 2, [1, width, 12, 12])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    source = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source.write_bytes(model.SerializeToString())
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    report = lowtide.verify(source, plan, run=True)
+    seen = report.run
+    assert isinstance(seen, RunReport)
+    assert seen.exact is not None
+    assert seen.exact.mark_bytes == report.numbers["arena_load_bytes"]
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes

@@ -190,6 +190,25 @@ def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[T
     return marked, remaining, folded
 
 
+def run_folded(graph: Graph) -> Graph:
+    """The same graph for a runtime that computes on every run what depends on constants only, at its place in the file.
+
+    Ops of type ``Constant`` stay folded.
+    """
+    from dataclasses import replace
+
+    running = [op for op in graph.folded if op.type != "Constant"]
+    if not running:
+        return graph
+    made = {t for op in running for t in op.outputs}
+    return replace(
+        graph,
+        tensors=tuple(replace(t, kind=Kind.ACTIVATION) if t.id in made else t for t in graph.tensors),
+        ops=tuple(sorted((*graph.ops, *running), key=lambda op: op.id)),
+        folded=tuple(op for op in graph.folded if op.type == "Constant"),
+    )
+
+
 def _check(graph: Graph) -> None:
     place = graph.source or graph.name or "graph"
     tensors: dict[int, Tensor] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
 from lowtide.opset import kind_of
 from lowtide.rules import RULES
 
@@ -66,6 +66,8 @@ class Target:
     fixed
         ``TENSOR=OFFSET`` each, in bytes: where a tensor has to lie in the arena, or in the first memory that it may lie
         in. It is never written over another one.
+    folds
+        Whether ops that read constants only are computed beforehand; else they run, and their outputs count.
     rule
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
@@ -87,6 +89,7 @@ class Target:
     persistent: tuple[str, ...] = ()
     double_buffered: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    folds: bool = True
     rule: str = ""
 
     def __post_init__(self) -> None:
@@ -182,6 +185,10 @@ class Target:
         """Bytes that the op needs while it runs, beside its tensors."""
         return op.workspace + (RULES[self.rule].workspace(graph, op) if self.rule else 0)
 
+    def as_seen(self, graph: Graph) -> Graph:
+        """The graph as the runtime runs it: with what depends on constants only, unless it folds that."""
+        return graph if self.folds else run_folded(graph)
+
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """Op ids in the order in which the runtime runs a file whose ops stand in `order`."""
         return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
@@ -215,7 +222,14 @@ BUILT_IN: dict[str, Target] = {
         ),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("tflite", overwrite_inputs=False, pin_inputs=True, alignment=64, rule="tflite"),
-        Target("onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, rule="onnxruntime"),
+        Target(
+            "onnxruntime",
+            overwrite_inputs=False,
+            alignment=256,
+            count_inputs=False,
+            folds=False,
+            rule="onnxruntime",
+        ),
         Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
     )
 }

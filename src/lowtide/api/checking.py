@@ -141,7 +141,7 @@ def _to_check(
         double_buffered=made.double_buffered or (),
         fixed=made.fixed or NONE_FIXED,
     )
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
     return graph, made, rules
 
 

@@ -124,7 +124,7 @@ def layout_of(
     )
     if rules.name != made.target:
         raise InputError(f"the plan is for target {made.target!r}, not {rules.name!r}; name the plan's own", place)
-    return map_of_plan(made, graph, rules)
+    return map_of_plan(made, rules.as_seen(graph), rules)
 
 
 def write_placement(

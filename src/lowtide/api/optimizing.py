@@ -27,8 +27,8 @@ def runtime_optimized(
     out
         The file to write; it holds the weights.
     level
-        ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only; the
-        model is then run once, since their shapes are seen nowhere else.
+        ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only. Where a
+        kernel's shapes are seen nowhere else, as theirs, the model is run once.
     dims
         Sizes of free dimensions by name; they are fixed in the file written.
     seed
@@ -62,6 +62,17 @@ def runtime_optimized(
         made = Path(folder) / "optimized.onnx"
         with Outputs([] if name.startswith("zoo:") else [source]) as outputs, outputs.create(out) as file:
             write_optimized(source, made, dims, level)
-            if level == "all":
+            if not _readable(made, {name: size for name, size in dims.items() if ":" in name}):
                 declare_shapes(made, dims, seed)
             file.write(made.read_bytes())
+
+
+def _readable(made: Path, dims: Mapping[str, int]) -> bool:
+    """Whether every shape is known without a run."""
+    from lowtide.read import read_model
+
+    try:
+        read_model(made, dims)
+    except InputError:
+        return False
+    return True

@@ -159,7 +159,7 @@ def plan(
     check_spread(spread, budget_bytes, rules)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
     _check_kept(graph, (*persistent, *double_buffered, *fixed))
     memory = memory_model(graph, rules)
     reason = scheduler.supports(memory)

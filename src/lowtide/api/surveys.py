@@ -59,7 +59,7 @@ def inspect(
     rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
     memory = memory_model(graph, rules)
     reason = scheduler.supports(memory)
     if reason is not None:
@@ -159,7 +159,7 @@ def compare(
     rules = resolve(target, source=source, overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs)
     check_time(time)
     parse_size(search_memory, "search memory")
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
 
     def run(name: str) -> MethodResult:
         def tell(progress: Progress) -> None:

@@ -147,7 +147,7 @@ def _measure(name: str, model: str, level: str, dims: Mapping[str, int], time: f
         else:
             with_random_weights(Path(model), given, seed, fillers=True)
         lowtide.runtime_optimized(given, optimised, level=level, dims=dims)
-        graph = lowtide.load(optimised)
+        graph = target.as_seen(lowtide.load(optimised))
         plan = lowtide.plan(graph, target=target, time=time, seed=seed)
         report = verify_plan(graph, plan, target, replay_bytes=False)
         apply(plan, optimised, planned)

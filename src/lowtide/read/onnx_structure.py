@@ -186,6 +186,7 @@ _KEPT = {
     "Conv": _CONVOLUTION,
     "FusedConv": _CONVOLUTION,
     "ConvTranspose": ("group",),
+    "QLinearConv": _CONVOLUTION,
     "Softmax": ("axis",),
     "LogSoftmax": ("axis",),
     "LRN": ("size",),

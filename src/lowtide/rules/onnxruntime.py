@@ -120,11 +120,11 @@ class OnnxRuntimeRule:
 def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a kernel takes from the arena while it runs, in bytes: before it takes its outputs, and after.
 
-    A 0 among them gives the oldest back. Known are float convolutions, linear Resize, LRN, BiasGelu, Softmax over an
-    axis that is not the last, and of any type Where and sums and extremes of three or more; a few others (Einsum,
-    recurrent ones, attention) take some too, and are not known. A convolution unfolds its input for one group and
-    image at a time: not at all if it is pointwise with stride 1 and no padding, as a whole if the group has more
-    filters than the output has places, else by segments.
+    A 0 among them gives the oldest back. Known are float and 8-bit QLinear convolutions, linear Resize, LRN, BiasGelu,
+    Softmax over an axis that is not the last, and of any type Where and sums and extremes of three or more; a few
+    others (Einsum, recurrent ones, attention) take some too, and are not known. A float convolution unfolds its input
+    for one group and image at a time: not at all if it is pointwise with stride 1 and no padding, as a whole if the
+    group has more filters than the output has places, else by segments.
     """
     tensors = graph.tensor_by_id
     out = tensors[op.outputs[0]] if op.outputs else None
@@ -137,6 +137,8 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return tuple(width * _broadcast_elements(shapes[0], other) for other in shapes[1:]), ()
         case "Sum" | "Mean" | "Max" | "Min" if len(shapes) > 2:
             return (out.size, *((out.size, 0) * (len(shapes) - 3))), ()
+        case "QLinearConv" if len(shapes) > 3:
+            return (), _quantised(op, shapes[0], shapes[3], out.shape)
         case _ if out.dtype != "float32":
             return (), ()
         case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(shapes) > 1:
@@ -157,6 +159,30 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (), ()
 
 
+def _quantised(op: Op, read: Shape, weights: Shape, made: Shape) -> tuple[int, ...]:
+    """A quantised convolution turns one image to channels last and back. It reads it by pointers if it is depthwise, or
+    has one group, a multiple of 4 channels in and out, and 16 or more out; else it unfolds it and keeps 32-bit sums.
+    """
+    if read is None or weights is None or made is None:
+        return ()
+    groups, places = op.attributes.get("group", 1), prod(made[2:])
+    turned = prod(read[1:]), prod(made[1:])
+    kernel = prod(weights[2:])
+    stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
+    pointwise = kernel == 1 and stride_1 and not any(op.attributes.get("pads", ()))
+    if _by_pointers(groups, read, made):
+        return turned if pointwise and groups == 1 else (*turned, 8 * kernel * places)
+    unfolded = () if pointwise else (kernel * weights[1] * places,)
+    return (*turned, 4 * made[1] * places, *unfolded)
+
+
+def _by_pointers(groups: int, read: Shape, made: Shape) -> bool:
+    if read is None or made is None:
+        return False
+    depthwise = groups == read[1] == made[1]
+    return depthwise or (groups == 1 and read[1] % 4 == made[1] % 4 == 0 and made[1] >= 16)
+
+
 def _rounded(size: int) -> int:
     return -(-size // 256) * 256
 
@@ -169,19 +195,24 @@ def _broadcast_elements(a: Shape, b: Shape) -> int:
 
 
 def kept_chunks(graph: Graph) -> list[int]:
-    """Bytes that the arena holds from the session's beginning to its end: turned filters of float ConvTranspose.
-
-    What other kernels repack is reserved outside the arena's blocks.
+    """Bytes that the arena holds from the session's beginning to its end: turned filters of float ConvTranspose, packed
+    ones of quantised convolutions that read by pointers. What other kernels repack is reserved outside the blocks.
     """
+    tensors = graph.tensor_by_id
     found = []
     for op in graph.ops:
-        if op.type == "ConvTranspose" and len(op.inputs) > 1:
-            weights = graph.tensor_by_id[op.inputs[1]]
-            if weights.kind is not Kind.CONSTANT or weights.dtype != "float32" or len(weights.shape or ()) < 3:
-                continue
-            rows, *columns = weights.shape or (0,)
-            if rows // op.attributes.get("group", 1) > 1 and prod(columns) > 1:
-                found.append(weights.size)
+        at = {"ConvTranspose": 1, "QLinearConv": 3}.get(op.type)
+        if at is None or len(op.inputs) <= at:
+            continue
+        weights = tensors[op.inputs[at]]
+        if weights.kind is not Kind.CONSTANT or len(weights.shape or ()) < 3:
+            continue
+        rows, *columns = weights.shape or (0,)
+        groups = op.attributes.get("group", 1)
+        if at == 1 and weights.dtype == "float32" and rows // groups > 1 and prod(columns) > 1:
+            found.append(weights.size)
+        if at == 3 and _by_pointers(groups, tensors[op.inputs[0]].shape, tensors[op.outputs[0]].shape):
+            found.append(-(-rows // 16) * 16 * prod(columns))
     return found
 
 

@@ -54,7 +54,7 @@ def write_onnx(
     order
         Op ids (indices of nodes in `source`) of the ops that run, each once. Folded nodes keep their slot in
         the file; one whose consumer now comes earlier moves to just before it, since ONNX wants a topological
-        order. A list of all nodes, folded ones included, is taken as it is.
+        order. Folded ones that are listed stand where the list has them.
     target
         The file to write; replaced if it exists.
     copy_external
@@ -82,7 +82,8 @@ def write_onnx(
         structure = read_structure(model, place)
         external = external_files(model)
         ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
-        sequence = fill_slots(ops, {op.id for op in structure.folded}, order, place)
+        folded = {op.id for op in structure.folded} - set(order)
+        sequence = fill_slots(ops, folded, order, place)
         for location in external:
             outputs.protect(source.parent / location)
         elsewhere = bool(external) and not _same_directory(source, target)
