@@ -117,7 +117,7 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each. Not in the contract.
 
-    `parameters`: constants lie in the fast memory while ops read them.
+    `parameters`: constants lie in the fast memory while ops read them. `rematerialise`: ops may run again (`rewrites`).
     """
 
     write_once: bool = True
@@ -126,6 +126,20 @@ class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs_end_fast: bool = False
     lead: int = 0
     parameters: bool = False
+    rematerialise: bool = False
+
+
+class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_field="kind"):
+    """Op `op` is op `of` once more and stands behind it; `readers` read from it what `of` makes as `replaced`.
+
+    `outputs` are its tensors, in the order of those of `of`.
+    """
+
+    op: int
+    of: int
+    replaced: int
+    outputs: list[int]
+    readers: list[int]
 
 
 class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +248,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_lower_bound_bytes: int | None = None
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
+    rewrites: list[Recompute] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None

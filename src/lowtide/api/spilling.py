@@ -18,6 +18,7 @@ from lowtide.plan import (
     PlanMove,
     PlanOp,
     PlanTensor,
+    Recompute,
     Residency,
     Seconds,
     Spilling,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lowtide.spill.answer import SpillAnswer
     from lowtide.spill.dma import Dma
     from lowtide.spill.problem import Memory, SpillProblem
+    from lowtide.spill.remat import Clone
 
 HOST = "host"
 
@@ -88,9 +90,12 @@ def spilling_problem(
     if rules.overlap != "never" or rules.rule or not rules.count_inputs:
         raise InputError(f"target {rules.name} has one arena; spill under another target")
     counted = {name: value for name, value in moves.items() if name not in ("bandwidth", "flops")}
-    parameters = counted.pop("parameters", "false").lower()
-    if parameters not in ("true", "false"):
-        raise InputError(f"moves.parameters is {parameters!r}; it takes true or false")
+    switches: dict[str, bool] = {}
+    for name in ("parameters", "rematerialise"):
+        value = counted.pop(name, "false").lower()
+        if value not in ("true", "false"):
+            raise InputError(f"moves.{name} is {value!r}; it takes true or false")
+        switches[name] = value == "true"
     semantics = with_options(Semantics, "moves", counted)
     said = Spilling(
         write_once=semantics.write_once,
@@ -98,7 +103,7 @@ def spilling_problem(
         outputs_written_early=semantics.outputs_written_early,
         outputs_end_fast=semantics.outputs_end_fast,
         lead=semantics.lead,
-        parameters=parameters == "true",
+        **switches,
     )
     return spill_problem(graph, rules, memories, semantics, parameters=said.parameters), said
 
@@ -235,7 +240,9 @@ def plan_with_spilling(
     """
     from lowtide.spill.dma import timing
     from lowtide.spill.levels import in_levels
+    from lowtide.spill.problem import spill_problem
     from lowtide.spill.registry import make_spill
+    from lowtide.spill.remat import rematerialise
     from lowtide.verify.check import verify_plan
 
     spiller = make_spill(method, options)
@@ -244,18 +251,51 @@ def plan_with_spilling(
         raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
     read = clock.perf_counter()
     answer = spiller.spill(problem, limits)
+    clones: tuple[Clone, ...] = ()
+    own_graph = graph
+    if said.rematerialise:
+        memories, semantics = problem.memories, problem.semantics
+        problem, answer, clones = rematerialise(
+            problem,
+            answer,
+            lambda other: spill_problem(other, rules, memories, semantics, parameters=said.parameters),
+            lambda other: spiller.spill(other, limits),
+            lambda: limits.left_seconds > 0,
+        )
+        graph = problem.model.graph
     if len(problem.memories) > 1:
         answer = in_levels(problem, answer, limits)
     if dma is not None:
         answer = replace(answer, counters=answer.counters | asdict(timing(problem, answer, dma)))
     searched = clock.perf_counter()
     made = _assemble(graph, rules, problem, answer, said, method, limits.seed)
+    if clones:
+        made = _with_clones(made, own_graph, rules, clones)
     if require_optimal and not made.optimal:
         made = _with(made, status="unproved")
-    verify_plan(graph, made, rules)
+    verify_plan(own_graph, made, rules)
     done = clock.perf_counter()
     seconds = Seconds(read=read - began, schedule=searched - read, verify=done - searched, total=done - began)
     return _with(made, seconds=seconds)
+
+
+def _with_clones(made: Plan, own: Graph, rules: Target, clones: Sequence[Clone]) -> Plan:
+    """The plan with its recomputed ops marked; the own order's peak is that of the user's own graph."""
+    import msgspec
+
+    from lowtide.analyse.liveness import profile
+    from lowtide.analyse.storage import memory_model
+
+    of = {c.op: c.of for c in clones}
+    return _with(
+        made,
+        ops=[msgspec.structs.replace(op, recompute_of=of[op.id]) if op.id in of else op for op in made.ops],
+        own_order_peak_bytes=profile(memory_model(own, rules), range(len(own.ops))).peak,
+        rewrites=[
+            Recompute(op=c.op, of=c.of, replaced=c.replaced, outputs=list(c.outputs), readers=list(c.readers))
+            for c in clones
+        ],
+    )
 
 
 def _with(made: Plan, **changes: object) -> Plan:

@@ -45,9 +45,8 @@ def write_all(
 
     The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
     snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. The
-    buffer plan is the layout as TFLM's struct. `commands`
-    is what a driver runs in a plan with spilling, as JSON if the name ends so. `target` and `dims`, as the plan was
-    made with, are for `exports` only.
+    buffer plan is the layout as TFLM's struct. `commands` is what a driver runs in a plan with spilling, as JSON if the
+    name ends so. `target` and `dims`, as the plan was made with, are for `exports` only.
 
     Raises
     ------
@@ -61,6 +60,9 @@ def write_all(
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
         if out is not None:
             from lowtide.write import write_model
+
+            if made.rewrites:
+                raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
 
             if source is None:
                 source = _made_file(model, made.seed, Path(folder), out)

@@ -261,8 +261,8 @@ def _spilling(p: Any) -> None:
     )  # fmt: skip
     p.add_argument(
         "--moves", action="append", default=[], metavar="NAME=VALUE", type=_moves,
-        help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters "
-        "(true or false), lead (steps), bandwidth (bytes a second), flops (a second)",
+        help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters, "
+        "rematerialise (true or false), lead (steps), bandwidth (bytes a second), flops (a second)",
     )  # fmt: skip
 
 

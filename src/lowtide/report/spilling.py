@@ -27,6 +27,9 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
         ("seconds", f"read {plan.seconds.read:.2f}, plan {plan.seconds.schedule:.2f}, total {plan.seconds.total:.2f}"),
     ]
+    if plan.rewrites:
+        names = {op.id: op.name or f"op {op.id}" for op in plan.ops}
+        rows.append(("run again", ", ".join(names[r.of] for r in plan.rewrites)))
     if "stall_seconds" in (plan.search or {}):
         rows.append(("transfers", _transfers(plan)))
     if verbose:

@@ -16,6 +16,7 @@ from lowtide.verify.moves import check_spilling
 from lowtide.verify.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.replay import replay
 from lowtide.verify.report import Check, Report
+from lowtide.verify.rewrites import rewritten
 from lowtide.verify.runtime_arena import check_runtime_arena
 
 FAILURES = {
@@ -38,6 +39,7 @@ FAILURES = {
     "fixed": "tensors that the target fixes lie where it says",
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
+    "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more, and optimal says whether they are equal",
     "conflict": "what is said to be too much is there at once, and is too much",
@@ -84,8 +86,10 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks: list[Check] = []
     notes: list[str] = []
     memory = work_out(graph, target)
-    checks.append(Check("ids", check_ids(graph, plan, memory)))
-    checks.append(Check("order", check_order(graph, plan.order)))
+    whole_graph = rewritten(graph, plan)
+    whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
+    checks.append(Check("ids", check_ids(whole_graph, plan, whole_memory)))
+    checks.append(Check("order", check_order(whole_graph, plan.order)))
 
     own = simulate(graph, memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
@@ -96,7 +100,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks.append(Check("own_order_peak", format_size(own.peak)))
 
     if plan.moves is not None:
-        return _verify_spilling(graph, plan, target, checks, own)
+        return _verify_spilling(whole_graph, plan, target, checks, own)
+    if plan.rewrites:
+        raise VerificationError("rewrites", "ops are recomputed in a plan without moves")
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
     checks.append(Check("in_place", f"{len(claimed):,} written over an input that dies there"))

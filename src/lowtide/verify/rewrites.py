@@ -1,0 +1,49 @@
+"""The graph that a plan with rewrites speaks of, built again from the user's own graph and checked on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
+
+
+def rewritten(graph: Graph, plan: Plan) -> Graph:
+    """The graph with the plan's recomputed ops.
+
+    Raises
+    ------
+    VerificationError
+        ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, or for an op that
+        does not read what it replaces.
+    """
+    listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
+    if listed != {r.op: r.of for r in plan.rewrites or []}:
+        raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
+    for r in plan.rewrites or []:
+        original = next((op for op in graph.ops if op.id == r.of), None)
+        if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
+            raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
+        if r.replaced not in original.outputs or any(t in graph.tensor_by_id for t in r.outputs):
+            raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
+        pairs = dict(zip(original.outputs, r.outputs, strict=True))
+        names = {t.id: t.name for t in plan.tensors}
+        op_names = {op.id: op.name for op in plan.ops}
+        tensors = [
+            replace(graph.tensor_by_id[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, ""))
+            for t, new in pairs.items()
+        ]
+        ops = []
+        for op in graph.ops:
+            if op.id in r.readers:
+                if r.replaced not in op.inputs:
+                    raise VerificationError("rewrites", f"op {op.id} does not read tensor {r.replaced}")
+                op = replace(op, inputs=tuple(pairs[t] if t == r.replaced else t for t in op.inputs))
+            ops.append(op)
+            if op.id == r.of:
+                ops.append(replace(op, id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values())))
+        if len(set(r.readers)) != len(r.readers) or not set(r.readers) <= {op.id for op in graph.ops}:
+            raise VerificationError("rewrites", f"op {r.op} is for readers that are not there")
+        graph = Graph(graph.name, (*graph.tensors, *tensors), tuple(ops), graph.folded, graph.source, graph.sha256)
+    return graph
