@@ -252,7 +252,7 @@ def spill(
     complete = True
     try:
         for part, network, names in _work(chosen, wanted, list(schemes) or list(SCHEMES)):
-            asked = [s for s in SETTINGS if s in settings or not settings]
+            asked: list[Setting] = [s for s in SETTINGS if not settings or s in settings]
             for cell in _cells(part, network, directory, names, asked, limits, report):
                 cells.append(cell)
                 if done is not None:
@@ -264,8 +264,15 @@ def spill(
             pages += _off_chip(limits)
     except KeyboardInterrupt:
         complete = False
-    options = {"networks": list(networks), "schemes": list(schemes), "parts": chosen, "time": time,
-               "search_memory_bytes": limits["memory_bytes"], "seed": seed}  # fmt: skip
+    options = {
+        "networks": list(networks),
+        "schemes": list(schemes),
+        "settings": list(settings),
+        "parts": chosen,
+        "time": time,
+        "search_memory_bytes": limits["memory_bytes"],
+        "seed": seed,
+    }
     seconds = round(clock.process_time() - began, 3)
     return SpillResults(machine(), options, complete, seconds, _with_best_bound(cells), tuple(sizes), tuple(pages))
 

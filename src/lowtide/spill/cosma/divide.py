@@ -71,15 +71,26 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
     n = space.n
     across = crossings(space, order)
     points = [0] + [k for k in range(1, n) if across[k] <= across[k - 1] and across[k] <= across[k + 1]] + [n]
+    at_step = {i: t for t, i in enumerate(order)}
+    followers = [0] * n  # per step of the order, the steps of the ops that must come later, as bits
+    for v, bits in enumerate(space.ancestors):
+        while bits:
+            low = bits & -bits
+            followers[at_step[low.bit_length() - 1]] |= 1 << at_step[v]
+            bits ^= low
     best: list[tuple[int, int, int] | None] = [None] * len(points)  # (crossing, squares of sizes, previous point)
     best[0] = (0, 0, -1)
     for j in range(1, len(points)):
+        before, begin, ordered = (1 << points[j]) - 1, points[j], 0
         for i in range(j - 1, -1, -1):
             known = best[i]
             assert known is not None
             if points[j] - points[i] > MOST_OPS and i < j - 1:
                 break
-            size = variables_of(space, order[points[i] : points[j]])
+            while begin > points[i]:
+                begin -= 1
+                ordered += (followers[begin] & before).bit_count()
+            size = _variables(points[j] - points[i], ordered)
             if size > most_variables and i < j - 1:
                 break
             here = (known[0] + (across[points[i]] if i else 0), known[1] + size * size, i)
@@ -100,15 +111,13 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
 def variables_of(space: Space, ops: Sequence[int]) -> int:
     """Roughly how many variables a part's program has: windows within the part, four for each op and step."""
     inside = sum(1 << i for i in ops)
-    before = [(space.ancestors[i] & inside).bit_count() for i in ops]
-    after = dict.fromkeys(ops, 0)
-    for i in ops:
-        bits = space.ancestors[i] & inside
-        while bits:
-            low = bits & -bits
-            after[low.bit_length() - 1] += 1
-            bits ^= low
-    return 4 * sum(len(ops) - b - after[i] for i, b in zip(ops, before, strict=True))
+    ordered = sum((space.ancestors[i] & inside).bit_count() for i in ops)
+    return _variables(len(ops), ordered)
+
+
+def _variables(ops: int, ordered: int) -> int:
+    """Of `ops` ops, of which so many pairs are ordered: an op has a step for each that is not ordered with it."""
+    return 4 * (ops**2 - 2 * ordered)
 
 
 def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int], done: set[int]) -> Space:
@@ -199,7 +208,7 @@ def order_parts(
         start = [ops.index(i) for i in order[begin:end]]
         key = (part.preds, part.workspace, tuple(replace(item, storage=0) for item in part.items), tuple(start))
         result = known.get(key)
-        if result is None:
+        if result is None and limits.left_seconds > 0:
             share = limits.left_seconds / min(SPILLING_PARTS, len(parts.stretches) - k)
             result = _order_part(problem, part, start, limits, settings, share)
         done.update(ops)

@@ -173,6 +173,8 @@ class CosmaDnc:
         solved = solve(problem, start_for(problem, ordered.order), limits, settings, order=ordered.order)
         if before.answer.traffic_bytes < solved.answer.traffic_bytes:
             solved = replace(before, ended=solved.ended)
+        if ordered.solved < len(parts.stretches) and solved.ended == "optimal":
+            solved = replace(solved, ended="time")
         counters = solved.counters | {
             "parts": len(parts.stretches),
             "parts_solved": ordered.solved,
