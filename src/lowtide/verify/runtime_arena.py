@@ -35,19 +35,18 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
     Raises
     ------
     VerificationError
-        ``runtime_arena``: a tensor or a kernel's workspace finds no place, or the plan has no such block although its
-        target is onnxruntime's, or has one although it is not.
+        ``runtime_arena``: a tensor or a kernel's workspace finds no place, or the plan has such a block although its
+        target is not onnxruntime's.
     """
     block = plan.runtime_arena_bytes
     if target.rule == "tflm":
         return _check_parts(plan)
-    if target.rule == "tflite" and block is not None:
-        return f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
-    wanted = target.rule == "onnxruntime"
-    if wanted != (block is not None):
-        raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block} under target {target.name}")
     if block is None:
         return ""
+    if target.rule == "tflite":
+        return f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
+    if target.rule != "onnxruntime":
+        raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block} under target {target.name}")
     place: list[Chunk] = [[block, None]]
     ran: set[int] = set()
     owner_of: dict[int, int] = {}
