@@ -141,3 +141,4 @@ def test_it_says_which_op_does_not_fit(order: OrderName) -> None:
     reason = Belady(order).supports(problem)
     assert reason is not None
     assert "8 bytes" in reason
+    assert "moves.lead" in str(GreedySpill(order).supports(replace(problem, semantics=Semantics(lead=1))))

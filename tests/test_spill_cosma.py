@@ -221,3 +221,4 @@ def test_it_says_what_it_has_no_equation_for() -> None:
     apart = replace(tensors[1], alias_of=None)
     plain = spill_problem(Graph("apart", (tensors[0], apart, tensors[2]), ops), STRICT, (Memory("fast", 7),))
     assert "8 bytes" in str(Cosma().supports(plain))
+    assert "moves.lead" in str(why_not(replace(plain, semantics=Semantics(lead=1))))

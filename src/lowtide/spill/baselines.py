@@ -61,8 +61,10 @@ class GreedySpill:
 
 
 def why_not_apart(problem: SpillProblem) -> str | None:
-    """None if every op fits the fast memory without writing in place, else which does not."""
+    """None if every op fits the fast memory without writing in place, else why the arena cannot do it."""
     model = problem.model
+    if problem.semantics.lead:
+        return "it places step by step, and a move takes no step; leave out moves.lead"
     for i, touched in enumerate(model.touched):
         need = sum(model.storages[s].size for s in touched) + model.workspace[i]
         if need > problem.capacity:

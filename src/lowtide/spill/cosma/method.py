@@ -191,8 +191,6 @@ def supports(problem: SpillProblem) -> str | None:
     """None if OR-tools is installed and COSMA has equations for the problem, else why not."""
     if find_spec("ortools") is None:
         return str(MissingExtraError("ortools", "solvers", "method cosma"))
-    if len(problem.memories) > 1:
-        return None
     return why_not(problem)
 
 

@@ -125,6 +125,8 @@ class Space:
 def why_not(problem: SpillProblem) -> str | None:
     """None if COSMA's program can say this problem, else what it has no equation for."""
     model = problem.model
+    if problem.semantics.lead:
+        return "COSMA has no equation for moves that take steps; leave out moves.lead"
     for i, touched in enumerate(model.touched):
         need = sum(model.storages[s].size for s in touched) + model.workspace[i]
         if need > problem.capacity:
