@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, product
 from typing import ClassVar
 
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_sections
-from lowtide.allocate.conflict import find_conflict
+from lowtide.allocate.conflict import find_conflict, find_indivisible
 from lowtide.allocate.greedy import Packing
 from lowtide.allocate.memories import part_of
 from lowtide.stop import Limits
@@ -89,6 +89,41 @@ def test_a_set_at_one_step_is_too_much_and_none_can_be_left_out(seed: int, n: in
         there = [p.size for b in buffers for p in b.pieces if p.start <= step < p.end]
         for fewer in combinations(there, len(sizes) - 1):
             assert sum(fewer) <= capacity
+
+
+def test_three_do_not_go_into_two_memories():
+    """Together there is room; the set is what cannot be divided, without what is not needed for that."""
+    problem = Problem((*(block(n, 0, 2, 5) for n in "abc"), block("d", 0, 2, 1), block("e", 2, 3, 9)))
+    found = find_indivisible(problem, [8, 9])
+    assert found is not None
+    assert (found.members, found.step, found.needed_bytes, found.capacity_bytes) == ((0, 1, 2), 0, 15, 17)
+    assert find_indivisible(problem, [10, 9]) is None
+    single = find_indivisible(problem, [8, 8])
+    assert single is not None
+    assert single.members in ((0, 1, 2), (4,))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 6), st.lists(st.integers(1, 12), min_size=1, max_size=3))
+def test_what_cannot_be_divided_is_so_by_every_division(seed: int, n: int, capacities: list[int]):
+    """Found exactly where some step's buffers go into no division; the set goes into none, and does without any one."""
+
+    def divisible(sizes: list[int]) -> bool:
+        rooms = (
+            [sum(s for s, k in zip(sizes, where, strict=True) if k == bank) for bank in range(len(capacities))]
+            for where in product(range(len(capacities)), repeat=len(sizes))
+        )
+        return any(all(u <= c for u, c in zip(used, capacities, strict=True)) for used in rooms)
+
+    buffers = random_buffers(seed, n, 6, 8)
+    found = find_indivisible(Problem(buffers), capacities)
+    there = {t: [p.size for b in buffers for p in b.pieces if p.start <= t < p.end] for t in range(6)}
+    assert (found is None) == all(divisible(sizes) for sizes in there.values())
+    if found is not None:
+        live = {i: p.size for i, b in enumerate(buffers) for p in b.pieces if p.start <= (found.step or 0) < p.end}
+        sizes = [live[i] for i in found.members]
+        assert not divisible(sizes)
+        assert all(divisible(sizes[:k] + sizes[k + 1 :]) for k in range(len(sizes)))
 
 
 def fragmented(seed: int, ties: bool) -> tuple[Problem, int] | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lowtide
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan, PlanConflict
 from lowtide.report.conflict import conflict_text, set_text
 from lowtide.target import BUILT_IN
@@ -88,6 +88,21 @@ def test_random_plans_over_budget_say_why(seed: int, target: str, share: float):
         assert plan.conflict is not None
         assert plan.conflict.minimal
     assert failure_of(graph, plan, target) == ""
+
+
+def test_what_cannot_be_divided_among_memories():
+    """Three of 5 bytes and two memories of 8: named, checked, and refused where they can be divided."""
+    tensors = (Tensor(0, 5, Kind.INPUT, "a"), Tensor(1, 5, Kind.INPUT, "b"), Tensor(2, 5, Kind.OUTPUT, "c"))
+    graph = Graph("g", tensors, (Op(0, (0, 1), (2,), "add", "Conv"),))
+    plan = lowtide.plan(graph, target="strict", banks={"f": 8, "s": 8})
+    assert conflict_text(plan) == (
+        "a 5 B, b 5 B, c 5 B cannot be divided among f 8 B, s 8 B at step 0, add (Conv) (15 B needed)"
+    )
+    assert failure_of(graph, plan) == ""
+    assert plan.conflict is not None
+    for changes in ({"tensors": [0, 1], "needed_bytes": 10}, {"needed_bytes": 14}, {"step": None}):
+        wrong = msgspec.structs.replace(plan.conflict, **changes)
+        assert failure_of(graph, msgspec.structs.replace(plan, conflict=wrong)) == "conflict"
 
 
 def test_long_sets_are_cut():

@@ -8,19 +8,29 @@ found. Where an engine gives neither a placement nor a proof nothing is said of 
 
     capacity 8   step 3:  a 4   b 3   c 2   d 1      a + b + c = 9 > 8;  a + b, a + c, b + c fit
 
+With several memories it may be that all together have room at every step, and that what is live at one cannot be
+divided among them (three buffers of 5 bytes do not go into two memories of 8): such a set is found by the same filter.
+
 Source: deletion filter, Chinneck and Dravnieks, "Locating minimal infeasible constraint sets in linear programs", ORSA
 Journal on Computing 3 (1991); minimalloc has an irreducible infeasible subset too.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.buffers import Problem
+from lowtide.allocate.buffers import Problem, block
 from lowtide.allocate.memories import part_of
 from lowtide.stop import Limits
+
+MOST_STEPS = 64
+"""Steps, those of the highest load, at which it is tried to divide what is live among memories."""
+
+MOST_DIVISIONS = 5_000
+"""Ways of dividing a set among memories that anyone can be asked to try."""
 
 MOST_FILTERED = 400
 """Buffers. Above that no deletion filter is tried where the loads fit."""
@@ -61,10 +71,10 @@ def find_conflict(
     capacity
         Bytes there are.
     limits, engines
-        For the placements and proofs of the second case.
+        For the placements and proofs of the second case, which is left out without engines.
     """
     found = _at_one_step(problem, capacity)
-    if found is not None or len(problem.buffers) > MOST_FILTERED:
+    if found is not None or not engines or len(problem.buffers) > MOST_FILTERED:
         return found
     bounds = limits or Limits()
 
@@ -75,6 +85,46 @@ def find_conflict(
         return (False if packing.lower_bound_bytes > capacity else None), packing.lower_bound_bytes
 
     return _filtered(len(problem.buffers), capacity, fits, bounds)
+
+
+def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | None:
+    """Buffers live at one step that cannot be divided among memories of these capacities, and none can be left out.
+
+    Any buffer may lie in any memory here: a set that cannot be divided so cannot be divided in fewer ways either.
+    `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large to
+    be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes.
+    """
+    from lowtide.allocate.assignment import Demand, Loads, least_cost
+
+    if problem.pairs:
+        return None
+    everywhere = Demand(tuple(range(len(capacities))), 0)
+
+    def divisible(sizes: Sequence[int]) -> bool:
+        alone = Problem(tuple(block(str(k), 0, 1, size) for k, size in enumerate(sizes)))
+        found = least_cost(Loads(alone), [everywhere] * len(sizes), capacities)
+        return found.bank_of is not None or not found.complete
+
+    steps = sorted({p.start for b in problem.buffers for p in b.pieces})
+    live = {step: [] for step in steps}
+    for i, b in enumerate(problem.buffers):
+        for p in b.pieces:
+            for step in steps[bisect_left(steps, p.start) : bisect_left(steps, p.end)]:
+                live[step].append((p.size, i))
+    fullest = sorted(steps, key=lambda step: (-sum(size for size, _ in live[step]), step))[:MOST_STEPS]
+    for step in fullest:
+        members = sorted(live[step])
+        if divisible([size for size, _ in members]):
+            continue
+        for row in list(members):
+            rest = [other for other in members if other != row]
+            if not divisible([size for size, _ in rest]):
+                members = rest
+        if len(capacities) ** len(members) > MOST_DIVISIONS:
+            return None
+        sizes = [size for size, _ in members]
+        return Conflict(tuple(sorted(i for _, i in members)), step, sum(capacities), sum(sizes), True)
+    return None
 
 
 def _at_one_step(problem: Problem, capacity: int) -> Conflict | None:

@@ -31,7 +31,7 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
     import msgspec
 
     from lowtide.allocate.buffers import arena_buffers
-    from lowtide.allocate.conflict import find_conflict
+    from lowtide.allocate.conflict import find_conflict, find_indivisible
 
     room = room_for_arena(made)
     if room is None or made.status not in ("over_budget", "impossible"):
@@ -40,7 +40,11 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
         model, layout.order, taken(made, model, layout.order, layout.profile), model.alignment, layout.profile
     )
     seconds = min(SECONDS, limits.left_seconds)
-    found = find_conflict(buffers.problem, max(room, 0), replace(limits, seconds=seconds, started=limits.now()))
+    if made.memories is None:
+        found = find_conflict(buffers.problem, max(room, 0), replace(limits, seconds=seconds, started=limits.now()))
+    else:
+        capacities = [m.capacity_bytes for m in made.memories]
+        found = find_conflict(buffers.problem, room, engines=()) or find_indivisible(buffers.problem, capacities)
     if found is None:
         return made
     members = set(found.members)
@@ -48,16 +52,17 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
     for s, (b, _) in buffers.place_of.items():
         if b in members and (found.step is None or _live_at(layout, s, found.step)):
             held[b].append(s)
-    tensors = []
-    for storages in held.values():
-        if storages:
-            largest = max(storages, key=lambda s: (model.storages[s].size, -s))
-            tensors.append(model.storages[largest].tensors[0])
+    largest = [max(row, key=lambda s: (model.storages[s].size, -s)) for row in held.values() if row]
+    workspaces = sorted(op for op, b in buffers.workspace_of.items() if b in members)
+    sizes = [model.storages[s].size for s in largest] + [model.workspace[model.graph.index_of[op]] for op in workspaces]
+    whole = sum(-(-size // model.alignment) * model.alignment for size in sizes)
+    if found.needed_bytes <= room and whole != found.needed_bytes:
+        return made  # a part of a storage is less than the whole, which the checker divides
     return msgspec.structs.replace(
         made,
         conflict=PlanConflict(
-            tensors=sorted(tensors),
-            workspaces=sorted(op for op, b in buffers.workspace_of.items() if b in members),
+            tensors=sorted(model.storages[s].tensors[0] for s in largest),
+            workspaces=workspaces,
             step=found.step,
             available_bytes=max(room, 0),
             needed_bytes=found.needed_bytes,

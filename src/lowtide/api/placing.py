@@ -154,13 +154,15 @@ def _in_memories(
     began: float,
 ) -> Placement:
     from lowtide.allocate.buffers import load_bound
-    from lowtide.allocate.conflict import find_conflict
+    from lowtide.allocate.conflict import find_conflict, find_indivisible
 
     found = place_buffers(problem, banks, places, limits)
     anywhere = replace(problem, buffers=tuple(replace(b, offset=None) for b in problem.buffers))
     conflict = None
     if not found.fits:
-        conflict = _conflict_text(problem, find_conflict(anywhere, sum(b.capacity for b in banks), limits))
+        capacities = [b.capacity for b in banks]
+        why = find_conflict(anywhere, sum(capacities), engines=()) or find_indivisible(anywhere, capacities)
+        conflict = _conflict_text(problem, why, {b.name: b.capacity for b in banks})
     names = [b.name for b in problem.buffers]
     return Placement(
         sum(found.used_bytes),
@@ -180,11 +182,11 @@ def _in_memories(
     )
 
 
-def _conflict_text(problem: Problem, found: Conflict | None) -> str | None:
+def _conflict_text(problem: Problem, found: Conflict | None, memories: Mapping[str, int] | None = None) -> str | None:
     from lowtide.report.conflict import set_text
 
     if found is None:
         return None
     members = [(problem.buffers[i].name, problem.buffers[i].size) for i in found.members]
     at = None if found.step is None else f"step {found.step:,}"
-    return set_text(members, found.capacity_bytes, found.needed_bytes, at)
+    return set_text(members, found.capacity_bytes, found.needed_bytes, at, memories)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lowtide.plan import Plan
 
@@ -23,14 +23,27 @@ def conflict_text(plan: Plan) -> str | None:
     if conflict.step is not None and plan.order:
         op = ops[plan.order[conflict.step]]
         at = f"step {conflict.step:,}, {op.name or f'op {op.id}'}{f' ({op.type})' if op.type else ''}"
-    return set_text(members, conflict.available_bytes, conflict.needed_bytes, at)
+    memories = {m.name: m.capacity_bytes for m in plan.memories or ()}
+    return set_text(members, conflict.available_bytes, conflict.needed_bytes, at, memories)
 
 
-def set_text(members: Sequence[tuple[str, int]], available: int, needed: int, at: str | None) -> str:
-    """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one."""
+def set_text(
+    members: Sequence[tuple[str, int]],
+    available: int,
+    needed: int,
+    at: str | None,
+    memories: Mapping[str, int] | None = None,
+) -> str:
+    """Members with their bytes (0: not said), and what they cannot share; `at` is the step, None if there is no one.
+
+    Where they fit all `memories` together, they are such as cannot be divided among them.
+    """
     rows = sorted(members, key=lambda row: (-row[1], row[0]))
     named = [f"{name} {size:,} B" if size else name for name, size in rows[:MOST_NAMED]]
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
     where = f" at {at}" if at is not None else ", although the bytes of each step do: proved"
+    if memories and needed <= available:
+        each = ", ".join(f"{name} {size:,} B" for name, size in memories.items())
+        return f"{', '.join(named)}{more} cannot be divided among {each}{where} ({needed:,} B needed)"
     verb = "cannot share" if len(rows) > 1 else "does not fit"
     return f"{', '.join(named)}{more} {verb} {available:,} B{where} ({needed:,} B needed)"

@@ -151,12 +151,12 @@ def never_fits(graph: Graph, memory: Memory, capacities: Sequence[int], lower_bo
             needs.append(memory.workspace[op.id])
         if memory.saved[op.id]:
             needs.remove(graph.tensor_by_id[op.outputs[0]].size)
-        if not _divisible(sorted(needs, reverse=True), list(capacities)):
+        if not divisible(sorted(needs, reverse=True), list(capacities)):
             return f"{op.label} needs {sum(needs)} bytes at once, in pieces that no division among the memories holds"
     return None
 
 
-def _divisible(sizes: Sequence[int], room: list[int]) -> bool:
+def divisible(sizes: Sequence[int], room: list[int]) -> bool:
     """Whether the sizes, descending, can be divided among memories with this much room; True if that stays open."""
     tries = 0
 

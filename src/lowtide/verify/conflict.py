@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.verify.banks import divisible
 from lowtide.verify.memory import Memory
 from lowtide.verify.order import Simulation
 
@@ -36,7 +37,8 @@ def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) 
         room = (plan.budget_bytes or 0) - (plan.required_bytes - (plan.arena_bytes or 0))
     if conflict.available_bytes != max(room, 0):
         raise fail(f"there are {max(room, 0)} bytes for the arena, not {conflict.available_bytes}")
-    if conflict.needed_bytes <= conflict.available_bytes:
+    divided = plan.memories is not None and conflict.needed_bytes <= conflict.available_bytes
+    if conflict.needed_bytes <= conflict.available_bytes and (not divided or conflict.step is None):
         raise fail(f"{conflict.needed_bytes} bytes fit {conflict.available_bytes}")
     blocks = [memory.block_of.get(t) for t in conflict.tensors]
     workspaces = [memory.workspace.get(op, 0) for op in conflict.workspaces]
@@ -60,6 +62,14 @@ def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) 
     sizes = [-(-size // unit) * unit for size in (*(memory.blocks[b].size for b in members), *workspaces)]
     if sum(sizes) < conflict.needed_bytes:
         raise fail(f"the members have {sum(sizes)} bytes at step {at}, not {conflict.needed_bytes}")
+    if divided:
+        capacities = [m.capacity_bytes for m in plan.memories or []]
+        if sum(sizes) != conflict.needed_bytes or divisible(sorted(sizes, reverse=True), list(capacities)):
+            raise fail("the members can be divided among the memories, as far as is seen")
+        for k in range(len(sizes)):
+            if conflict.minimal and not divisible(sorted(sizes[:k] + sizes[k + 1 :], reverse=True), list(capacities)):
+                raise fail("one member can be left out, and the others still cannot be divided")
+        return f"{len(sizes):,} members of {sum(sizes):,} B at step {at:,} go into no division among the memories"
     if conflict.minimal and sum(sizes) - min(sizes) > conflict.available_bytes:
         raise fail("one member can be left out, and the others still do not fit")
     return f"{len(sizes):,} members have {sum(sizes):,} B at step {at:,}, of {conflict.available_bytes:,} B"
