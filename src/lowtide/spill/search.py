@@ -23,6 +23,7 @@ from lowtide.spill.orders import order_by
 from lowtide.spill.phases import ancestors, longest_chain, phases
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits
 
@@ -54,6 +55,8 @@ class Spill:
         States for each window of the bound.
     window
         Ops of the stretches that are searched again when there is no proof.
+    rows
+        Whether to say, in the counters, what the order would move if parts of tensors could leave (`rows.py`).
     safe_moves, dominance
         The two pruning rules of the search; both are sound.
     """
@@ -63,6 +66,7 @@ class Spill:
     states: int = 3_000_000
     window_states: int = 20_000
     window: int = 40
+    rows: bool = False
     safe_moves: bool = True
     dominance: bool = True
 
@@ -216,6 +220,15 @@ class _Search:
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
         kind = self.proof.pop("kind") if traffic == self.bound or self.bound else "none"
+        counters: dict[str, Any] = {
+            "states": self.states,
+            "height_bytes": placement.height_bytes,
+            "mended": mended,
+        }
+        if self.options.rows:
+            parts = by_rows(problem, best.order)
+            if parts is not None:
+                counters |= {"by_rows_bytes": parts.traffic_bytes, "by_rows_bound_bytes": parts.bound_bytes}
         stopped = "interrupt" if self.interrupted else "proof" if traffic == self.bound else "complete"
         if stopped == "complete" and self.limits.left_seconds <= 0:
             stopped = "time"
@@ -229,7 +242,7 @@ class _Search:
             min(self.bound, traffic),
             TrafficCertificate(kind, self.proof),
             stopped,
-            {"states": self.states, "height_bytes": placement.height_bytes, "mended": mended},
+            counters,
         )
 
     def _addresses(self, best: Found) -> tuple[Placement, bool]:
