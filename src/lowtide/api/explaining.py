@@ -41,6 +41,8 @@ def with_conflict(made: Plan, model: MemoryModel, layout: Layout, limits: Limits
     )
     seconds = min(SECONDS, limits.left_seconds)
     if made.memories is None:
+        if (made.arena_lower_bound_bytes or 0) <= room:
+            return made  # nothing is proved of this order, so that no set is either
         found = find_conflict(buffers.problem, max(room, 0), replace(limits, seconds=seconds, started=limits.now()))
     else:
         capacities = [m.capacity_bytes for m in made.memories]

@@ -133,7 +133,7 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None
-    if capacity is not None and height > capacity:
+    if capacity is not None and found.lower_bound_bytes > capacity:
         conflict = _conflict_text(problem, find_conflict(problem, capacity, limits))
     return Placement(
         height,
