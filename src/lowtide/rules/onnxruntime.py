@@ -134,7 +134,8 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     match op.type:
         case "Where" if len(shapes) == 3:
             width = out.size // prod(out.shape)
-            return tuple(width * _broadcast_elements(shapes[0], other) for other in shapes[1:]), ()
+            sizes = (width * _broadcast_elements(shapes[0], other) for other in shapes[1:])
+            return tuple(size for size in sizes if size), ()
         case "Sum" | "Mean" | "Max" | "Min" if len(shapes) > 2:
             return (out.size, *((out.size, 0) * (len(shapes) - 3))), ()
         case "QLinearConv" if len(shapes) > 3:
@@ -146,7 +147,7 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (), (unfolded,) if unfolded else ()
         case "Softmax" | "LogSoftmax" if op.attributes.get("axis", -1) not in (-1, len(out.shape) - 1):
             return (), (out.size, out.size)
-        case "LRN" if len(out.shape) == 4:
+        case "LRN" if len(out.shape) == 4 and op.attributes.get("size", 0) > 0:
             _, channels, *places = out.shape
             return (), (out.size, 4 * (channels + op.attributes.get("size", 1) - 1) * prod(places))
         case "com.microsoft::BiasGelu":
