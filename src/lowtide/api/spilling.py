@@ -67,10 +67,7 @@ def find_memories(given: Memories) -> tuple[Memory, ...]:
     for name, size in pairs:
         if name == HOST or any(m.name == name for m in memories):
             raise InputError(f"memory {name!r} is named twice" if name != HOST else f"no memory can be called {HOST!r}")
-        size_bytes = parse_size(size, f"memory {name}")
-        if not size_bytes:
-            raise InputError(f"memory {name} has no bytes; leave it out")
-        memories.append(Memory(name, size_bytes))
+        memories.append(Memory(name, parse_size(size, f"memory {name}")))
     return tuple(memories)
 
 
@@ -132,6 +129,7 @@ def spilled_plan(
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
     from lowtide.spill.answer import NoRoomError
+    from lowtide.spill.registry import make_spill
 
     began = clock.perf_counter()
     source = model.source if isinstance(model, Graph) else str(model)
@@ -144,6 +142,7 @@ def spilled_plan(
     problem, said = spilling_problem(graph, rules, found, moves)
     limits = Limits(time, memory_bytes, seed, started=began)
     name = "spill" if method == "exact" else method
+    make_spill(name, options)
     proved = problem.largest_op[0] > problem.capacity
     try:
         if not proved:

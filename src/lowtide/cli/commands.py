@@ -430,6 +430,8 @@ def _memories(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _method(options: argparse.Namespace) -> dict[str, Any]:
+    if options.method == "exact" and getattr(options, "memories", ()):
+        options.method = "spill"
     settings: dict[str, str] = {}
     for method, option, value in options.settings:
         if method != options.method:

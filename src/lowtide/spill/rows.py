@@ -112,7 +112,7 @@ def fits(problem: SpillProblem, line: Timeline, leaving: Sequence[tuple[Gap, Fra
 def _in_rows(
     problem: SpillProblem, line: Timeline, values: Sequence[float], slack: float
 ) -> tuple[tuple[Gap, Fraction], ...]:
-    """The solver's fractions in whole rows, rounded up; up to `slack` of a row is taken for rounding of the solver's."""
+    """The solver's fractions in whole rows, rounded up; `slack` of a row is taken for rounding of the solver's."""
     found = []
     for gap, value in zip(line.gaps, values, strict=True):
         rows = rows_of(problem, gap.storage)

@@ -1,0 +1,114 @@
+"""`--memory` on the command line: plans with moves, what is refused, exit statuses, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowtide.cli import main
+from lowtide.write.graph_json import graph_json_bytes
+from test_verify_moves import skip_graph
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """A graph of four ops whose best plan in 10 bytes moves 8."""
+    path = tmp_path / "skip.graph.json"
+    path.write_bytes(graph_json_bytes(skip_graph()))
+    return str(path)
+
+
+def run(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error."""
+    try:
+        status = main([str(a) for a in arguments])
+    except SystemExit as error:
+        status = int(error.code or 0)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_the_table_shows_the_moves_and_the_proof(capsys: Captured, model: str):
+    """Traffic, its bound, and a row for each move."""
+    status, out, _ = run(capsys, "plan", model, "--target", "strict", "--memory", "fast=10")
+    assert status == 0
+    for part in ("8 B in 2 moves", "no order has less", "spill", "fill", "host"):
+        assert part in out
+
+
+def test_plan_file_commands_and_verify(capsys: Captured, tmp_path: Path, model: str):
+    """The plan holds when read back; the commands are text, or JSON by their name."""
+    plan, text, rows = tmp_path / "p.json", tmp_path / "c.txt", tmp_path / "c.json"
+    base = ("plan", model, "--target", "strict", "--memory", "fast=10", "-q")
+    assert run(capsys, *base, "--plan", plan, "--commands", text)[0] == 0
+    assert run(capsys, *base, "--commands", rows)[0] == 0
+    made: dict[str, Any] = json.loads(plan.read_text())
+    assert (made["traffic_bytes"], made["traffic_lower_bound_bytes"], made["method"]) == (8, 8, "spill")
+    assert {m["from"] for m in made["moves"]} == {"fast", "host"}
+    assert len(json.loads(rows.read_text())) == len(text.read_text().splitlines())
+    status, out, _ = run(capsys, "verify", model, plan)
+    assert status == 0
+    assert "whatever is read is there" in out
+    made["moves"] = []
+    plan.write_text(json.dumps(made))
+    assert run(capsys, "verify", model, plan)[0] == 5
+
+
+def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str):
+    """Exit status 4."""
+    status, _, err = run(capsys, "plan", model, "--target", "strict", "--memory", "fast=9")
+    assert status == 4
+    assert "B () alone needs 10 B; fast has 9 B" in err
+
+
+def test_require_optimal_asks_for_the_traffic(capsys: Captured, model: str):
+    """0 where it is proved, 6 for a method that proves nothing."""
+    base = ("plan", model, "--target", "strict", "--memory", "fast=10", "--require-optimal", "-q")
+    assert run(capsys, *base)[0] == 0
+    assert run(capsys, *base, "--method", "belady")[0] == 6
+
+
+def test_compare_runs_the_methods_that_spill(capsys: Captured, model: str):
+    """A row each with its traffic; ours is optimal."""
+    base = ("compare", model, "--target", "strict", "--memory", "fast=10", "--methods", "spill,belady,greedy-spill")
+    status, out, _ = run(capsys, *base, "--json", "-q")
+    rows = {row["method"]: row for row in json.loads(out)}
+    assert status == 0
+    assert list(rows) == ["spill", "belady", "greedy-spill"]
+    assert rows["spill"]["optimal"]
+    assert all(row["traffic_bytes"] >= 8 == rows["spill"]["traffic_lower_bound_bytes"] for row in rows.values())
+    assert "traffic bound" in run(capsys, *base, "-q")[1]
+
+
+WRONG = {
+    "NAME=SIZE": ("--memory", "fast"),
+    "named twice": ("--memory", "fast=10", "--memory", "fast=12"),
+    "called 'host'": ("--memory", "host=10"),
+    "positive number": ("--memory", "fast=0"),
+    "leave out --budget": ("--memory", "fast=10", "--budget", "20"),
+    "name the memories": ("--moves", "write_once=false"),
+    "no option 'twice'": ("--memory", "fast=10", "--moves", "twice=1"),
+    "true or false": ("--memory", "fast=10", "--moves", "parameters=perhaps"),
+    "not NAME=VALUE": ("--memory", "fast=10", "--moves", "lead"),
+    "with --memory there is no method": ("--memory", "fast=10", "--method", "rpo"),
+    "moves.bandwidth": ("--memory", "fast=10", "--moves", "flops=1e9"),
+    "one arena": ("--memory", "fast=10", "--target", "tflm"),
+    "commands are for": ("--commands", "c.txt"),
+}
+
+
+@pytest.mark.parametrize("part", WRONG)
+def test_what_is_wrong_is_said_in_one_line(
+    capsys: Captured, model: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Exit status 2, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, "plan", model, *WRONG[part], "-q")
+    assert (status, out) == (2, "")
+    assert part in err
+    assert not (tmp_path / "c.txt").exists()
