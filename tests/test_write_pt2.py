@@ -76,6 +76,7 @@ def test_a_plan_is_applied_and_found_again(tmp_path: Path) -> None:
     """The written file's own order has the plan's peak."""
     source, out = archive(tmp_path / "m.pt2", branches(4)), tmp_path / "o.pt2"
     plan = lowtide.plan(source)
+    assert plan.required_bytes == plan.peak_bytes
     plan.apply(source, out)
     again = lowtide.plan(out)
     assert again.own_order_peak_bytes == plan.peak_bytes == again.peak_bytes < plan.own_order_peak_bytes

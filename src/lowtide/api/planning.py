@@ -365,7 +365,8 @@ def _bound(schedule: Schedule, single_op: int, peak: int) -> tuple[int, Certific
 
 def _judge(made: Plan, budget: int | None, reserve: int, require_optimal: bool) -> Plan:
     """Compare with the budget. Where several things are wrong, the most final one is said."""
-    required = (made.runtime_arena_bytes or made.arena_bytes or 0) + reserve
+    arena = made.peak_bytes if made.target == "torch" else made.arena_bytes  # eager kernels allocate one by one
+    required = (made.runtime_arena_bytes or arena or 0) + reserve
     status: Status = "ok"
     if require_optimal and not made.optimal:
         status = "unproved"

@@ -82,7 +82,7 @@ def check_budget(plan: Plan, statuses: tuple[str, ...] | None = None) -> str:
         ``required`` or ``status``.
     """
     reserve = plan.reserve_bytes or 0
-    base = plan.peak_bytes if plan.arena_bytes is None else plan.arena_bytes
+    base = plan.peak_bytes if plan.arena_bytes is None or plan.target == "torch" else plan.arena_bytes
     base = base if plan.runtime_arena_bytes is None else plan.runtime_arena_bytes
     if reserve < 0 or plan.required_bytes != base + reserve:
         raise VerificationError(
