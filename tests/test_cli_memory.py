@@ -98,6 +98,7 @@ WRONG = {
     "with --memory there is no method": ("--memory", "fast=10", "--method", "rpo"),
     "moves.bandwidth": ("--memory", "fast=10", "--moves", "flops=1e9"),
     "one arena": ("--memory", "fast=10", "--target", "tflm"),
+    "no one place": ("--memory", "fast=10", "--target", "strict", "--header", "c.txt"),
     "commands are for": ("--commands", "c.txt"),
 }
 

@@ -55,6 +55,8 @@ def write_all(
     """
     from lowtide.write.atomic import Outputs
 
+    if made.moves and any(path is not None for path in exports.paths):
+        raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     source = _file_of(model)
     layout = layout_of(made, model, target, dims) if any(path is not None for path in exports.paths) else None
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
