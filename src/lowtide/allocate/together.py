@@ -132,5 +132,6 @@ class _Search:
         return place(self.model, order, self.limits, engines)
 
 
-def _rank(layout: Layout) -> tuple[int, int]:
-    return layout.allocation.arena_bytes, ops_moved(layout.order)
+def _rank(layout: Layout) -> tuple[int, int, int]:
+    """Lower is better: arena, ops moved, and of equals the one of which more is proved."""
+    return layout.allocation.arena_bytes, ops_moved(layout.order), -layout.allocation.lower_bound_bytes
