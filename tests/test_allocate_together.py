@@ -6,6 +6,7 @@ from lowtide import zoo
 from lowtide.allocate import together
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import arena_buffers, load_bound
+from lowtide.allocate.cp_sat import CpSat
 from lowtide.allocate.together import QUICK, best_layout, place
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
@@ -66,6 +67,7 @@ def test_an_arena_that_is_small_enough_ends_the_search() -> None:
 def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ops there are: the settled order and the one found; more of them where there are few ops."""
     monkeypatch.setattr(together, "WORK", 1000)
+    monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
     monkeypatch.setattr(together, "OPS_TO_SMOOTH", 500)
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])
     order = tuple(range(len(model.graph.ops)))
@@ -98,6 +100,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(together, "WORK", 1000)
+    monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
     monkeypatch.setattr(together, "smooth", stop)
     layout = best_layout(model, order, Limits())
     assert layout.interrupted

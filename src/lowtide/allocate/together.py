@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lowtide.allocate.arena import ENGINES, Allocation, Engine, allocate
+from lowtide.allocate.cp_sat import CpSat
 from lowtide.allocate.exact import Exact
 from lowtide.allocate.greedy import Portfolio
 from lowtide.allocate.peak_first import PeakFirst
@@ -128,7 +129,8 @@ class _Search:
             self.consider(self.exactly(self.best.order, 10 * WORK))
 
     def exactly(self, order: tuple[int, ...], work: int) -> Layout:
-        engines = (Portfolio(), PeakFirst(), Exact(work=work, question=work // 8))
+        """By the exact engine, and a short look by CP-SAT where it is installed: it learns, and finds others."""
+        engines = (Portfolio(), PeakFirst(), Exact(work=work, question=work // 8), CpSat(CpSat.keys[:1], (0.05,)))
         return place(self.model, order, self.limits, engines)
 
 
