@@ -140,3 +140,16 @@ def test_boards_are_listed_and_read_back(tmp_path: Path, capsys: Captured):
     assert json.loads(run(capsys, "board", "--json")[1])[0]["name"] == "stm32h743"
     assert run(capsys, "board", "abacus")[0] == 2
     assert run(capsys, "check", path)[0] == 2
+
+
+def test_a_plan_that_spills_has_no_layout(tmp_path: Path):
+    """A tensor that moves has no one place; with a fast memory large enough nothing moves, and there is one."""
+    path = graph_file(tmp_path, branches())
+    moving = lowtide.plan("zoo:swiftnet_cell_a", memories=["fast=180KiB"])
+    assert moving.moves
+    with pytest.raises(InputError, match="the plan spills"):
+        lowtide.export(moving, "zoo:swiftnet_cell_a", header=tmp_path / "n.h")
+    still = lowtide.plan(path, target="strict", memories=["fast=1KiB"])
+    assert still.moves == []
+    lowtide.export(still, path, header=tmp_path / "n.h")
+    assert "#define BRANCHES_ARENA_CAPACITY 1024\n" in (tmp_path / "n.h").read_text()

@@ -114,6 +114,10 @@ def layout_of(
         raise InputError("the plan is for another model, or the file has changed; plan it again", place)
     if made.arena_bytes is None:
         raise InputError("the plan has no arena; plan the model again", place)
+    if made.moves:
+        raise InputError(
+            "the plan spills, so that a tensor has no one place; --commands writes what a driver runs", place
+        )
     rules = resolve(
         made.target if target == "auto" else target,
         overwrite_inputs=bool(made.overwrite_inputs),

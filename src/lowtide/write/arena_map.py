@@ -119,8 +119,16 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         memory = (plan.workspace_memories or {}).get(str(op), ARENA)
         places.append(Place(name, "workspace", memory, at, size))
         blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
+    ends = {m.name: 0 for m in plan.memories or ()}
+    for b in blocks:
+        ends[b.memory] = max(ends.get(b.memory, 0), b.offset + b.size)
     regions = [
-        Region(m.name, m.size_bytes or 0, max(plan.alignment, m.alignment), m.capacity_bytes)
+        Region(
+            m.name,
+            ends[m.name] if m.size_bytes is None else m.size_bytes,
+            max(plan.alignment, m.alignment),
+            m.capacity_bytes,
+        )
         for m in plan.memories or ()
     ]
     if not regions:
