@@ -299,3 +299,12 @@ def test_quantised_convolutions_take_what_was_planned(channels: int, groups: int
     assert seen.exact is not None
     assert seen.exact.mark_bytes == report.numbers["arena_load_bytes"]
     assert seen.exact.held_bytes == plan.runtime_arena_bytes
+
+
+def test_a_method_keeps_its_own_order() -> None:
+    """Only the exact method looks for another order of equal peak; the own order stays the own order."""
+    for seed in range(20):
+        graph = random_graph(seed, 10)
+        plan = lowtide.plan(graph, target="onnxruntime", method="own")
+        assert plan.order == list(graph.own_order)
+        assert plan.peak_bytes == plan.own_order_peak_bytes

@@ -30,8 +30,11 @@ Event = tuple[int, int]
 """A chunk's number, and its bytes if it is allocated, or 0 if it is freed."""
 
 
-def smallest_block(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> tuple[tuple[int, ...], int]:
-    """Among orders of no higher peak, as the runtime runs them, the one that fits in the smallest block; and that."""
+def smallest_block(
+    model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool
+) -> tuple[tuple[int, ...], int]:
+    """The order as the runtime runs it, and the block that it fits in; with `others`, the order of no higher peak that
+    fits in the smallest block."""
     graph = model.graph
 
     def as_run(found: Sequence[int]) -> tuple[int, ...]:
@@ -40,7 +43,7 @@ def smallest_block(model: MemoryModel, order: tuple[int, ...], limits: Limits) -
     best = as_run(order)
     steps = profile(model, best)
     least = least_block(model, best, steps)
-    draws = 0 if not order else _OPS_TO_TRY // len(order) // _TRIES
+    draws = 0 if not (order and others) else _OPS_TO_TRY // len(order) // _TRIES
     for found in islice(equal_orders(model, order, steps.peak, limits.seed), min(_ORDERS, draws)):
         if limits.left_seconds <= 0:
             break

@@ -260,7 +260,7 @@ def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedul
 def _as_run(layout: Layout, memory: MemoryModel, limits: Limits, *, free: bool) -> tuple[Layout, int | None]:
     """The layout in the order that the runtime makes of this one, and the block that its own arena needs, if any.
 
-    Among orders of equal peak, the one of the smallest block is taken; under LiteRT only if the order is `free`.
+    Among orders of equal peak, the one of the smallest block is taken, only if the order is `free`.
     """
     from lowtide.allocate.best_fit import smallest_block
     from lowtide.allocate.together import place
@@ -274,7 +274,7 @@ def _as_run(layout: Layout, memory: MemoryModel, limits: Limits, *, free: bool) 
         return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block
     if memory.target.rule != "onnxruntime":
         return layout, None
-    order, block = smallest_block(memory, layout.order, limits)
+    order, block = smallest_block(memory, layout.order, limits, others=free)
     return layout if order == layout.order else replace(place(memory, order, limits), tried=layout.tried), block
 
 
