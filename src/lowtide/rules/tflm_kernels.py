@@ -175,7 +175,7 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
     channelwise = reads == "channel window"
     groups = 1
     if not channelwise:
-        depth = (data[1].shape or (0,))[-1]
+        depth = (data[1].shape or (0,))[-1] if len(data) > 1 else 0
         if not depth or window.input[3] % depth:
             return None
         groups = window.input[3] // depth
