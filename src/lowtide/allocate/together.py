@@ -38,6 +38,9 @@ WORK = 20_000_000
 """What the exact engine may spend on an order at first: 0.2 s or so. Later orders get more, and the best one the last
 word."""
 
+SECONDS_FOR_SOLVER = 5.0
+"""With less time left the solver is not called: to load it alone takes a second or two."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -130,7 +133,9 @@ class _Search:
 
     def exactly(self, order: tuple[int, ...], work: int) -> Layout:
         """By the exact engine, and a short look by CP-SAT where it is installed: it learns, and finds others."""
-        engines = (Portfolio(), PeakFirst(), Exact(work=work, question=work // 8), CpSat(CpSat.keys[:1], (0.05,)))
+        engines: list[Engine] = [Portfolio(), PeakFirst(), Exact(work=work, question=work // 8)]
+        if self.limits.left_seconds > SECONDS_FOR_SOLVER:
+            engines.append(CpSat(CpSat.keys[:1], (0.05,)))
         return place(self.model, order, self.limits, engines)
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from lowtide.analyse.storage import MemoryModel
     from lowtide.schedule.method import Method, Schedule
 
+SCHEDULE_SHARE = 0.9
+"""Part of the time that the order may take; what it leaves is the arena's, which loses bytes without any."""
+
 Size = str | int
 Options = Mapping[str, str]
 NO_OPTIONS: Options = {}
@@ -169,7 +172,7 @@ def plan(
 
     peak_budget = None if budget_bytes is None else budget_bytes - reserve_bytes - beside(graph, rules)
     limits = Limits(time, memory_bytes, seed, peak_budget, until_impossible=quick, trace=trace, report=report)
-    schedule = _schedule(scheduler, memory, limits)
+    schedule = _schedule(scheduler, memory, replace(limits, seconds=SCHEDULE_SHARE * time))
     scheduled = clock.perf_counter()
     if quick and peak_budget is not None:
         impossible = schedule.lower_bound > peak_budget
