@@ -89,12 +89,31 @@ def lstm_like(_: int) -> Net:
     return net
 
 
+def branching(_: int) -> Net:
+    """An IF whose two subgraphs have operators of their own, placed in scopes of their own."""
+    net = Net()
+    condition, x = net.tensor((1,), "bool"), net.tensor((1, 8, 8, 4), "float32")
+    a, y = net.unary("RELU", x), net.tensor((1, 8, 8, 4), "float32")
+    o = s.IfOptionsT()
+    o.thenSubgraphIndex, o.elseSubgraphIndex = 1, 2
+    net.op("IF", [condition, a], [y], o)
+    net.ends([condition, x], [net.unary("ABS", y)])
+    for kinds in (("SQUARE", "FLOOR"), ("NEG",)):
+        net.subgraph()
+        given = made = net.tensor((1, 8, 8, 4), "float32")
+        for kind in kinds:
+            made = net.unary(kind, made)
+        net.ends([given], [made])
+    return net
+
+
 NETS: list[Any] = [
     pytest.param(residual, 8, id="residual"),
     pytest.param(branches, 3, id="branches"),
     *(pytest.param(unary_chain, k, id=f"unary{k}") for k in range(3)),
     *(pytest.param(mixed, k, id=f"mixed{k}") for k in range(6)),
     pytest.param(lstm_like, 0, id="scratch"),
+    pytest.param(branching, 0, id="subgraphs"),
 ]
 
 

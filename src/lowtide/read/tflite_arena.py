@@ -41,6 +41,7 @@ BUILTIN: dict[str, Options] = {
     "LEAKY_RELU": (4, 4), "L2_NORMALIZATION": (4, 4), "PACK": (8, 4), "UNPACK": (8, 4), "SPLIT": (4, 4),
     "SPLIT_V": (4, 4), "GATHER": (8, 4), "RESIZE_BILINEAR": (2, 1), "RESIZE_NEAREST_NEIGHBOR": (2, 1),
     "SPACE_TO_DEPTH": (4, 4), "DEPTH_TO_SPACE": (4, 4), "ARG_MAX": (4, 4), "ARG_MIN": (4, 4), "MIRROR_PAD": (4, 4),
+    "IF": (8, 4), "WHILE": (8, 4), "CALL_ONCE": (4, 4),
 }  # fmt: skip
 """Options that are parsed into the arena; other known operators have none."""
 
@@ -50,7 +51,7 @@ DATA: dict[str, int] = {
     "REDUCE_MIN": 44, "REDUCE_ALL": 44, "CONCATENATION": 80, "SVDF": 44, "UNIDIRECTIONAL_SEQUENCE_LSTM": 684,
     "STRIDED_SLICE": 84, "LEAKY_RELU": 24, "L2_NORMALIZATION": 4, "QUANTIZE": 32, "DEQUANTIZE": 32, "RELU": 28,
     "RELU6": 8, "LOGISTIC": 16, "TANH": 16, "HARD_SWISH": 20, "PRELU": 28, "PAD": 56, "PADV2": 56, "ELU": 256,
-    "SQUARED_DIFFERENCE": 108, "ABS": 28, "RSQRT": 28, "MIRROR_PAD": 24,
+    "SQUARED_DIFFERENCE": 108, "ABS": 28, "RSQRT": 28, "MIRROR_PAD": 24, "IF": 8, "WHILE": 8, "CALL_ONCE": 8,
 }  # fmt: skip
 """Bytes that a kernel asks for when it is made (`Init`)."""
 
