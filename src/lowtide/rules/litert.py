@@ -14,8 +14,9 @@ With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own worksp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
 
@@ -28,6 +29,10 @@ _SCALAR_BYTES = 4
 
 class LitertRule:
     """See the module."""
+
+    tables: Mapping[str, Sequence[str]] = MappingProxyType(
+        {"Share their input's memory": sorted(UNMODIFIED), "Write over an input": tuple(OVERWRITTEN)}
+    )
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """The input whose memory the first output has, whatever the order."""

@@ -1,7 +1,9 @@
 """TensorFlow Lite Micro: lifetimes are the plain ones; reshapes share memory, and the rest goes by kernel.
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
-as they are, though: what may lie over what is ours to know (`tflm_kernels.py`).
+as they are, though: what may lie over what is ours to know (`tflm_kernels.py`). `overlap` says how much of that is
+used: "never", "in_place" or "diagonal". It holds for the reference kernels; none of CMSIS-NN, ESP-NN or others is
+reviewed.
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
 tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
@@ -10,10 +12,11 @@ TFLM takes them from the other end of the arena.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.rules.tflm_kernels import RESHAPES, distances
+from lowtide.rules.tflm_kernels import KERNELS, RESHAPES, distances
 
 ALIGNMENT = 16
 NPU = "CUSTOM:ethos-u"
@@ -25,6 +28,11 @@ _POINTER = 8
 
 class TflmRule:
     """See the module."""
+
+    tables: Mapping[str, Sequence[str]] = MappingProxyType(
+        {"Share their input's memory": RESHAPES}
+        | {f"May lie over an input, {row.reads} (reference kernels; {row.source})": row.types for row in KERNELS}
+    )
 
     def view_source(self, graph: Graph, op: Op) -> int | None:
         """The input of a reshape, unless it is in flash: then the kernel copies."""
