@@ -18,7 +18,7 @@ from lowtide.allocate.greedy import RULES
 from lowtide.bench import allocation, peers, placing
 from lowtide.bench.arena_tables import csv_text, markdown, text
 from lowtide.bench.output import to_json, write_arenas
-from lowtide.bench.placing import OURS, Row, allocators, measure, overlap
+from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
 from lowtide.bench.published import UNITS, figures
 from lowtide.cli import main
 from lowtide.errors import InputError
@@ -51,7 +51,7 @@ def test_every_allocator_has_a_row(instances: Path) -> None:
     plain = next(r for r in found.rows if (r.instance, r.allocator) == ("plain", OURS))
     assert (plain.capacity_bytes, plain.fits, plain.height_bytes) == (None, None, 108)
     shown = text(found)
-    for words in ("tiny", "1*", "height / load", "CPU seconds", "all together"):
+    for words in ("tiny", "1*", "height / load", "CPU seconds", "lowtide to capacity, all together"):
         assert words in shown
     assert "| instance |" in markdown(found)
 
@@ -64,7 +64,7 @@ def test_rows_as_json_and_csv(instances: Path, tmp_path: Path) -> None:
     assert all(set(row) == {f.name for f in fields(Row)} for row in made["rows"])
     assert str(tmp_path) not in json.dumps(made)
     rows = list(csv.DictReader(io.StringIO(csv_text(found))))
-    assert [r["allocator"] for r in rows] == ["tflm", OURS] * 2
+    assert [r["allocator"] for r in rows] == ["tflm", OURS, OURS_TO_CAPACITY, "tflm", OURS]
     assert sorted(p.name for p in write_arenas(found, tmp_path / "out", "x")) == [
         "allocate-x.csv", "allocate-x.json", "allocate-x.md",
     ]  # fmt: skip

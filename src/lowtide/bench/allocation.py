@@ -17,7 +17,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.bench.cases import HMCOS
 from lowtide.bench.machine import Machine, machine
 from lowtide.bench.parts import METHODS
-from lowtide.bench.placing import OURS, Ours, Row, allocators, measure
+from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Ours, Row, allocators, measure
 from lowtide.bench.published import Figure, printed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -205,6 +205,9 @@ def _rows(asked: Settings) -> Iterator[Row]:
                 about["instance"] = path.name.removesuffix(".csv")
             for allocator in wanted:
                 yield measure(problem, allocator, asked.time, about)
+                if allocator.name == OURS and "capacity_bytes" in about:
+                    fitting = Ours(OURS_TO_CAPACITY, capacity=about["capacity_bytes"])
+                    yield measure(problem, fitting, asked.time, about)
     if "training" in asked.parts:
         for name in TRAINING:
             graph = zoo.build(name).graph()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
@@ -17,6 +17,7 @@ from lowtide.stop import Limits
 
 OURS = "lowtide"
 """All engines in turn, as `lowtide plan` and `lowtide allocate` ask them."""
+OURS_TO_CAPACITY = "lowtide to capacity"
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,14 @@ class Greedy:
 
 @dataclass(frozen=True)
 class Ours:
-    """All engines in turn; `thorough`: the exact search goes on until the time is over."""
+    """All engines in turn; `thorough`: the exact search goes on until the time is over.
+
+    With a capacity, until the buffers fit: the question that minimalloc answers.
+    """
 
     name: str = OURS
     thorough: bool = True
+    capacity: int | None = None
 
     def supports(self, problem: Problem) -> str | None:
         """Every problem."""
@@ -122,6 +127,7 @@ class Ours:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Ask them until one has proved its height."""
+        limits = replace(limits, enough_bytes=self.capacity)
         return allocate_best(problem, limits, THOROUGH if self.thorough else ENGINES)
 
 
