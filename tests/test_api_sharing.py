@@ -135,6 +135,10 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (shown["status"], shown["separate_bytes"], len(shown["models"])) == ("impossible", 182, 2)
     before = one.read_bytes()
     assert main([*call, "--header", str(one)]) == 2
+    assert main([*call, "--set", "exact.seed=1"]) == 2
+    assert main([*call, "--pin-inputs", "--json", "-q"]) == 0
+    pinned = json.loads(capsys.readouterr().out)
+    assert pinned["models"][1]["plan"]["pin_inputs"] is True
     assert main(["share", str(one)]) == 2
     assert one.read_bytes() == before
 

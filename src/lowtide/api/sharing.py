@@ -80,6 +80,8 @@ def share(
     search_memory: Size = "2GiB",
     seed: int = 0,
     dims: Mapping[str, int] = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
 ) -> Shared:
     """Plan models that never run at the same time into one arena.
@@ -96,7 +98,7 @@ def share(
         Bytes that the arena may take.
     persistent, double_buffered
         Names of tensors; each holds for every model that has a tensor of this name.
-    target, time, search_memory, seed, dims
+    target, time, search_memory, seed, dims, overwrite_inputs, pin_inputs
         As for `plan`; the time is each model's. A name in `dims` may be of some models only.
     report
         Called as by `plan`, with the model's name before.
@@ -126,8 +128,16 @@ def share(
         settings: dict[str, Any] = {"time": time, "search_memory": search_memory, "seed": seed}
         if report is not None:
             settings["report"] = _teller(report, name)
+        settings |= {"overwrite_inputs": overwrite_inputs, "pin_inputs": pin_inputs}
         made = plan(graph, target=target, persistent=once, double_buffered=twice, **settings)
-        rules = resolve(target, source=graph.source, persistent=once, double_buffered=twice)
+        rules = resolve(
+            target,
+            source=graph.source,
+            overwrite_inputs=overwrite_inputs,
+            pin_inputs=pin_inputs,
+            persistent=once,
+            double_buffered=twice,
+        )
         if rules.rule:
             raise InputError(f"under target {rules.name} a model has its own arena; share one under another target")
         parts.append(_Part(name, graph, made, rules))

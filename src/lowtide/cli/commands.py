@@ -225,6 +225,8 @@ def share(options: argparse.Namespace) -> int:
     """Print the shared arena and each model's part in it."""
     from lowtide.api.sharing import write_shared
 
+    if options.settings:
+        raise InputError("--set is for one method on one model; plan the models apart first")
     exports = api.Exports(options.header, options.table, options.usmp)
     line = ProgressLine(options.quiet)
 
@@ -234,7 +236,8 @@ def share(options: argparse.Namespace) -> int:
     settings = {
         "target": options.target, "dims": _dims(options.dims), "budget": options.budget, "time": options.time,
         "search_memory": options.search_memory, "seed": options.seed, "persistent": options.persistent,
-        "double_buffered": options.double_buffered,
+        "double_buffered": options.double_buffered, "overwrite_inputs": options.overwrite_inputs,
+        "pin_inputs": options.pin_inputs,
     }  # fmt: skip
     found = api.share(options.models, report=tell, **settings)
     line.end()
