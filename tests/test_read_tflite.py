@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lowtide.api.models import open_dimensions
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.read.tflite import control_dependencies, dependency_bytes, read_tflite
@@ -136,6 +137,8 @@ def test_open_dimensions(tmp_path: Path):
     x = net.tensor((1, 4), "float32", signature=(-1, 4))
     net.ends([x], [net.unary("RELU", x)])
     assert parse_tflite(net.bytes(), "m").subgraphs[0].tensors[0].dynamic
+    assert open_dimensions(written(tmp_path, net)) == ["'t0' is planned as [1, 4]"]
+    assert open_dimensions(written(tmp_path, residual())) == open_dimensions("none.tflite") == []
     net.graph.tensors[0].shape = [-1, 4]
     with pytest.raises(InputError, match="fixed shapes"):
         read_tflite(written(tmp_path, net))

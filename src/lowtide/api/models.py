@@ -52,6 +52,25 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     return read_model(model, dims)
 
 
+def open_dimensions(model: str | Path) -> list[str]:
+    """Graph inputs of a .tflite file whose shape is left open there, each with the shape that is taken; else nothing.
+
+    A file that cannot be read has none: `load` says what is wrong with it.
+    """
+    if not str(model).lower().endswith(".tflite"):
+        return []
+    from lowtide.read.onnx_wire import open_bytes
+    from lowtide.read.tflite_model import parse_tflite
+
+    try:
+        with open_bytes(Path(model)) as data:
+            main = parse_tflite(data, str(model)).subgraphs[0]
+    except InputError:
+        return []
+    inputs = [main.tensors[t] for t in main.inputs]
+    return [f"{t.name!r} is planned as {list(t.shape)}" for t in inputs if t.dynamic]
+
+
 def _no_dims(dims: Mapping[str, int], place: str) -> None:
     if dims:
         raise InputError(f"it has no free dimensions; drop {', '.join(dims)}", place)

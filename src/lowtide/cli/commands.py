@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.models import user_function
+from lowtide.api.models import open_dimensions, user_function
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
 from lowtide.errors import InputError
 from lowtide.sizes import format_size, parse_size
@@ -394,6 +394,9 @@ def _announce(options: argparse.Namespace) -> None:
     own = user_function(options.model)
     if own is not None and not options.quiet and own[0].is_file():
         say(f"running {own[1]}() of {own[0]}: that is the user's own code")
+    if not options.quiet:
+        for said in open_dimensions(options.model):
+            say(f"{options.model}: input {said}; the file leaves a dimension open")
 
 
 def _budget(options: argparse.Namespace) -> dict[str, Any]:
