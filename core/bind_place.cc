@@ -87,14 +87,14 @@ struct Exact {
     return out;
   }
 
-  nb::tuple fits(size_t i, const std::string& key, uint64_t seed, Bytes capacity, int64_t work, const nb::dict& switches,
+  nb::tuple fits(size_t i, const std::string& key, uint64_t seed, bool leaps, Bytes capacity, int64_t work, const nb::dict& switches,
                  nb::object stop) const {
     const tide::place::Stop ask = [&] {
       nb::gil_scoped_acquire locked;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return !stop.is_none() && nb::cast<bool>(stop());
     };
-    const tide::place::Ranking ranking{key_of(key), seed};
+    const tide::place::Ranking ranking{key_of(key), seed, leaps};
     const tide::place::Pruning on = pruning_of(switches);
     tide::place::Fitted found;
     {
@@ -176,6 +176,6 @@ void bind_place(nb::module_& m) {
       .def(nb::init<const Problem&>(), "problem"_a)
       .def("__len__", [](const Exact& e) { return e.parts.size(); })
       .def("part", &Exact::part, "part"_a, "A stretch: its members, load bound, unit of all heights, whether no is proved.")
-      .def("fits", &Exact::fits, "part"_a, "key"_a, "seed"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
+      .def("fits", &Exact::fits, "part"_a, "key"_a, "seed"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
            "Whether a stretch fits (None: not known), its offsets if so, nodes, work.");
 }

@@ -45,13 +45,15 @@ struct Floor {
 
 class Search {
  public:
-  Search(const Items& items, const std::vector<int>& rank, const Pruning& on, Bytes height, int64_t work,
+  Search(const Items& items, const std::vector<int>& rank, bool leaps, const Pruning& on, Bytes height, int64_t work,
          const Stop& stop)
-      : in_(items), rank_(rank), on_(on), height_(height), work_left_(work), stop_(stop) {
+      : in_(items), rank_(rank), leaps_(leaps), on_(on), height_(height), work_left_(work), stop_(stop) {
     const int n = items.count();
     low_.assign(n, 0);
     placed_.assign(n, 0);
     barred_.assign(n, 0);
+    raiser_.assign(n, -1);
+    why_.words.assign(n / 64 + 1, 0);
     load_.resize(items.sections);
     shared_.assign(items.sections, 0);
     for (int i = 0; i < n; ++i) {
@@ -68,7 +70,8 @@ class Search {
     std::vector<int> all(in_.count());
     std::iota(all.begin(), all.end(), 0);
     std::stable_sort(all.begin(), all.end(), [&](int a, int b) { return in_.from[a] < in_.from[b]; });
-    return parts(all, {-kFar, -1});
+    const Result result = parts(all, {-kFar, -1});
+    return result == Result::kFails && leapt_ ? Result::kOut : result;
   }
 
   const std::vector<Bytes>& offsets() const { return low_; }
@@ -80,6 +83,21 @@ class Search {
     int item;
     Bytes low;  // -1: it was placed
     char barred;
+    int raiser;
+  };
+  // A set of levels: of what was placed on the way here, that which has a part in a failure.
+  struct Levels {
+    std::vector<uint64_t> words;
+
+    void clear() { std::fill(words.begin(), words.end(), 0); }
+    void add(int level) {
+      if (level >= 0) words[level / 64] |= uint64_t{1} << (level % 64);
+    }
+    void add(const Levels& other) {
+      for (size_t k = 0; k < words.size(); ++k) words[k] |= other.words[k];
+    }
+    void remove(int level) { words[level / 64] &= ~(uint64_t{1} << (level % 64)); }
+    bool has(int level) const { return words[level / 64] >> (level % 64) & 1; }
   };
 
   Bytes aligned(Bytes at, int i) const {
@@ -96,6 +114,7 @@ class Search {
   Result parts(const std::vector<int>& members, Floor floor) {
     if (!on_.split || in_.apart) return members.empty() ? Result::kFits : part(members, floor);
     const size_t mark = trail_.size();
+    const int level = level_;
     for (size_t begin = 0; begin < members.size();) {
       size_t end = begin;
       for (int until = in_.to[members[begin]]; end < members.size() && in_.from[members[end]] < until; ++end)
@@ -106,6 +125,7 @@ class Search {
                                  floor);
       if (result != Result::kFits) {
         undo(mark);
+        level_ = level;
         return result;
       }
       begin = end;
@@ -130,7 +150,11 @@ class Search {
         any_stuck |= stuck(i, floor);
       }
       if (any_stuck) hash.add(~uint64_t{0} - floor.rank, floor.key);
-      if (failed_.contains(hash)) return Result::kFails;
+      if (failed_.contains(hash)) {
+        why_.clear();
+        for (int i : members) why_.add(raiser_[i]);
+        return Result::kFails;
+      }
     }
     const Result result = branch(members, floor);
     if (result == Result::kFails && on_.memo && members.size() > 3 && failed_.size() < kMostRemembered)
@@ -149,7 +173,10 @@ class Search {
     for (int i : members) {
       const Floor own = key(i);
       if (in_.fixed[i] >= 0) {
-        if (own < floor) return Result::kFails;
+        if (own < floor) {
+          blame_last();
+          return Result::kFails;
+        }
         due = std::min(due, own);
       } else if (on_.dominance) {
         dominated = std::min(dominated, low_[i] + covers_[i]);
@@ -161,15 +188,25 @@ class Search {
     std::sort(next.begin(), next.end(), [](const Next& a, const Next& b) { return a.key < b.key; });
     std::vector<int> rest;
     rest.reserve(members.size());
+    Levels all{std::vector<uint64_t>(why_.words.size(), 0)};
+    bool tried = false;
     for (const Next& n : next) {
       if (n.key.key >= dominated || due < n.key) break;
       if (floor < n.key && n.item != next[0].item) {
         // What was passed is stuck from now on.
         work_left_ -= static_cast<int64_t>(members.size());
-        if (!bounded(members, n.key)) break;
+        if (!bounded(members, n.key)) {
+          all.add(why_);
+          tried = true;
+          break;
+        }
       }
       const size_t mark = trail_.size();
-      if (put(n.item)) {
+      const int level = level_++;
+      const int raiser = raiser_[n.item];
+      why_.clear();
+      why_.add(level);
+      if (put(n.item, level)) {
         rest.clear();
         for (int i : members)
           if (i != n.item) rest.push_back(i);
@@ -177,6 +214,20 @@ class Search {
         if (result != Result::kFails) return result;
       }
       undo(mark);
+      --level_;
+      if (leaps_ && !why_.has(level)) {
+        leapt_ = true;
+        return Result::kFails;
+      }
+      why_.remove(level);
+      why_.add(raiser);
+      all.add(why_);
+      tried = true;
+    }
+    if (tried) {
+      why_ = std::move(all);
+    } else {
+      blame_last();
     }
     return Result::kFails;
   }
@@ -188,7 +239,10 @@ class Search {
     for (int i : members) {
       Bytes release = at(i);
       if (stuck(i, floor)) {
-        if (in_.fixed[i] >= 0) return false;
+        if (in_.fixed[i] >= 0) {
+          blame_last();
+          return false;
+        }
         release = std::max(release + barred_[i], floor.key - in_.shift[i]);
         if (on_.support) {
           Bytes least = kFar;
@@ -201,7 +255,11 @@ class Search {
         }
         release = aligned(release, i);
       }
-      if (release + in_.size[i] > height_) return false;
+      if (release + in_.size[i] > height_) {
+        why_.clear();
+        why_.add(raiser_[i]);
+        return false;
+      }
       for (int k = in_.first_block[i]; k < in_.first_block[i + 1]; ++k) releases_.push_back({release + in_.blocks[k].low, k});
       begin = std::min(begin, in_.from[i]);
       end = std::max(end, in_.to[i]);
@@ -221,6 +279,7 @@ class Search {
         }
         cells += b.to - b.from;
         if (release + most > height_) {
+          if (leaps_) blame(k, most);
           work_left_ -= cells / 4;
           return false;
         }
@@ -237,6 +296,9 @@ class Search {
       }
       for (int s = begin; s < end; ++s)
         if (lowest_[s] < kFar && lowest_[s] + load_[s] > height_) {
+          why_.clear();
+          for (int i : members)
+            if (in_.from[i] <= s && s < in_.to[i]) why_.add(raiser_[i]);
           work_left_ -= cells / 4;
           return false;
         }
@@ -245,14 +307,31 @@ class Search {
     return true;
   }
 
+  void blame_last() {
+    why_.clear();
+    why_.add(level_ - 1);
+  }
+
+  // Why the blocks from the highest release down to block `k` do not fit: who raised those at a section of load `most`.
+  void blame(int k, Bytes most) {
+    int worst = in_.blocks[k].from;
+    while (load_[worst] != most) ++worst;
+    why_.clear();
+    for (const auto& [release, l] : releases_) {
+      const Items::Block& b = in_.blocks[l];
+      if (b.from <= worst && worst < b.to) why_.add(raiser_[b.item]);
+      if (l == k) break;
+    }
+  }
+
   // Places an item where it is next; false if something cannot lie above it any more.
-  bool put(int i) {
+  bool put(int i, int level) {
     const Bytes x = at(i);
     if (x < low_[i] || x + in_.size[i] > height_) return false;
-    trail_.push_back({i, low_[i], 0});
+    trail_.push_back({i, low_[i], 0, raiser_[i]});
     low_[i] = x;
     placed_[i] = 1;
-    trail_.push_back({i, -1, 0});
+    trail_.push_back({i, -1, 0, 0});
     for (const Items::Shared& s : in_.shared[i])
       if (!placed_[s.other])
         for (int k = s.from; k < s.to; ++k) shared_[k] -= s.saving;
@@ -262,8 +341,9 @@ class Search {
       if (above <= low_[c.other]) continue;
       if (above + in_.size[c.other] > height_) return false;
       if (in_.fixed[c.other] >= 0 && above > in_.fixed[c.other]) return false;
-      trail_.push_back({c.other, low_[c.other], barred_[c.other]});
+      trail_.push_back({c.other, low_[c.other], barred_[c.other], raiser_[c.other]});
       low_[c.other] = above;
+      raiser_[c.other] = level;
       barred_[c.other] = on_.stacks && in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] && rank_[c.other] < rank_[i];
     }
     return true;
@@ -276,6 +356,7 @@ class Search {
       if (c.low >= 0) {
         low_[c.item] = c.low;
         barred_[c.item] = c.barred;
+        raiser_[c.item] = c.raiser;
         continue;
       }
       placed_[c.item] = 0;
@@ -287,12 +368,17 @@ class Search {
 
   const Items& in_;
   const std::vector<int>& rank_;
+  const bool leaps_;
   const Pruning on_;
   const Bytes height_;
   int64_t work_left_, next_stop_ = std::numeric_limits<int64_t>::max(), nodes_ = 0;
   const Stop& stop_;
   std::vector<Bytes> low_;  // the offset of what is placed, the least one on top of that for the rest
   std::vector<char> placed_;
+  std::vector<int> raiser_;  // the level of what raised it to `low_`; -1
+  Levels why_;               // of the last failure
+  int level_ = 0;            // how many are placed
+  bool leapt_ = false;
   std::vector<char> barred_;           // it would lie right on one of its life that is to lie above it
   std::vector<Bytes> covers_;          // above its offset, all that is to come is above it from there on
   std::vector<Bytes> load_, lowest_;   // per section, for `bounded`
@@ -357,7 +443,7 @@ Fitted fits(const Problem& problem, const Items& items, const Ranking& ranking, 
             int64_t work, const Stop& stop) {
   Fitted found;
   const std::vector<int> rank = ranks(problem, items, ranking);
-  Search search(items, rank, on, capacity / items.unit, work, stop);
+  Search search(items, rank, ranking.leaps, on, capacity / items.unit, work, stop);
   const Result result = search.run();
   found.nodes = search.nodes();
   found.work = work - search.work_left();

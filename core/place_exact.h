@@ -54,6 +54,9 @@ using Stop = std::function<bool()>;
 struct Ranking {
   Key key;
   uint64_t seed;  // 0: the key's own order
+  // Goes back at once past whatever raised nothing that a failure is about, in the manner of conflict-directed
+  // backjumping. Not everything that has a part in a failure is counted, so a search that leapt proves nothing.
+  bool leaps;
 };
 
 // Whether the buffers fit under `capacity`, with at most `work` units of work: a unit is a look at one item or a few

@@ -3,8 +3,8 @@
     python tests/mutations.py [NAME ...] [--graphs N]
 
 For each mutation the core is copied, changed, compiled again where the change reaches, and put through
-`stress_exact.py` until the first flaw. A crash or a search that does not end counts as noticed, too. The exit
-status is 1 if a mutation survives.
+`stress_exact.py`, or `stress_place.py`, until the first flaw. A crash or a search that does not end counts as noticed,
+too. The exit status is 1 if a mutation survives.
 
 Left out, for nothing goes wrong without them: the repair of best-first (argued in docs/proofs.md, section 5), and
 what is remembered of a state's exit (whoever was given it has followed it; met again, the state is nearly always dead).
@@ -247,6 +247,47 @@ MUTATIONS = (
              "if (frame.next + 1 >= frame.children.size() && frame.next > 0) {"),
     Mutation("root_left_unclosed_in_prefix", "best_first.cc",
              "prefix_.insert(prefix_.end(), path.begin(), path.end());", ""),
+    # Placing buffers.
+    Mutation("bound_shares_too_little", "place_bound.cc", "all += saved[i].second;", "all = saved[i].second;"),
+    Mutation("bound_counts_what_is_not_apart", "place_bound.cc", "if (!from_all) continue;", ""),
+    Mutation("bound_overlap_from_the_start", "place_bound.cc",
+             "const Bytes above = pair.distance + q.low - p.low;", "const Bytes above = p.high - p.low;"),
+    Mutation("groups_are_plain", "place_items.cc",
+             "first_block[i + 1] - first_block[i] == 1 && blocks[first_block[i]].low == 0", "true"),
+    Mutation("interlocking_is_exact", "place_items.cc", "if (r.lo >= all.hi) exact = false;", ""),
+    Mutation("no_shifts", "place_items.cc", "if (c.up + shift[c.other] < shift[i]) {", "if (false) {"),
+    Mutation("paired_ones_are_twins", "place_items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
+             "if (fixed[i] >= 0) continue;"),
+    Mutation("fixed_ones_are_twins", "place_items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
+             "if (tied[members[i]]) continue;"),
+    Mutation("unit_above_an_alignment", "place_items.cc",
+             "if (unit % problem.buffers[i].alignment != 0) unit", "if (false) unit"),
+    Mutation("in_place_in_any_order", "place_items.cc",
+             "if (c.up + shift[c.other] == shift[i]) before.emplace_back(i, c.other);", ";"),
+    Mutation("floors_one_too_high", "place_exact.cc", "if (release + most > height_) {",
+             "if (release + most >= height_) {"),
+    Mutation("floors_share_nothing", "place_exact.cc", "load_[s] = -shared_[s];", "load_[s] = 0;"),
+    Mutation("shared_is_never_taken_back", "place_exact.cc",
+             "for (int k = s.from; k < s.to; ++k) shared_[k] -= s.saving;", ";"),
+    Mutation("support_from_below_itself", "place_exact.cc", "least = std::min(least, lifter + c.down);",
+             "least = std::min(least, lifter + c.up + c.down);"),
+    Mutation("dominance_covers_less", "place_exact.cc", "most = std::max(most, c.up + items.shift[c.other]);", ";"),
+    Mutation("dominance_moves_what_is_fixed", "place_exact.cc", "} else if (on_.dominance) {",
+             "}\n      if (on_.dominance) {"),
+    Mutation("twins_in_the_other_order", "place_exact.cc", "in_.twin[i] >= 0 && !placed_[in_.twin[i]]",
+             "in_.twin[i] >= 0 && placed_[in_.twin[i]]"),
+    Mutation("stacks_of_any_life", "place_exact.cc", "in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] &&",
+             "in_.life[i] >= 0 && in_.life[c.other] >= 0 &&"),
+    Mutation("stacks_both_ways", "place_exact.cc", "in_.life[c.other] && rank_[c.other] < rank_[i];",
+             "in_.life[c.other];"),
+    Mutation("memo_forgets_the_offsets", "place_exact.cc", "hash.add(i, 2 * low_[i] + barred_[i]);", "hash.add(i, 0);"),
+    Mutation("memo_forgets_the_floor", "place_exact.cc", "if (any_stuck) hash.add", "if (false) hash.add"),
+    Mutation("fixed_ones_are_passed", "place_exact.cc", "|| due < n.key) break;", ") break;"),
+    Mutation("nothing_is_raised", "place_exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
+    Mutation("undo_forgets_the_bar", "place_exact.cc", "barred_[c.item] = c.barred;", ""),
+    Mutation("split_within_a_life", "place_exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
+    Mutation("leaps_are_proofs", "place_exact.cc", "return result == Result::kFails && leapt_ ? Result::kOut : result;",
+             "return result;"),
 )  # fmt: skip
 
 
@@ -263,6 +304,11 @@ def apply(mutation: Mutation, core: Path) -> None:
     if text.count(mutation.old) != 1:
         raise ValueError(f"{mutation.name}: {mutation.old!r} occurs {text.count(mutation.old)} times")
     path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+
+
+def script_of(mutation: Mutation) -> str:
+    """The stress test that has to notice it."""
+    return "stress_place.py" if mutation.file.startswith("place") else "stress_exact.py"
 
 
 class Builder:
@@ -315,11 +361,10 @@ class Builder:
         return {Path(word).name for word in rule.replace("\\\n", " ").split()[1:]}
 
 
-def stress(folder: Path, module: Path, graphs: int) -> tuple[bool, str]:
-    """Whether the stress test in `folder` passes with this core, and its last word."""
+def stress(folder: Path, module: Path, graphs: int, script: str) -> tuple[bool, str]:
+    """Whether a stress test in `folder` passes with this core, and its last word."""
     path = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    script = folder / "tests" / "stress_exact.py"
-    command = [sys.executable, script, str(graphs), "--seed", "11", "--stop", "--core", module]
+    command = [sys.executable, folder / "tests" / script, str(graphs), "--seed", "11", "--stop", "--core", module]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=path)
     except subprocess.TimeoutExpired:
@@ -349,13 +394,15 @@ def main() -> int:
         for part in ("src", "tests", "core"):  # as they are now, whatever is edited meanwhile
             shutil.copytree(ROOT / part, here / part)
         builder = Builder(here)
-        passed, word = stress(here, builder.build(None), given.graphs)
-        if not passed:
-            print(f"the core fails as it is: {word}")
-            return 1
+        unchanged = builder.build(None)
+        for script in sorted({script_of(m) for m in chosen}):
+            passed, word = stress(here, unchanged, given.graphs, script)
+            if not passed:
+                print(f"the core fails {script} as it is: {word}")
+                return 1
         for mutation in chosen:
             began = time.perf_counter()
-            passed, word = stress(here, builder.build(mutation), given.graphs)
+            passed, word = stress(here, builder.build(mutation), given.graphs, script_of(mutation))
             verdict = "SURVIVED" if passed else "caught"
             print(f"{verdict:8} {mutation.name:32} {time.perf_counter() - began:5.1f} s  {word[:100]}", flush=True)
             if passed:

@@ -1,10 +1,12 @@
 """Small problems of placing, drawn at random; what placements have to keep; the least height by trying everything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
 
-from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
+from lowtide import _core
+from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem
 
 
 def check(problem: Problem, offsets: Sequence[int]) -> None:
@@ -122,3 +124,56 @@ def with_ties(seed: int, buffers: Sequence[Buffer], least_distance: int = 0) -> 
         elif drawn < 0.4:
             apart.append((i, j))
     return Problem(tuple(buffers), tuple(pairs), tuple(apart))
+
+
+def full_memory(rng: Random, steps: int, load: int, most: int) -> Problem:
+    """Exactly `load` bytes live at every step: at each, some buffers end and others take their bytes."""
+    live: list[tuple[int, int]] = []
+    made: list[Buffer] = []
+    for step in range(steps):
+        rng.shuffle(live)
+        for start, size in live[: rng.randint(1, max(1, len(live) - 1))]:
+            made.append(block(f"b{len(made)}", start, step, size))
+            live.remove((start, size))
+        while free := load - sum(size for _, size in live):
+            live.append((step, rng.randint(1, min(free, most))))
+    return Problem((*made, *(block(f"end{k}", start, steps, size) for k, (start, size) in enumerate(live))))
+
+
+def small_problem(seed: int) -> Problem:
+    """One to six buffers: plain or rigid groups, at times aligned, fixed, equal, paired or kept apart."""
+    rng = Random(seed)
+    n = rng.randint(1, 6)
+    drawn = random_buffers(seed, n, rng.choice((3, 5, 7)), rng.choice((2, 4)), rng.choice(((1,), (1, 2))))
+    buffers = list(drawn) if seed % 2 else [block(b.name, b.start, b.end, b.size, b.alignment) for b in drawn]
+    if n > 1 and seed % 5 == 0:
+        buffers[1] = replace(buffers[0], name="twin")
+    if seed % 7 == 0:
+        i = rng.randrange(n)
+        buffers[i] = replace(buffers[i], offset=rng.randrange(4) * buffers[i].alignment)
+    return Problem(tuple(buffers)) if seed % 3 == 0 else with_ties(seed, buffers, 0 if seed % 4 else -1)
+
+
+def ask(
+    problem: Problem,
+    capacity: int,
+    switches: Mapping[str, bool],
+    key: str = "area",
+    seed: int = 0,
+    leaps: bool = False,
+) -> tuple[bool | None, list[int]]:
+    """The core's answer for all stretches together, without a limit on its work; None where it may not prove."""
+    core = _core.Exact(core_problem(problem))
+    offsets = [b.offset or 0 for b in problem.buffers]
+    answer: bool | None = True
+    for k in range(len(core)):
+        part = core.part(k)
+        fits, found, _, _ = core.fits(k, key, seed, leaps, capacity, 10**9, dict(switches))
+        if fits is None:
+            assert leaps or not part["proves"]
+            answer = None
+        elif not fits:
+            return False, []
+        for i, offset in zip(part["members"], found, strict=False):
+            offsets[i] = offset
+    return answer, offsets

@@ -1,5 +1,3 @@
-from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,7 +10,7 @@ from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_p
 from lowtide.allocate.exact import KEYS, RULES, Exact
 from lowtide.allocate.greedy import Portfolio
 from lowtide.stop import Limits, Progress
-from small_problems import check, least_height, random_buffers, with_ties
+from small_problems import ask, check, full_memory, least_height, random_buffers, small_problem
 
 FULL = Problem(
     tuple(
@@ -29,63 +27,17 @@ FULL = Problem(
 """16 bytes live at every step, and yet no placement in 16 bytes."""
 
 
-def full_memory(rng: Random, steps: int, load: int, most: int) -> Problem:
-    """Exactly `load` bytes live at every step: at each, some buffers end and others take their bytes."""
-    live: list[tuple[int, int]] = []
-    made: list[Buffer] = []
-    for step in range(steps):
-        rng.shuffle(live)
-        for start, size in live[: rng.randint(1, max(1, len(live) - 1))]:
-            made.append(block(f"b{len(made)}", start, step, size))
-            live.remove((start, size))
-        while free := load - sum(size for _, size in live):
-            live.append((step, rng.randint(1, min(free, most))))
-    return Problem((*made, *(block(f"end{k}", start, steps, size) for k, (start, size) in enumerate(live))))
-
-
-def small_problem(seed: int) -> Problem:
-    """One to six buffers: plain or rigid groups, at times aligned, fixed, equal, paired or kept apart."""
-    rng = Random(seed)
-    n = rng.randint(1, 6)
-    drawn = random_buffers(seed, n, rng.choice((3, 5, 7)), rng.choice((2, 4)), rng.choice(((1,), (1, 2))))
-    buffers = list(drawn) if seed % 2 else [block(b.name, b.start, b.end, b.size, b.alignment) for b in drawn]
-    if n > 1 and seed % 5 == 0:
-        buffers[1] = replace(buffers[0], name="twin")
-    if seed % 7 == 0:
-        i = rng.randrange(n)
-        buffers[i] = replace(buffers[i], offset=rng.randrange(4) * buffers[i].alignment)
-    return Problem(tuple(buffers)) if seed % 3 == 0 else with_ties(seed, buffers, 0 if seed % 4 else -1)
-
-
-def ask(
-    problem: Problem, capacity: int, switches: Mapping[str, bool], key: str = "area", seed: int = 0
-) -> tuple[bool | None, list[int]]:
-    """The core's answer for all stretches together, without a limit on its work; None where it may not prove."""
-    core = _core.Exact(core_problem(problem))
-    offsets = [b.offset or 0 for b in problem.buffers]
-    answer: bool | None = True
-    for k in range(len(core)):
-        part = core.part(k)
-        fits, found, _, _ = core.fits(k, key, seed, capacity, 10**9, dict(switches))
-        if fits is None:
-            assert not part["proves"]
-            answer = None
-        elif not fits:
-            return False, []
-        for i, offset in zip(part["members"], found, strict=False):
-            offsets[i] = offset
-    return answer, offsets
-
-
 @settings(max_examples=1200, deadline=None)
-@given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50))
-def test_every_combination_of_rules_answers_as_brute_force(seed: int, left_out: set[str], key: str, near: int) -> None:
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50), st.booleans())
+def test_every_combination_of_rules_answers_as_brute_force(
+    seed: int, left_out: set[str], key: str, near: int, leaps: bool
+) -> None:
     """Whatever is left out: yes at the least height, with a placement that holds, and never a wrong no."""
     problem = small_problem(seed)
     least = least_height(problem)
     switches = dict.fromkeys(left_out, False)
     for capacity in {least, least - 1, load_bound(problem)} - {-1}:
-        answer, offsets = ask(problem, capacity, switches, key, near)
+        answer, offsets = ask(problem, capacity, switches, key, near, leaps)
         if answer:
             check(problem, offsets)
             assert least <= height_of(problem, offsets) <= capacity
@@ -147,7 +99,7 @@ def test_interlocking_groups_are_not_proved() -> None:
     problem = Problem((group, bar, other))
     core = _core.Exact(core_problem(problem))
     assert not core.part(0)["proves"]
-    assert core.fits(0, "area", 0, 9, 10**6, {})[0] is None
+    assert core.fits(0, "area", 0, False, 9, 10**6, {})[0] is None
     packing = Exact(work=10**6).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.lower_bound_bytes == load_bound(problem)
@@ -229,4 +181,4 @@ def test_unknown_rules_are_refused() -> None:
     """A rule that does not exist is a mistake of ours, said at once."""
     core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1),))))
     with pytest.raises(KeyError):
-        core.fits(0, "area", 0, 1, 10, {"colour": False})
+        core.fits(0, "area", 0, False, 1, 10, {"colour": False})

@@ -81,7 +81,15 @@ class Exact:
         """
 
     def fits(
-        self, part: int, key: str, seed: int, capacity: int, work: int, switches: dict, stop: object | None = None
+        self,
+        part: int,
+        key: str,
+        seed: int,
+        leaps: bool,
+        capacity: int,
+        work: int,
+        switches: dict,
+        stop: object | None = None,
     ) -> tuple:
         """
         Whether a stretch fits (None: not known), its offsets if so, nodes, work.
@@ -108,6 +116,7 @@ class SpillModel:
         capacity: int,
         write_once: bool,
         segments: Sequence[tuple[Sequence[int], int]],
+        gate: int = -1,
     ) -> None: ...
 
 def spill(

@@ -131,27 +131,28 @@ class _Search:
         end, part, seed = self.work + budget, SLICE, 0
         while self.work + part < end - budget // 4:
             for key in self.engine.keys:
-                answer, stop = self.search(s, height, key, seed, part)
+                answer, stop = self.search(s, height, key, seed, seed % 3 != 1, part)
                 if stop:
                     return answer
             part, seed = part * GROWTH // 100, seed + 1
-        return self.search(s, height, self.engine.keys[0], 0, max(0, end - self.work))[0]
+        return self.search(s, height, self.engine.keys[0], 0, False, max(0, end - self.work))[0]
 
-    def search(self, s: _Stretch, height: int, key: str, seed: int, work: int) -> tuple[bool | None, bool]:
+    def search(self, s: _Stretch, height: int, key: str, seed: int, leaps: bool, work: int) -> tuple[bool | None, bool]:
         """One search: its answer, and whether that ends the question."""
         if self.limits.left_seconds <= 0:
             return None, True
         drawn = seed and self.limits.seed * 1_000_003 + seed
         answer, offsets, nodes, used = self.core.fits(
-            s.index, key, drawn, height, work, self.switches, lambda: self.limits.left_seconds <= 0
+            s.index, key, drawn, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
         )
         self.work += used
         self.nodes += nodes
         if answer:
             s.take(offsets)
-        elif used < work and self.limits.left_seconds > 0:
+        over = used < work and not leaps and self.limits.left_seconds > 0
+        if over and not answer:
             s.tried = max(s.tried, height)
-        return answer, answer is not None or used < work
+        return answer, answer is not None or over
 
 
 @dataclass(frozen=True)
