@@ -69,7 +69,7 @@ def make_plan(graph: Graph, target: Target, order: tuple[int, ...] | None = None
         certificate=certificate,
         in_place=pairs,
         alignment=target.alignment,
-        required_bytes=arena,
+        required_bytes=seen.peak if target.name == "torch" else arena,
         seconds=Seconds(),
         arena_bytes=arena,
         arena_lower_bound_bytes=seen.peak,

@@ -418,7 +418,6 @@ def target_text(target: Target) -> str:
     return "\n".join(lines) + "\n"
 
 
-
 def _rule_lines(name: str) -> list[str]:
     """What a runtime's own rule says, as comments: its module's text, and its tables of op types if it has any."""
     rule = RULES[name]
