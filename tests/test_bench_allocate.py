@@ -132,6 +132,16 @@ def test_layout_tables_list_what_is_above() -> None:
     assert "a ends highest" in shown
 
 
+def test_a_file_that_cannot_be_read_is_a_row(tmp_path: Path) -> None:
+    """The others are planned; what is wrong with it is said below the tables."""
+    (tmp_path / "broken.graph.json").write_text("{")
+    found = bench.allocate(parts=["layout"], networks=[SMALL], graphs=tmp_path, time=5)
+    wrong = [r for r in found.rows if r.status == "error"]
+    assert [(r.instance, r.height_bytes) for r in wrong] == [("broken.graph.json", None)]
+    assert len(found.rows) == 1 + len(allocation.TARGETS) * len(allocation.ALIGNMENTS)
+    assert "broken.graph.json" in text(found)
+
+
 def test_placements_are_checked() -> None:
     """A sweep over time that finds overlaps, and offsets that are not aligned, negative or not where they are fixed."""
     a, b = block("a", 0, 3, 4), block("b", 2, 5, 4)

@@ -238,11 +238,20 @@ def _layouts(asked: Settings) -> Iterator[Row]:
     if asked.graphs is not None:
         sources += [(path.name, lambda path=path: load(path)) for path in _files(asked.graphs, MODELS)]
     for name, build in sources:
-        graph = build()
+        try:
+            graph = build()
+        except InputError as error:
+            yield Row("layout", name, 0, OURS, order=OURS, status="error", reason=_without(error, asked.graphs))
+            continue
         for target in TARGETS:
             for alignment in ALIGNMENTS:
                 rules = replace(resolve(target), alignment=alignment)
                 yield _layout(graph, rules, "layout", name, asked.time)
+
+
+def _without(error: InputError, directory: Path | None) -> str:
+    """What is wrong, without the directory that it is in: results name none."""
+    return " ".join(str(error).replace(f"{directory}/", "").split())
 
 
 def _of_order(
