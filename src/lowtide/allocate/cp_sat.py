@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEYS = ("duration", "contention", "area", "contention-area")
 """The orders that decide among equals, in turn; minimalloc's WAT, the first, is where our own search is weakest."""
 
-SLICES = (0.05, 0.2)
+SLICES = (0.05,)
 """Deterministic seconds of CP-SAT that each order gets, one round after the other; one is about ten of CPU time."""
 
 MOST_PIECES = 3_000
