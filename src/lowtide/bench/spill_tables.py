@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import astuple, fields
 
 from lowtide.bench.published import Figure, printed
 from lowtide.bench.spilling import BUDGETS, OffChip, SpillCell, SpillResults
@@ -250,10 +250,16 @@ def _of_sums(rows: Sequence[OffChip]) -> str:
 
 
 def csv_text(results: SpillResults) -> str:
-    """One line per cell, with the published time."""
-    own = [f.name for f in fields(SpillCell) if f.name not in ("published", "counters")]
+    """One line per cell, with the published time; without cells, one per figure of SERENITY's study or program."""
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")
+    if not results.cells:
+        for rows, kind in ((results.off_chip, OffChip), (results.sizes, ProgramSize)):
+            if rows:
+                writer.writerow([f.name for f in fields(kind)])
+                writer.writerows(["" if v is None else v for v in astuple(row)] for row in rows)
+        return made.getvalue()
+    own = [f.name for f in fields(SpillCell) if f.name not in ("published", "counters")]
     writer.writerow([*own, "published_seconds", "published_in"])
     for cell in results.cells:
         figure = cell.published[0] if cell.published else None

@@ -11,8 +11,9 @@ from lowtide.spill.cosma.solve import estimate
 from lowtide.spill.cosma.tensors import Space, space_of, space_without_spilling
 from lowtide.spill.problem import SpillProblem
 
-MOST_TO_BUILD = 600_000
-"""Variables. Larger programs are not built; of those only an estimate of their variables is given."""
+MOST_TO_BUILD = 150_000
+"""Variables of COSMA's program, which are about the rows of MODeL's. Where there are more neither is built, and only
+an estimate of their variables is given."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,10 @@ def program_sizes(problem: SpillProblem, label: str) -> Iterator[ProgramSize]:
 
 
 def _size(space: Space, label: str, encoding: str) -> ProgramSize:
-    expected = estimate(space, addresses=encoding == "cosma")
+    expected = estimate(space, addresses=True)
     if expected > MOST_TO_BUILD:
+        if encoding == "model":
+            expected = estimate(space, addresses=False) + len(space.items) ** 2
         return ProgramSize(label, space.n, encoding, space.overlap, expected, None)
     made = start_program(space, 1, "traffic" if encoding == "cosma" else "peak")
     add_rows(made, cuts=False)
