@@ -126,6 +126,8 @@ def least_cost(
     widths
         Of the sweeps; the first one is made in any case.
     """
+    if _hopeless(loads, demands, capacities):
+        return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None
     for key in _ORDERS:
         found = _greedy(loads, demands, capacities, key)
@@ -140,6 +142,15 @@ def least_cost(
         if best.complete or best.states + 2 * swept.states > WORK:
             break
     return best
+
+
+def _hopeless(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
+    """Whether all memories together are too small at some step, or each one for some buffer."""
+    if not loads.shared and any(sum(s.live.values()) > sum(capacities) for s in loads.sections):
+        return True
+    return any(
+        size > max(capacities[k] for k in demands[i].allowed) for s in loads.sections for i, size in s.live.items()
+    )
 
 
 def cost_of(demands: Sequence[Demand], bank_of: Sequence[int]) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.assignment import WIDTHS, Assignment, Demand, Loads, least_cost
+from lowtide.allocate.assignment import WIDTHS, Demand, Loads, least_cost
 from lowtide.allocate.buffers import Pair, Problem
 from lowtide.allocate.joint import place_jointly
 from lowtide.stop import Limits
@@ -111,11 +111,7 @@ def place_in_banks(
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
     loads = Loads(problem)
     capacities = [b.capacity for b in banks]
-    hopeless = max((sum(s.live.values()) for s in loads.sections), default=0) > sum(capacities) and not loads.shared
-    if hopeless:
-        first = found = Assignment(None, 0, True)
-    else:
-        first = found = least_cost(loads, demands, capacities)
+    first = found = least_cost(loads, demands, capacities)
     bound, counters = first.lower_bound, {"states": first.states}
     best: BankPlacement | None = None
     for _ in range(ROUNDS):

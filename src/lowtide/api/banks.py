@@ -31,6 +31,9 @@ NO_PLACES: Places = {}
 MOST_ORDERS = 8
 """Orders of equal peak that are laid out in memories."""
 
+MOST_STATES = 1_000_000
+"""States of the sweeps over assignments, all orders together, after which no further order is tried."""
+
 OPS_TO_PLACE = 8_000
 """Ops that all these orders may have together; one order is laid out in any case."""
 
@@ -149,7 +152,6 @@ class Banked:
 
     layout: Layout
     buffers: ArenaBuffers
-    demands: list[Demand]
     found: BankPlacement
 
     @property
@@ -182,17 +184,20 @@ def best_in_banks(
     from lowtide.schedule.settle import equal_orders
 
     wanted = _places_of_storages(model, banks, places)
+    explore = explore and not never_fits(model, banks, 0)
     draws = max(1, min(MOST_ORDERS, OPS_TO_PLACE // max(len(order), 1)))
     others = equal_orders(model, order, profile(model, order).peak, limits.seed) if explore and order else iter([order])
     best: Banked | None = None
-    tried, interrupted = 0, False
+    tried, states, interrupted = 0, 0, False
     try:
         for candidate in islice(others, draws):
             tried += 1
             found = _in_banks(model, candidate, banks, wanted, limits)
             if best is None or found.rank < best.rank:
                 best = found
-            if (best.found.fits and not best.found.slow_bytes) or limits.left_seconds <= 0:
+            states += found.found.counters.get("states", 0)
+            done = (best.found.fits and not best.found.slow_bytes) or states > MOST_STATES
+            if done or limits.left_seconds <= 0:
                 break
     except KeyboardInterrupt:
         if best is None:
@@ -223,7 +228,7 @@ def _in_banks(
     found = place_in_banks(buffers.problem, banks, demands, limits)
     in_place, apart = (tuple((o.output, o.input) for o in rows) for rows in (kept, dropped))
     layout = Layout(order, steps, Allocation({}, {}, 0, 0, in_place, apart, "several memories"))
-    return Banked(layout, buffers, demands, found)
+    return Banked(layout, buffers, found)
 
 
 def in_banks(made: Plan, model: MemoryModel, banked: Banked, banks: Sequence[Bank]) -> Plan:
@@ -235,7 +240,7 @@ def in_banks(made: Plan, model: MemoryModel, banked: Banked, banks: Sequence[Ban
 
     from lowtide.plan import PlanMemory, Residency
 
-    layout, buffers, demands, found = banked.layout, banked.buffers, banked.demands, banked.found
+    layout, buffers, found = banked.layout, banked.buffers, banked.found
     n = max(len(layout.order), 1)
     residency = []
     for s, (b, above) in sorted(buffers.place_of.items()):
@@ -253,7 +258,7 @@ def in_banks(made: Plan, model: MemoryModel, banked: Banked, banks: Sequence[Ban
         "slow_accesses_bytes": found.accesses_bytes,
     }
     status: Status = made.status if found.fits else "over_budget"
-    if not found.fits and why_never(model, demands, buffers, banks, made.lower_bound_bytes):
+    if not found.fits and never_fits(model, banks, made.lower_bound_bytes):
         status = "impossible"
     workspaces = sorted(buffers.workspace_of.items())
     used = sum(found.used_bytes)
@@ -328,9 +333,7 @@ def _demands(model: MemoryModel, made: ArenaBuffers, banks: int, wanted: Mapping
     return [Demand(*row) for row in zip(allowed, sizes, accesses, strict=True)]
 
 
-def why_never(
-    model: MemoryModel, demands: Sequence[Demand], made: ArenaBuffers, banks: Sequence[Bank], lower_bound: int
-) -> bool:
+def never_fits(model: MemoryModel, banks: Sequence[Bank], lower_bound: int) -> bool:
     """Whether it is certain that no order fits: all memories together are below the lower bound, or one op's storages
     cannot be divided among them, even without its output where that may be written in place."""
     from lowtide.allocate.assignment import Demand, Loads, least_cost
