@@ -182,3 +182,10 @@ def test_unknown_rules_are_refused() -> None:
     core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1),))))
     with pytest.raises(KeyError):
         core.fits(0, "area", 0, False, 1, 10, {"colour": False})
+
+
+def test_very_large_problems_are_left_to_the_others() -> None:
+    """Every pair of buffers that meet is listed, so there is a limit; it is a reason, not a failure."""
+    buffers = tuple(block(f"b{k}", 0, 1, 1) for k in range(3_001))
+    assert Exact().supports(Problem(buffers)) == "too many buffers"
+    assert Exact().supports(Problem(buffers[1:])) is None

@@ -37,8 +37,8 @@ SLICE = 1_000_000
 GROWTH = 110
 """What those with the next seed may cost, in percent of that."""
 
-MOST_BUFFERS = 20_000
-"""Above that, what meets what is too much to list."""
+MOST_BUFFERS = 3_000
+"""Above that, what meets what is too much to list: 200 MB where everything meets."""
 
 RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks", "memo")
 """The pruning rules of the search, each of which can be left out; core/place_exact.h says what each does."""
