@@ -223,12 +223,7 @@ BUILT_IN: dict[str, Target] = {
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("tflite", overwrite_inputs=False, pin_inputs=True, alignment=64, rule="tflite"),
         Target(
-            "onnxruntime",
-            overwrite_inputs=False,
-            alignment=256,
-            count_inputs=False,
-            folds=False,
-            rule="onnxruntime",
+            "onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, folds=False, rule="onnxruntime"
         ),
         Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
     )
@@ -332,13 +327,14 @@ def to_toml(target: Target) -> str:
         elif isinstance(value, int):
             text = str(value)
         elif isinstance(value, tuple):
-            text = "[" + ", ".join(_quoted(v) for v in value) + "]"
+            text = "[" + ", ".join(toml_text(v) for v in value) + "]"
         else:
             text = f'"{value}"'
         lines.append(f"{f.name} = {text}")
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def toml_text(text: str) -> str:
+    """A text as TOML writes it, quotes and control characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

@@ -20,8 +20,7 @@ from typing import Any
 from lowtide.allocate.memories import Bank
 from lowtide.errors import InputError
 from lowtide.sizes import parse_size
-
-MAX_ALIGNMENT = 2**30
+from lowtide.target import MAX_ALIGNMENT, toml_text
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,13 @@ def to_toml(board: Board) -> str:
     >>> print(to_toml(boards()["nrf52840"]).splitlines()[2])
     bank = [
     """
-    lines = [f"{key} = {_quoted(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
+    lines = [f"{key} = {toml_text(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
     lines.append("bank = [")
     for b in board.banks:
         aligned = f", alignment = {b.alignment}" if b.alignment != 1 else ""
         size = f'"{b.capacity // 1024}KiB"' if b.capacity % 1024 == 0 else str(b.capacity)
-        lines.append(f"    {{ name = {_quoted(b.name)}, size = {size}{aligned} }},")
+        lines.append(f"    {{ name = {toml_text(b.name)}, size = {size}{aligned} }},")
     return "\n".join([*lines, "]", ""])
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 
 
 def _board(name: str, table: dict[str, Any], place: str) -> Board:
