@@ -32,7 +32,10 @@ QUESTION = 10_000_000
 """What a question may cost in the first round. One at the lower bound may cost four times as much."""
 
 SLICE = 1_000_000
-"""What the first short searches of a question may cost."""
+"""What the first short searches of a question may cost, at least; way down and some way back take longer in crowds."""
+
+DESCENTS = 12
+"""What they may cost, too, per buffer and buffer: going down once costs half of that."""
 
 GROWTH = 110
 """What those with the next seed may cost, in percent of that."""
@@ -128,7 +131,8 @@ class _Search:
         """Short searches, and with the last quarter of the budget a long one."""
         if self.engine.work is not None:
             budget = min(budget, self.engine.work - self.work)
-        end, part, seed = self.work + budget, SLICE, 0
+        end, seed = self.work + budget, 0
+        part = max(SLICE, DESCENTS * len(s.members) ** 2)
         while self.work + part < end - budget // 4:
             for key in self.engine.keys:
                 answer, stop = self.search(s, height, key, seed, seed % 3 != 1, part)
