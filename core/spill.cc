@@ -145,6 +145,10 @@ class Search {
   std::vector<int> fresh_;  // states made by the last expansion
   Bytes upper_ = INT64_MAX;
 
+  // Sets that may still be tried for the op at hand, and a bound of all that was never tried.
+  int covers_left_ = 0;
+  Bytes untried_ = INT64_MAX;
+
   std::vector<int> ready_, live_, others_, chosen_;
   std::vector<Word> draft_;
 };
@@ -217,9 +221,15 @@ void Search::children(int i, int v) {
     make(i, v, nodes_[i].cost);
     return;
   }
-  std::sort(others_.begin(), others_.end(), [&](int a, int b) {
-    return std::pair(-m_.storages[a].room, a) < std::pair(-m_.storages[b].room, b);
-  });
+  // The largest first, and of equal ones that which is read last in own order: the first set is Belady's then.
+  const auto key = [&](int s) {
+    int next = n_;
+    for (int u : m_.storages[s].touchers)
+      if (!has(done(i), u)) next = std::min(next, u);
+    return std::tuple(-m_.storages[s].room, -next, s);
+  };
+  std::sort(others_.begin(), others_.end(), [&](int a, int b) { return key(a) < key(b); });
+  covers_left_ = o_.width ? o_.beam_covers : o_.cover_limit;
   Bytes left = 0;
   for (int s : others_) left += m_.storages[s].room;
   cover(i, v, 0, sum - capacity, left, nodes_[i].cost);
@@ -229,10 +239,15 @@ void Search::children(int i, int v) {
 // chosen is the smallest: the set is minimal as it was not enough before.
 void Search::cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost) {
   if (excess <= 0) {
+    --covers_left_;
     make(i, v, cost);
     return;
   }
   if (left < excess || cost >= upper_) return;
+  if (covers_left_ <= 0) {
+    untried_ = std::min(untried_, nodes_[i].value);
+    return;
+  }
   const int s = others_[at];
   const Bytes room = m_.storages[s].room;
   chosen_.push_back(s);
@@ -358,7 +373,7 @@ SpillResult Search::run() {
   SpillResult result;
   int64_t turns = 0;
   const auto over = [&] {
-    if ((++turns & 255) == 0 && o_.stop && o_.stop()) return true;
+    if ((++turns & 15) == 0 && o_.stop && o_.stop()) return true;
     const size_t bytes = nodes_.size() * (sizeof(Node) + 48) + words_.size() * sizeof(Word);
     return o_.memory_bytes && bytes > o_.memory_bytes;
   };
@@ -413,14 +428,14 @@ SpillResult Search::run() {
     bound = value;
     if (left == 0) {
       result = finish(i);
-      result.proved = true;
-      result.bound = result.cost;
+      result.proved = result.cost <= untried_;
+      result.bound = std::min(result.cost, untried_);
       break;
     }
     if ((o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) ||
         over()) {
       result.interrupted = true;
-      result.bound = bound;
+      result.bound = std::min(bound, untried_);
       break;
     }
     queue.pop();
@@ -429,8 +444,8 @@ SpillResult Search::run() {
     for (int j : fresh_) queue.emplace(nodes_[j].value, n_ - nodes_[j].done, j);
   }
   if (!result.found && !result.interrupted) {  // nothing below the upper bound
-    result.proved = true;
-    result.bound = upper_;
+    result.proved = untried_ >= upper_;
+    result.bound = std::min(upper_, untried_);
   }
   result.states = static_cast<int64_t>(nodes_.size());
   return result;

@@ -50,6 +50,8 @@ struct SpillOptions {
   bool dominance = true;    // drop superfluous states
   int width = 0;            // states kept per number of ops run; 0: best-first search, exact
   int64_t state_limit = 0;  // best-first search stops there
+  int cover_limit = 2000;   // sets that make room for an op at a state; what is left out is known of the bound
+  int beam_covers = 24;     // the same in beams
   size_t memory_bytes = 0;
   Bytes upper = -1;  // only answers below are looked for; -1: any
   uint64_t seed = 0;

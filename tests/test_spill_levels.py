@@ -20,7 +20,7 @@ from lowtide.verify.check import verify_plan
 from random_graphs import random_graph
 from test_spill_search import random_problem
 
-LIMITS = Limits(60)
+LIMITS = Limits(100_000)
 
 
 def packs(problem: SpillProblem, copies: list[Copy], capacity: int) -> bool:

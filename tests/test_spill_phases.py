@@ -20,7 +20,7 @@ from spill_brute import least_traffic
 from test_spill_search import random_problem, search
 from test_spill_traffic import EVERY_SEMANTICS, small_problem
 
-LIMITS = Limits(60)
+LIMITS = Limits(100_000)
 
 
 def random_chain(rng: Random, problem: SpillProblem) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from spill_brute import least_traffic
 from test_spill_search import search
 
 STRICT = BUILT_IN["strict"]
-LIMITS = Limits(60)
+LIMITS = Limits(100_000)
 AGAIN = {"rematerialise": "true"}
 
 

@@ -12,6 +12,7 @@ from lowtide import _core
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill import mend as mending
 from lowtide.spill.answer import NoRoomError
+from lowtide.spill.baselines import Belady
 from lowtide.spill.bound import window_bound, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
@@ -30,10 +31,12 @@ STRICT = BUILT_IN["strict"]
 TARGETS = (STRICT, BUILT_IN["hmcos"], replace(BUILT_IN["generic"], alignment=1))
 
 
-def search(asked: CoreProblem, *, width: int = 0, safe_moves: bool = True, dominance: bool = True) -> dict[str, Any]:
-    """One search of the core, without limits."""
+def search(
+    asked: CoreProblem, *, width: int = 0, safe_moves: bool = True, dominance: bool = True, limit: int = 0
+) -> dict[str, Any]:
+    """One search of the core, without limits but for the states."""
     return _core.spill(
-        asked.core, width=width, state_limit=0, memory_bytes=0, upper=-1, seed=0, jitter=0, seconds=60.0,
+        asked.core, width=width, state_limit=limit, memory_bytes=0, upper=-1, seed=0, jitter=0, seconds=60.0,
         safe_moves=safe_moves, dominance=dominance,
     )  # fmt: skip
 
@@ -221,3 +224,35 @@ def test_the_same_call_gives_the_same_answer():
     problem = random_problem(Random(14), 30)
     first, second = (Spill().spill(problem, Limits(60)) for _ in range(2))
     assert first == second
+
+
+def leaves_first(n: int) -> SpillProblem:
+    """A tree of sums whose own order makes all `n` leaves first: many storages of one size are live at once."""
+    tensors = [Tensor(0, 1, Kind.INPUT, "x")]
+    ops: list[Op] = []
+    level = [0] * n
+    while len(level) > 1 or not ops:
+        pairs = [(t,) for t in level] if not ops else list(zip(level[::2], level[1::2], strict=True))
+        level = []
+        for inputs in pairs:
+            tensors.append(Tensor(len(tensors), 4, Kind.ACTIVATION, f"t{len(tensors)}"))
+            ops.append(Op(len(ops), inputs, (len(tensors) - 1,), f"op{len(ops)}"))
+            level.append(len(tensors) - 1)
+    tensors[-1] = replace(tensors[-1], kind=Kind.OUTPUT)
+    graph = Graph("tree", tuple(tensors), tuple(ops))
+    return spill_problem(graph, STRICT, (Memory("fast", 40),))
+
+
+def test_too_many_ways_to_make_room_are_not_all_tried():
+    """C(31, 20) sets could leave at the last leaf: the search ends, and says no more than what it knows."""
+    problem = leaves_first(32)
+    result = search(core_problem(problem, range(problem.steps), chain=True), limit=2000)
+    assert result["found"] or result["stopped"]
+    assert result["bound"] <= least_by_belady(problem)
+    answer = Spill(states=5000).spill(problem, Limits(60))
+    assert simulate(problem, answer) == answer.traffic_bytes == 0
+
+
+def least_by_belady(problem: SpillProblem) -> int:
+    """Traffic of the own order if, to make room, what is used last leaves: least here, as all sizes are equal."""
+    return Belady().spill(problem, Limits(60)).traffic_bytes

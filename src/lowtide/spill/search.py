@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from lowtide import _core
 from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
+from lowtide.spill.baselines import GreedySpill
 from lowtide.spill.bound import Window, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
@@ -28,6 +29,10 @@ from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits
 
 WIDTHS = (1, 10, 100, 1000)
+
+CHAIN_WIDTH = 30
+CHAIN_STATES = 20_000
+"""For an order alone: a beam, then the exact search. All its states at a step have run the same ops."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,11 @@ class Spill:
         """Find the best order, residency and addresses within the limits."""
         search = _Search(problem, limits, self)
         search.run()
-        return search.answer()
+        if search.proved or search.no_room or GreedySpill().supports(problem) is not None:
+            return search.answer()
+        online = [method.spill(problem, limits) for method in (GreedySpill("own"), GreedySpill("exact"))]
+        best = min(online, key=lambda answer: answer.traffic_bytes)
+        return search.answer(best)
 
 
 class _Search:
@@ -97,10 +106,13 @@ class _Search:
         if problem.semantics.lead:
             self._with_lead()
             return
-        for name in ("own", "exact"):
+        for name in ("exact", "own"):
             order = order_by(name, problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
-            self._ask(core_problem(problem, order, chain=True), state_limit=200_000)
-            if self._done():
+            alone = core_problem(problem, order, chain=True)
+            self._ask(alone, width=CHAIN_WIDTH)
+            if not self.proved:
+                self._ask(alone, state_limit=CHAIN_STATES)
+            if self.proved:
                 return
         whole = core_problem(problem)
         beams = self._beams(whole)
@@ -110,10 +122,10 @@ class _Search:
             return
         parts = self._parts()
         next(beams, None)
-        if self._done() or self._prove(whole, 200_000):
+        if self.proved or self._prove(whole, 200_000):
             return
         for _ in beams:
-            if self._done():
+            if self.proved:
                 return
         summed = core_problem(problem, segments=[(w.ops, w.bytes) for w in parts])
         if not self._prove(summed, self.options.states) and self.best is not None:
@@ -125,7 +137,7 @@ class _Search:
             return ()
         found = windows(self.problem, self.best.order, self.options.window_states, self.limits)
         self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
-        if not self._done():
+        if not self.proved:
             line = longest_chain(ancestors(self.problem), self._left_before())
             split = phases(self.problem, line, self.options.window_states, self.limits)
             self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])
@@ -144,9 +156,6 @@ class _Search:
         for order in (without.best.order, *orders):
             self._ask(core_problem(self.problem, order, chain=True), state_limit=self.options.states)
         self.bound, self.proof = without.bound, without.proof
-
-    def _done(self) -> bool:
-        return self.best is not None and self.best.traffic_bytes <= self.bound
 
     def _raise(self, bound: int, kind: str, facts: Any) -> None:
         if bound > self.bound:
@@ -171,7 +180,7 @@ class _Search:
             self.no_room = result["proved"]
         else:
             self._raise(min(result["bound"], self.best.traffic_bytes), "search", result["states"])
-        return self._done() or self.no_room
+        return self.proved or self.no_room
 
     def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> dict[str, Any]:
         """One search for something better than the best."""
@@ -200,7 +209,7 @@ class _Search:
         """Search stretches of the best order again, the rest held, until none gets better."""
         size = self.options.window
         better = True
-        while better and not self._done():
+        while better and not self.proved:
             better = False
             for begin in range(0, self.problem.steps, size // 2):
                 if self.interrupted or self.limits.left_seconds <= 0:
@@ -211,15 +220,44 @@ class _Search:
                 self._ask(held, state_limit=100_000)
                 better |= self.best.traffic_bytes < before
 
-    def answer(self) -> SpillAnswer:
-        """The best with its addresses. Raises `NoRoomError` if nothing was found."""
-        if self.best is None:
+    @property
+    def proved(self) -> bool:
+        """Whether no order has less traffic than the best, addresses not looked at."""
+        return self.best is not None and self.best.traffic_bytes <= self.bound
+
+    def answer(self, online: SpillAnswer | None = None) -> SpillAnswer:
+        """The best with its addresses, or what an online arena reaches if that is better.
+
+        Raises
+        ------
+        NoRoomError
+            Nothing was found.
+        """
+        found = None if self.best is None else self._placed()
+        if online is not None and (found is None or online.traffic_bytes < found.traffic_bytes):
+            stopped = "interrupt" if self.interrupted else "complete" if self.limits.left_seconds > 0 else "time"
+            counters = {"states": self.states, "height_bytes": self.problem.capacity, "mended": False}
+            return replace(
+                online,
+                traffic_lower_bound_bytes=min(self.bound, online.traffic_bytes),
+                certificate=self._certificate(),
+                stopped=stopped,
+                counters=counters,
+            )
+        if found is None:
             raise NoRoomError(proved=self.no_room)
+        return found
+
+    def _certificate(self) -> TrafficCertificate:
+        facts = {key: value for key, value in self.proof.items() if key != "kind"}
+        return TrafficCertificate(self.proof["kind"], facts)
+
+    def _placed(self) -> SpillAnswer:
+        assert self.best is not None
         problem, best = self.problem, self.best
         placement, mended = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
-        kind = self.proof.pop("kind") if traffic == self.bound or self.bound else "none"
         counters: dict[str, Any] = {
             "states": self.states,
             "height_bytes": placement.height_bytes,
@@ -240,7 +278,7 @@ class _Search:
             placement.workspace_offsets,
             traffic,
             min(self.bound, traffic),
-            TrafficCertificate(kind, self.proof),
+            self._certificate(),
             stopped,
             counters,
         )
