@@ -20,6 +20,7 @@ from lowtide.bench.output import to_json, write_spill
 from lowtide.bench.published import UNITS, figures
 from lowtide.bench.spill_tables import claims, csv_text, markdown, reduction, text
 from lowtide.bench.spilling import NAS, SCHEMES, SpillCell, eight_bits, one_parameter_each
+from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import resolve
@@ -168,3 +169,16 @@ def test_belady_reads_least_pages() -> None:
         assert found.read_bytes == least_traffic(model, order, pages)
         moved += found.read_bytes > 0
     assert moved > 20
+
+
+def test_the_command_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`lowtide bench spill`: cells on stderr, tables on stdout, three files; a wrong scheme is exit 2."""
+    words = ["bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",
+             "activations", "-o", str(tmp_path), "--label", "two"]  # fmt: skip
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "DARTS activations M_R greedy exact: 1,179,136 B" in said.err
+    assert "greedy exact" in said.out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["spill-two.csv", "spill-two.json", "spill-two.md"]
+    assert main(["bench", "spill", "--schemes", "lru"]) == 2
+    assert "there is no scheme 'lru'" in capsys.readouterr().err
