@@ -161,7 +161,7 @@ class CosmaDnc:
         fixed: list[Solved] = []
         for name in names:
             order = order_by(name, problem, limits)
-            share = Limits(0.2 * limits.left_seconds, seed=limits.seed, report=limits.report)
+            share = Limits(0.5 * limits.left_seconds, seed=limits.seed, report=limits.report)
             fixed.append(solve(problem, start_for(problem, order), share, settings, order=order))
         before = min(fixed, key=lambda solved: solved.answer.traffic_bytes)
         if before.answer.traffic_bytes == 0 or before.ended == "interrupt":
