@@ -33,9 +33,9 @@ def flaws(seed: int, index: int) -> list[str]:
     """What is wrong with the answers on one problem."""
     rng = Random(f"{seed} {index}")
     if index % 10 == 9:
-        problem = full_memory(rng, rng.randint(4, 6), 12, 6)
+        problem = full_memory(rng, rng.randint(5, 9), 16, 8)
         answers = [
-            _answer(problem, 12, frozenset(out), rng) for out in ((), {"memo"}, {"dominance"}, {"stacks", "twins"})
+            _answer(problem, 16, frozenset(out), rng) for out in ((), {"memo"}, {"dominance"}, {"stacks", "twins"})
         ]
         return [f"seed {seed} problem {index}: {answers}"] if len(set(answers)) > 1 else []
     problem = small_problem(rng.randrange(2**32))
