@@ -18,7 +18,7 @@ from lowtide.spill.cosma.solve import Settings, estimate, least_peak, model_enco
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.simulate import simulate
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from random_graphs import random_graph
 from spill_brute import least_traffic
@@ -222,3 +222,18 @@ def test_it_says_what_it_has_no_equation_for() -> None:
     plain = spill_problem(Graph("apart", (tensors[0], apart, tensors[2]), ops), STRICT, (Memory("fast", 7),))
     assert "8 bytes" in str(Cosma().supports(plain))
     assert "moves.lead" in str(why_not(replace(plain, semantics=Semantics(lead=1))))
+
+
+@pytest.mark.parametrize("method", [Cosma(), CosmaDnc(), Cosma(encoding="model"), CosmaFs("cosma")], ids=repr)
+def test_ctrl_c_keeps_the_best(method: Cosma | CosmaFs | CosmaDnc) -> None:
+    """Stopped while a program is solved: an answer that replays, and it says so."""
+    graph = zoo.build("swiftnet_cell_a").graph()
+    problem = spill_problem(graph, STRICT, (Memory("fast", 0),))
+    problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    found = method.spill(problem, Limits(60, report=stop))
+    assert simulate(problem, found) == found.traffic_bytes
+    assert found.stopped == "interrupt"

@@ -195,6 +195,11 @@ def order_parts(
     """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is better.
 
     A part that spills nothing in `order` keeps it, too.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C.
     """
     found: list[int] = []
     there: set[int] = set()
@@ -264,6 +269,8 @@ def _solve(
     made.linear.objective = {v: c // scale for v, c in objective.items()}
     model, columns = solvers.build(made.linear, "method cosma-dnc")
     values, _, ended = solvers.run(model, columns, hint, settings.solver, seconds, limits, (0, 0))
+    if ended == "interrupt":
+        raise KeyboardInterrupt
     if values is None:
         return None
     chosen = [round(v) for v in values]

@@ -117,6 +117,8 @@ class CosmaFs:
         if self.order == "cosma":
             order, bound, ended, counters = least_peak(problem, limits, settings)
             counters |= {"peak_bound_bytes": bound, "peak_status": ended}
+            if ended == "interrupt":
+                return replace(start_for(problem, order), stopped=ended, counters=counters)
         else:
             order = order_by(self.order, problem, limits)
         solved = solve(problem, start_for(problem, order), limits, settings, order=order)
@@ -163,13 +165,18 @@ class CosmaDnc:
             order = order_by(name, problem, limits)
             share = Limits(0.5 * limits.left_seconds, seed=limits.seed, report=limits.report)
             fixed.append(solve(problem, start_for(problem, order), share, settings, order=order))
+            if fixed[-1].ended == "interrupt":
+                return finish(fixed[-1], 0, self.solver)
         before = min(fixed, key=lambda solved: solved.answer.traffic_bytes)
-        if before.answer.traffic_bytes == 0 or before.ended == "interrupt":
+        if before.answer.traffic_bytes == 0:
             return finish(before, 0, self.solver)
         space = space_of(problem)
         parts = divide(space, before.answer.order, self.part_variables)
         share = Limits(0.6 * limits.left_seconds, seed=limits.seed, report=limits.report)
-        ordered = order_parts(problem, space, before.answer.order, parts, share, settings)
+        try:
+            ordered = order_parts(problem, space, before.answer.order, parts, share, settings)
+        except KeyboardInterrupt:
+            return finish(replace(before, ended="interrupt"), 0, self.solver)
         solved = solve(problem, start_for(problem, ordered.order), limits, settings, order=ordered.order)
         if before.answer.traffic_bytes < solved.answer.traffic_bytes:
             solved = replace(before, ended=solved.ended)

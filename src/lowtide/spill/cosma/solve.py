@@ -129,9 +129,9 @@ def solve(
         return run.result(ended)
     for share in RESERVES:
         reserved = max(1, int(problem.capacity * share))
-        if limits.left_seconds <= 0 or run.relaxed(reserved, 0.3 * limits.left_seconds) == "interrupt":
-            break
-        if run.packed:
+        if run.relaxed(reserved, 0.3 * limits.left_seconds) == "interrupt":
+            return run.result("interrupt")
+        if run.packed or limits.left_seconds <= 0:
             break
     return run.result(run.whole() if run.best.traffic_bytes > run.bound else "optimal")
 
