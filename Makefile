@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: test demo check format mutations stress stub clean
+.PHONY: test demo check format mutations stress fuzz stub clean
 
 $(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,10 @@ mutations: $(READY)
 # A hundred thousand small random graphs against brute force (some minutes).
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
+
+# A hundred thousand damaged model files through inspect and plan (an hour or so).
+fuzz: $(READY)
+	$(BIN)/python tests/fuzz.py 100000
 
 stub: $(READY)
 	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi
