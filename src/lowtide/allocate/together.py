@@ -71,7 +71,7 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     search = _Search(model, profile(model, order).peak, limits)
     try:
         search.by_drawing(order)
-        search.by_smoothing()
+        search.by_smoothing(order)
     except KeyboardInterrupt:
         best = search.best or place(model, order, limits, QUICK)
         return replace(best, tried=search.tried, interrupted=True)
@@ -115,17 +115,20 @@ class _Search:
             if self.done:
                 break
 
-    def by_smoothing(self) -> None:
-        """Smoothed orders by the exact engine: it gets more work as the orders get more."""
+    def by_smoothing(self, order: tuple[int, ...]) -> None:
+        """Smoothed orders by the exact engine: it gets more work as the orders get more.
+
+        They are walks from the order itself and from the best one so far, in turn.
+        """
         if self.done or self.best is None:
             return
-        start = self.best.order
-        self.consider(self.exactly(start, WORK))
-        smoothed = min(MOST_SMOOTHED, OPS_TO_SMOOTH // len(start))
-        for k in range(smoothed):
+        starts = tuple(dict.fromkeys((order, self.best.order)))
+        self.consider(self.exactly(self.best.order, WORK))
+        for k in range(min(MOST_SMOOTHED, OPS_TO_SMOOTH // len(order))):
             if self.done:
                 return
-            candidate = smooth(self.model, start, self.peak, MOST_SMOOTHED * self.limits.seed + k)
+            turn, which = divmod(k, len(starts))
+            candidate = smooth(self.model, starts[which], self.peak, MOST_SMOOTHED * self.limits.seed + turn)
             self.tried += 1
             self.consider(self.exactly(candidate, WORK * (1 + k // 4)))
         if not self.done:
