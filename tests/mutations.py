@@ -268,7 +268,7 @@ MUTATIONS = (
              "if (release + most >= height_) {"),
     Mutation("floors_share_nothing", "place_exact.cc", "load_[s] = -shared_[s];", "load_[s] = 0;"),
     Mutation("shared_is_never_given_back", "place_exact.cc",
-             "if (!placed_[s.other])\n          for (int k = s.from; k < s.to; ++k) shared_[k] += s.saving;", ""),
+             "if (!placed_[s.other])\n          for (int k = s.from; k < s.to; ++k) shared_[k] += s.saving;", ";"),
     Mutation("support_from_below_itself", "place_exact.cc", "least = std::min(least, lifter + c.down);",
              "least = std::min(least, lifter + c.up + c.down);"),
     Mutation("dominance_covers_less", "place_exact.cc", "most = std::max(most, c.up + items.shift[c.other]);", ";"),
