@@ -133,7 +133,7 @@ class _Question:
         solver.parameters.search_branching = cp_model.FIXED_SEARCH
         solver.parameters.max_deterministic_time = seconds
         solver.parameters.max_time_in_seconds = max(limits.left_seconds, 0.001)
-        solver.parameters.catch_sigint_signal = False
+        solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
         status = solver.solve(model)
         if status == cp_model.INFEASIBLE:
             return False, ()

@@ -76,6 +76,7 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
     solver.parameters.random_seed = limits.seed % 2**31
     solver.parameters.max_deterministic_time = DETERMINISTIC_SECONDS
     solver.parameters.max_time_in_seconds = limits.left_seconds
+    solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return Joint(None, (), 0, True)

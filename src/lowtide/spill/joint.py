@@ -46,6 +46,7 @@ def joint(
     solver.parameters.random_seed = limits.seed
     solver.parameters.max_deterministic_time = DETERMINISTIC_SECONDS
     solver.parameters.max_time_in_seconds = limits.left_seconds
+    solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
     status = solver.solve(made.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
