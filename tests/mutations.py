@@ -282,7 +282,6 @@ MUTATIONS = (
              "in_.life[c.other];"),
     Mutation("memo_forgets_the_offsets", "place_exact.cc", "hash.add(i, 2 * low_[i] + barred_[i]);", "hash.add(i, 0);"),
     Mutation("memo_forgets_the_floor", "place_exact.cc", "if (any_stuck) hash.add", "if (false) hash.add"),
-    Mutation("fixed_ones_are_passed", "place_exact.cc", "|| due < n.key) break;", ") break;"),
     Mutation("nothing_is_raised", "place_exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
     Mutation("undo_forgets_the_bar", "place_exact.cc", "barred_[c.item] = c.barred;", ""),
     Mutation("split_within_a_life", "place_exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
