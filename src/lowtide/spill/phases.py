@@ -110,7 +110,7 @@ def _phase(
 ) -> _core.SpillModel:
     """One phase for the core: op 0 begins what is there at the start, the gate is the op before the phase."""
     model = problem.model
-    part = sorted([*ops, *([] if gate is None else [gate])])
+    part = sorted(ops if gate is None else [*ops, gate])
     number = {i: k + 1 for k, i in enumerate(part)}
     earlier = done & ~(0 if gate is None else 1 << gate)
     workspace = [0, *(model.workspace[i] for i in part)]
