@@ -446,3 +446,20 @@ def test_an_impossible_budget_names_the_reserve(tmp_path: Path, capsys: Captured
     status, out, _ = run(capsys, "check", path, "--target", "strict", "--budget", "110", "--reserve", "2")
     assert status == 4
     assert out.startswith("cannot fit, the lower bound is 109 B, with the reserve 111 B: required 111 B")
+
+
+def test_an_interrupted_placement_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best so far, a line that says so, status 130."""
+    from lowtide.allocate import arena
+
+    path = tmp_path / "b.csv"
+    path.write_text("id,lower,upper,size\na,0,2,8\nb,1,3,4\n")
+    made = arena.BufferAllocation({"a": 4, "b": 20}, 24, 12, None, "first", {}, interrupted=True)
+    monkeypatch.setattr(arena, "allocate_buffers", lambda *_: made)
+    assert main(["allocate", str(path), "--capacity", "20"]) == 130
+    said = capsys.readouterr()
+    assert "b,1,3,4,20" in said.out
+    assert "interrupted before it was known whether it fits the capacity of 20 B" in said.err
+    assert "lowtide: interrupted: this is the best placement so far" in said.err

@@ -28,6 +28,7 @@ class Placement:
     With several memories `offsets` are those in the memory that `memory_of` names, `height_bytes` is what all memories
     hold, `slow_bytes` what lies in slow ones (bytes times the place in the buffer's list, the first being 0), and
     `optimal` says that `slow_bytes` is proved least. `conflict` says who cannot share the capacity, where it was found.
+    `interrupted`: Ctrl-C ended the search, and this is the best so far.
     """
 
     height_bytes: int
@@ -42,9 +43,12 @@ class Placement:
     alone: int | None = None
     conflict: str | None = None
     status: Status | None = None
+    interrupted: bool | None = None
 
     def exit_status(self, capacity: int | None) -> int:
-        """0 if it fits the capacity or there is none, 3 if no placement that fits was found, 4 if there is none."""
+        """0 if it fits or there is no limit, 3 if nothing that fits was found, 4 if nothing can, 130 interrupted."""
+        if self.interrupted:
+            return 130
         if self.status is not None:
             return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
         if capacity is None or self.height_bytes <= capacity:
@@ -143,6 +147,7 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
         clock.perf_counter() - began,
         alone=alone,
         conflict=conflict,
+        interrupted=found.interrupted or None,
     )
 
 

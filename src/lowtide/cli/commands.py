@@ -215,6 +215,8 @@ def allocate(options: argparse.Namespace) -> int:
     if not options.quiet and not options.json:
         for line in _placement_lines(placed, capacity, status):
             say(line)
+        if placed.interrupted:
+            say("interrupted: this is the best placement so far")
     if not options.quiet:
         for path in wanted:
             say(f"wrote {path}")
@@ -278,7 +280,8 @@ def _placement_lines(placed: api.Placement, capacity: int | None, status: int) -
         verdict = {0: slow, 3: "does not fit", 4: "proved not to fit"}[status]
         return [f"{'; '.join(each)}; {verdict}; {count}", *why]
     bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
-    fits = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}[status]
+    known = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}
+    fits = known.get(status, "interrupted before it was known whether it fits the capacity")
     verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
     alone = "" if placed.alone is None else f", {placed.alone:,} of them share no byte with any other"
     return [f"height {format_size(placed.height_bytes)}, {bound}, {count}{alone}{verdict}", *why]
