@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: test demo check format mutations stress fuzz stub clean
+.PHONY: test demo check format mutations stress fuzz hunt stub clean
 
 $(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ stress: $(READY)
 # A hundred thousand damaged model files through inspect and plan (an hour or so).
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz.py 100000
+
+# The tests on random cases, ten times, each with cases that no run before had (half an hour).
+hunt: $(READY)
+	for k in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default || exit 1; done
 
 stub: $(READY)
 	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi

@@ -220,6 +220,16 @@ def test_random_models_in_random_memories_hold(seed: int, target: str, data: st.
         assert any((m.size_bytes or 0) > m.capacity_bytes for m in plan.memories or [])
 
 
+def test_an_empty_view_at_an_offset_takes_no_place():
+    """A storage whose tensors are all empty, one of them at an offset, has no residency, and needs none."""
+    tensors = (Tensor(0, 0, Kind.INPUT), Tensor(1, 0, alias_of=0, alias_offset=2), Tensor(2, 4, Kind.OUTPUT))
+    graph = Graph("empty", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,))))
+    for banks in (["a=4"], ["a=1"], ["a=8", "b=8"]):
+        plan = lowtide.plan(graph, target="strict", banks=banks)
+        assert {r.tensor for r in plan.residency or []} == {2}
+        assert failure_of(graph, plan) == ""
+
+
 def test_a_memory_with_an_alignment_of_its_own():
     """Offsets in it are multiples of that; one that is not is found."""
     graph = chain([8, 8, 8, 8])

@@ -78,12 +78,10 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
         if home.setdefault(block, place) != place:
             raise VerificationError("residency", f"{tensor.label} lies elsewhere than the other tensors of its storage")
         offsets[str(r.tensor)] = base[r.memory] + r.offset
-    for t, block in memory.block_of.items():
+    for t in memory.block_of:
         tensor = graph.tensor_by_id[t]
         if tensor.size and str(t) not in offsets:
             raise VerificationError("residency", f"{tensor.label} has {tensor.size} bytes and no residency")
-        if block not in home and memory.blocks[block].size:
-            raise VerificationError("residency", f"the storage of {tensor.label} lies nowhere")
     unit = {m.name: m.alignment for m in regions}
     over = {memory.block_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
     for block, (name, start) in home.items():
