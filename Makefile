@@ -42,7 +42,7 @@ stress: $(READY)
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz.py 100000
 
-# The tests on random cases, ten times, each with cases that no run before had (half an hour).
+# The tests on random cases, ten times, each with cases that no run before had (some minutes).
 hunt: $(READY)
 	for k in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default || exit 1; done
 
