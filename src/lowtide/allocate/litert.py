@@ -15,7 +15,7 @@ from itertools import chain, islice
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
-from lowtide.rules.litert import temporaries
+from lowtide.rules.litert_temporaries import temporaries
 from lowtide.schedule.settle import equal_orders
 from lowtide.stop import Limits
 

@@ -87,11 +87,22 @@ OPTIONS: dict[int, tuple[Field, ...]] = {
         (4, "filter_h", "i", 0), (5, "activation", "b", 0),
     ),
     10: ((0, "axis", "i", 0), (1, "activation", "b", 0)),  # ConcatenationOptions
+    15: ((2, "align_corners", "B", 0), (3, "half_pixel_centers", "B", 0)),  # ResizeBilinearOptions
     16: ((0, "subgraph", "I", 0),),  # CallOptions
+    19: ((0, "block_size", "i", 0),),  # SpaceToDepthOptions
+    27: ((0, "keep_dims", "B", 0),),  # ReducerOptions
+    32: (  # StridedSliceOptions
+        (0, "begin_mask", "i", 0), (1, "end_mask", "i", 0), (2, "ellipsis_mask", "i", 0), (3, "new_axis_mask", "i", 0),
+        (4, "shrink_axis_mask", "i", 0), (5, "offset", "B", 0),
+    ),
+    31: ((0, "time_major", "B", 0),),  # SequenceRNNOptions
     49: ((0, "padding", "b", 0), (1, "stride_w", "i", 0), (2, "stride_h", "i", 0)),  # TransposeConvOptions
+    59: ((0, "values_count", "i", 0), (1, "axis", "i", 0)),  # PackOptions
     71: ((3, "time_major", "B", 0),),  # UnidirectionalSequenceLSTMOptions
+    74: ((0, "align_corners", "B", 0), (1, "half_pixel_centers", "B", 0)),  # ResizeNearestNeighborOptions
     92: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # IfOptions
     93: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # WhileOptions
+    94: ((0, "block_size", "i", 0),),  # DepthToSpaceOptions
     103: ((0, "subgraph", "i", 0),),  # CallOnceOptions
 }  # fmt: skip
 """Fields that planning needs, by the kind of builtin options. Padding 0 is SAME, 1 VALID."""

@@ -7,7 +7,7 @@ shared tensor is as good as a view (`tests/test_rules_litert.py` shows each line
 - Add, Sub, Mul, Div, Softmax and DynamicUpdateSlice write over the first input of equal size, above 4 bytes, that
   nothing else reads, under the same conditions.
 - Graph inputs stay to the end, and so does what nobody reads. All other kernels get memory of their own.
-- A convolution that is not pointwise with stride 1 unfolds its input into a temporary tensor.
+- Kernels take temporary tensors, a convolution for what it unfolds (`litert_temporaries.py`).
 
 With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own workspace, and none of this holds there.
 """
@@ -15,15 +15,14 @@ With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own worksp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.rules.litert_temporaries import temporaries
 
 UNMODIFIED = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
 OVERWRITTEN = {"ADD": 2, "SUB": 2, "MUL": 2, "DIV": 2, "SOFTMAX": 1, "DYNAMIC_UPDATE_SLICE": 1}
 """Kernels that write over an input, and how many of their first inputs they may take."""
-_REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
 _SCALAR_BYTES = 4
 
 
@@ -88,24 +87,3 @@ def references(graph: Graph, tensor: int) -> int:
     """How often a tensor is read, and once more if it is a graph output."""
     readers = (graph.op_by_id[o] for o in graph.consumers.get(tensor, ()))
     return sum(op.inputs.count(tensor) for op in readers) + (graph.tensor_by_id[tensor].kind is Kind.OUTPUT)
-
-
-def temporaries(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Bytes of each temporary tensor of a kernel that is known: unfolded inputs, and what reductions count with."""
-    if len(op.inputs) < 2 or not op.outputs:
-        return ()
-    given, second = (graph.tensor_by_id[t] for t in op.inputs[:2])
-    made = graph.tensor_by_id[op.outputs[0]]
-    if given.shape is None or second.shape is None or made.shape is None:
-        return ()
-    if op.type == "CONV_2D" and len(second.shape) == 4 and len(made.shape) == 4 and given.size:
-        o = op.attributes
-        strides = (o.get("stride_h", 1), o.get("stride_w", 1), o.get("dilation_h", 1), o.get("dilation_w", 1))
-        if second.shape[1:3] == (1, 1) and set(strides) == {1}:
-            return ()
-        width = given.size // max(1, prod(given.shape))
-        return (prod(made.shape[:3]) * prod(second.shape[1:]) * width,)
-    if op.type in _REDUCERS:
-        wide = 8 if given.dtype == "int64" else 4
-        return (4 * len(given.shape), 4 * max(1, prod(second.shape)), wide * prod(made.shape))
-    return ()
