@@ -73,3 +73,29 @@ def test_missing_weights_are_drawn_and_others_kept(tmp_path: Path) -> None:
     assert np.array_equal(came["kept"], numpy_helper.to_array(kept))
     assert len(np.unique(came["lost"])) == 12
     assert missing_weights(tmp_path / "a.onnx") == []
+
+
+def test_a_missing_bias_of_a_convolution_is_a_vector(tmp_path: Path) -> None:
+    """Torch exports some as matrices, which onnxruntime refuses; one that is there is left as it is."""
+    arrays = {"w": (3, 2, 1, 1, 1), "b": (3, 2), "there": (3, 2)}
+    tensors = [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in arrays.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["y"], kernel_shape=[1, 1, 1]),
+        helper.make_node("Relu", ["there"], ["z"]),
+    ]
+    value = helper.make_tensor_value_info
+    outs = [value("y", 1, [1, 3, 2, 2, 2]), value("z", 1, [3, 2])]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 2, 2, 2, 2])], outs, tensors)
+    graph.value_info.append(value("b", 1, [3, 2]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    onnx.save(model, str(source), save_as_external_data=True, all_tensors_to_one_file=False, size_threshold=0)
+    for name in ("w", "b"):
+        (tmp_path / name).unlink()
+    with_random_weights(source, out)
+    made = {t.name: list(t.dims) for t in onnx.load(str(out)).graph.initializer}
+    assert made == {"w": [3, 2, 1, 1, 1], "b": [3], "there": [3, 2]}
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((1, 2, 2, 2, 2), np.float32)})[0].shape == (1, 3, 2, 2, 2)

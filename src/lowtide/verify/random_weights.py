@@ -17,6 +17,7 @@ _WITH_BIAS = frozenset(
     {"Conv", "ConvTranspose", "Gemm", "BatchNormalization", "InstanceNormalization", "LayerNormalization"}
 )
 """Ops whose third input is a bias (and the fourth, if any, a mean)."""
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _MOST_BYTES = 2**31 - 2**20
 """An ONNX file, a protobuf, cannot be larger."""
 
@@ -50,7 +51,8 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     Activations stay finite: matrices and filters are scaled by their fan-in, biases and means lie about 0, other
     vectors (scales, variances) about 1; integers are 0. Weights that are there stay as they are. With `fillers`,
     ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
-    too.
+    too. A missing bias of a convolution becomes the vector that it has to be: torch 2.13 exports three-dimensional
+    convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it.
 
     Raises
     ------
@@ -61,10 +63,14 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     absent = set(missing_weights(model))
     period = np.random.default_rng(seed).standard_normal(_PERIOD).astype(np.float32)
     near_zero = {name for node in proto.graph.node for name in node.input[2:4] if node.op_type in _WITH_BIAS}
+    biases = {name for node in proto.graph.node for name in node.input[2:3] if node.op_type in _CONVOLUTIONS}
     total = 0
     for tensor in proto.graph.initializer:
         location = next((e.value for e in tensor.external_data if e.key == "location"), "")
         if tensor.data_location == _EXTERNAL and location in absent:
+            if tensor.name in biases and len(tensor.dims) > 1:
+                del tensor.dims[1:]
+                _forget_shape(proto.graph, tensor.name)
             total += _fill(tensor, period, near_zero)
             if total > _MOST_BYTES:
                 raise InputError("with its weights it is larger than 2 GiB, more than an ONNX file holds", str(model))
@@ -93,6 +99,11 @@ def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> int:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
     return values.astype(dtype).nbytes
+
+
+def _forget_shape(graph: Any, name: str) -> None:
+    for value in [v for v in graph.value_info if v.name == name]:
+        graph.value_info.remove(value)
 
 
 def _fill_in(graph: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
