@@ -99,4 +99,5 @@ def test_a_missing_bias_of_a_convolution_is_a_vector(tmp_path: Path) -> None:
 
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
     (made_of_x, _) = session.run(None, {"x": np.ones((1, 2, 2, 2, 2), np.float32)})
-    assert np.shape(made_of_x) == (1, 3, 2, 2, 2)  # pyright: ignore[reportArgumentType]
+    assert isinstance(made_of_x, np.ndarray)
+    assert made_of_x.shape == (1, 3, 2, 2, 2)
