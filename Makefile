@@ -38,9 +38,10 @@ mutations: $(READY)
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
 
-# A hundred thousand damaged model files through inspect and plan (an hour or so).
+# A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz.py 100000
+	$(BIN)/python tests/fuzz.py 400 --command
 
 # The tests on random cases, ten times, each with cases that no run before had (some minutes).
 hunt: $(READY)

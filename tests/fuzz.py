@@ -1,31 +1,45 @@
 """Damaged model files through `inspect` and `plan`: read or refused in one line, quickly and in little memory.
 
     python tests/fuzz.py 100000 --seed 7
+    python tests/fuzz.py 200 --command
+    python tests/fuzz.py 20000 --kind .pt2 --model exported.pt2
 
-Each file is a small model with a few bytes, words or stretches changed, or cut off. Flatbuffers (.tflite), protobufs
-(.onnx), graph JSON, and what --model gives. A flaw is an exception that is no `InputError`, a message
-of several lines, more than `SLOW` CPU seconds beyond the time given, or a process that has grown beyond `MEMORY`.
+Each file is a small model with a few bytes, words or stretches changed, or cut off: flatbuffers (.tflite), protobufs
+(.onnx), graph JSON, archives of torch.export (.pt2), and what --model gives; half the time it is values of a JSON
+document that are changed, inside the archive too. A flaw is an exception that is no `InputError`, a message of several
+lines, more than `SLOW` CPU seconds beyond the time given, or a process that has grown beyond `MEMORY`. With --command
+each file goes through the command line in a process of its own, ``--time 1``: there a status that is neither 0 nor 2 is
+a flaw too, and an output beside status 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import io
 import json
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from lowtide import api
 from lowtide.bench.tflite_net import branches as tflite_branches
 from lowtide.bench.tflite_net import residual
 from lowtide.errors import InputError
+from pt2_builder import archive
+from pt2_builder import branches as pt2_branches
 from small_models import branches, graph_file, onnx_file
 
 SECONDS = 0.2
+COMMAND_SECONDS = 1.0
 SLOW = 2.0
 MEMORY = 1 << 30
 WORDS = (0, 1, 2, 3, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000, 0x10000)
@@ -37,6 +51,8 @@ def seeds(folder: Path, further: list[Path]) -> list[tuple[str, bytes]]:
     for path in (onnx_file(folder), onnx_file(folder, batch="n")):
         whole.append((".onnx", path.read_bytes()))
     whole.append((".graph.json", graph_file(folder, branches()).read_bytes()))
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        whole.append((".pt2", archive(folder / "m.pt2", pt2_branches(), compression).read_bytes()))
     return whole + [("".join(p.suffixes[-1:]), p.read_bytes()) for p in further]
 
 
@@ -70,8 +86,50 @@ def damaged(data: bytes, draw: Random) -> bytes:
     return bytes(made)
 
 
-def outcome(path: Path, folder: Path, index: int) -> str:
-    """What became of a file: "ok", "refused", or a flaw."""
+def damaged_document(data: bytes, draw: Random) -> bytes:
+    """JSON with a few values replaced, by odd ones or by copies of others."""
+    document = json.loads(data)
+    places: list[tuple[Any, Any]] = []
+    waiting = [document]
+    while waiting:
+        at = waiting.pop()
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        places += [(at, key) for key in keys]
+        waiting += [at[key] for key in keys if isinstance(at[key], dict | list)]
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        holder, key = draw.choice(places)
+        other, name = draw.choice(places)
+        copied = json.dumps(other[name])
+        holder[key] = draw.choice((None, -1, 2**62, 1e300, "", [], {}, True, "s0*2", *[json.loads(copied)] * 5))
+    return json.dumps(document).encode()
+
+
+def damaged_inside(data: bytes, draw: Random) -> bytes:
+    """A zip whose one JSON document has a few faults, and whose checksums are right."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
+        for info in old.infolist():
+            content = old.read(info)
+            if info.filename.endswith("models/model.json"):
+                content = (damaged if draw.random() < 0.3 else damaged_document)(content, draw)
+            new.writestr(info.filename, content, info.compress_type)
+    return made.getvalue()
+
+
+DEEPER = {".pt2": damaged_inside, ".graph.json": damaged_document}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a file: ``"ok"``, ``"refused"``, or a flaw; CPU seconds; most bytes that a process held."""
+
+    what: str
+    seconds: float
+    held_bytes: int
+
+
+def in_process(path: Path, folder: Path, index: int) -> Outcome:
+    """`inspect` or `plan`, called."""
     began = time.process_time()
     try:
         if index % 2:
@@ -86,7 +144,32 @@ def outcome(path: Path, folder: Path, index: int) -> str:
     except Exception as error:  # the fuzzer reports what nothing should raise
         what = f"{type(error).__name__}: {error!s:.100}"
     spent = time.process_time() - began
-    return f"{what}, but in {spent:.1f} s" if spent > SECONDS + SLOW else what
+    if spent > SECONDS + SLOW:
+        what = f"{what}, but in {spent:.1f} s"
+    return Outcome(what, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+
+
+def by_command(path: Path, folder: Path, index: int) -> Outcome:
+    """`inspect` or `plan` on the command line."""
+    out = folder / f"out{path.suffix}"
+    out.unlink(missing_ok=True)
+    words = ["inspect", str(path)] if index % 2 else ["plan", str(path), "-o", str(out)]
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "lowtide", *words, "--time", str(COMMAND_SECONDS), "-q"],
+            stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
+        _, ended, used = os.wait4(child.pid, 0)
+        status = child.returncode = os.waitstatus_to_exitcode(ended)
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").splitlines()
+    spent = used.ru_utime + used.ru_stime
+    what = {0: "ok", 2: "refused"}.get(status, f"status {status}: {lines[-1:]}")
+    if status == 2 and (len(lines) != 1 or out.exists()):
+        what = f"status 2, {len(lines)} lines, output {'written' if out.exists() else 'not written'}"
+    elif spent > COMMAND_SECONDS + SLOW:
+        what = f"{what}, but in {spent:.1f} s"
+    return Outcome(what, spent, used.ru_maxrss << 10)
 
 
 def main() -> int:
@@ -95,29 +178,37 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", type=Path, action="append", default=[], help="a further model to damage")
+    parser.add_argument("--kind", default="", help="only files whose names end so, such as .pt2")
+    parser.add_argument("--command", action="store_true", help="through the command line, a process for each file")
     given = parser.parse_args()
     seen: collections.Counter[str] = collections.Counter()
-    flaws = 0
+    flaws = largest = 0
+    longest = 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = seeds(folder, given.model)
+        whole = [w for w in seeds(folder, given.model) if w[0].endswith(given.kind)]
+        kinds = sorted({suffix for suffix, _ in whole})
         for index in range(given.count):
             draw = Random(f"{given.seed} {index}")
-            suffix, data = draw.choice(whole)
+            kind = draw.choice(kinds)
+            suffix, data = draw.choice([w for w in whole if w[0] == kind])
             path = folder / f"damaged{suffix}"
-            path.write_bytes(damaged(data, draw))
-            what = outcome(path, folder, index)
-            seen[what if what in ("ok", "refused") else "flaw"] += 1
-            if what not in ("ok", "refused"):
+            fault = DEEPER.get(suffix, damaged) if draw.random() < 0.5 else damaged
+            path.write_bytes(fault(data, draw))
+            found = (by_command if given.command else in_process)(path, folder, index)
+            known = found.what in ("ok", "refused")
+            seen[f"{suffix} {found.what if known else 'flaw'}"] += 1
+            longest, largest = max(longest, found.seconds), max(largest, found.held_bytes)
+            if not known:
                 flaws += 1
                 kept = Path(f"fuzz-{given.seed}-{index}{suffix}")
                 kept.write_bytes(path.read_bytes())
-                print(f"{kept}: {what}", flush=True)
+                print(f"{kept}: {found.what}", flush=True)
             if index % 1000 == 999:
                 print(f"{index + 1} files: {json.dumps(seen)}", file=sys.stderr, flush=True)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"{given.count} files: {json.dumps(seen)}; at most {grown >> 20} MiB")
-    return 1 if flaws or grown > MEMORY else 0
+    counts = json.dumps(seen, sort_keys=True)
+    print(f"{given.count} files: {counts}; at most {longest:.1f} CPU s and {largest >> 20} MiB")
+    return 1 if flaws or largest > MEMORY else 0
 
 
 if __name__ == "__main__":
