@@ -59,11 +59,16 @@ def test_plan_file_commands_and_verify(capsys: Captured, tmp_path: Path, model: 
     assert run(capsys, "verify", model, plan)[0] == 5
 
 
-def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str):
-    """Exit status 4."""
-    status, _, err = run(capsys, "plan", model, "--target", "strict", "--memory", "fast=9")
+def test_a_capacity_below_the_largest_op_names_it(capsys: Captured, model: str, tmp_path: Path):
+    """Exit status 4; there is a plan file, which says why, and nothing for a driver."""
+    plan, text = tmp_path / "p.json", tmp_path / "c.txt"
+    call = ("plan", model, "--target", "strict", "--memory", "fast=9", "--plan", plan, "--commands", text)
+    status, _, err = run(capsys, *call)
     assert status == 4
     assert "B () alone needs 10 B; fast has 9 B" in err
+    assert f"wrote {plan}" in err
+    assert not text.exists()
+    assert str(text) not in err
 
 
 def test_require_optimal_asks_for_the_traffic(capsys: Captured, model: str):

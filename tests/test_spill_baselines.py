@@ -116,7 +116,8 @@ def test_every_plan_replays(scheme: Belady | GreedySpill) -> None:
 
 
 def test_belady_fills_least_for_equal_sizes() -> None:
-    """Where all sizes are equal no policy has fewer fills for the order: brute force over everything that can leave."""
+    """Where all sizes are equal no policy has fewer fills for the order: brute force over everything that can leave,
+    and where that takes no time over every address, too."""
     rng = Random(11)
     looked_at = 0
     for _ in range(300):
@@ -128,8 +129,8 @@ def test_belady_fills_least_for_equal_sizes() -> None:
         fills = sum(m.kind == "fill" for m in found.moves)
         everything_has_a_copy = replace(problem, copied=(True,) * len(problem.copied),
                                         written_free=(True,) * len(problem.copied))  # fmt: skip
-        least = least_traffic(everything_has_a_copy, tuple(range(problem.steps)))
-        assert fills == least
+        small = problem.steps < 6 and problem.capacity < 5
+        assert fills == least_traffic(everything_has_a_copy, tuple(range(problem.steps)), addresses=small)
         looked_at += fills > 0
     assert looked_at > 30
 

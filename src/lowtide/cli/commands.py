@@ -35,6 +35,9 @@ def plan(options: argparse.Namespace) -> int:
     settings["spread"] = options.spread
     made = api.plan(options.model, report=line, trace=trace, **settings)
     line.end()
+    if options.memories and made.moves is None:  # no plan that a driver could run
+        outputs = tuple(path for path in outputs if path != options.commands)
+        options.commands = None
     if any(path is not None for path in outputs):
         write_all(
             made,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind
-from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
 from lowtide.spill.problem import SpillProblem
 
 MOST_TRIES = 200
@@ -89,7 +89,10 @@ def rematerialise(
             other = again(graph)
             if other.largest_op[0] > other.capacity:
                 continue
-            found = spill(other)
+            try:
+                found = spill(other)
+            except NoRoomError:
+                continue
             if found.traffic_bytes < answer.traffic_bytes:
                 problem, answer, clones, better = other, found, (*clones, clone), True
                 break
