@@ -121,3 +121,24 @@ def test_random_orders_of_random_size(tmp_path: Path) -> None:
         write_model(source, order, tmp_path / "o.pt2")
         names = nodes_of(source)
         assert nodes_of(tmp_path / "o.pt2") == [names[i] for i in order]
+
+
+def test_what_nothing_reads_is_checked_too(tmp_path: Path) -> None:
+    """Strings that planning skips may be no text, numbers longer than Python reads: one line, nothing written."""
+    whole = json.dumps(branches(2)).encode()
+    no_text = archive(tmp_path / "t.pt2", whole.replace(b"kept, with", b"kept\xff with", 1))
+    with pytest.raises(InputError, match="no JSON"):
+        lowtide.load(no_text)
+    long = archive(tmp_path / "l.pt2", whole.replace(b'{"note":', b'{"n": ' + b"9" * 5000 + b', "note":', 1))
+    plan = lowtide.plan(long)
+    with pytest.raises(InputError, match="no JSON that Python reads"):
+        plan.apply(long, tmp_path / "o.pt2")
+    assert not (tmp_path / "o.pt2").exists()
+
+
+def test_an_archive_without_a_graph_is_said_once(tmp_path: Path) -> None:
+    """The reason, and not the message of a broken zip around it."""
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as file:
+        file.writestr("m/version", b"1")
+    with pytest.raises(InputError, match=r"m\.pt2: the archive holds no graph; save"):
+        lowtide.load(tmp_path / "m.pt2")

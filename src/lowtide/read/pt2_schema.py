@@ -191,6 +191,8 @@ def open_archive(path: Path) -> Archive:
             if found[0].file_size > _MOST_BYTES:
                 raise InputError(f"its graph has {found[0].file_size:,} bytes, more than 1 GiB", place)
             return Archive(found[0], archive.read(found[0]))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror or error}", place) from None
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
@@ -200,6 +202,7 @@ def open_archive(path: Path) -> Archive:
 def parse_program(document: bytes, place: str) -> Program:
     """Read the document. Raises `InputError` with the place in it if it has another form."""
     try:
+        document.decode()  # msgspec does not look into strings that nothing asks for
         return msgspec.json.decode(document, type=Program)
     except msgspec.ValidationError as error:
         raise InputError(

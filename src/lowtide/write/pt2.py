@@ -71,7 +71,12 @@ def write_pt2(
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
     """The graph's JSON with its nodes in another sequence; what stands between them stays."""
     text = document.decode()
-    spans = _elements(text, place)
+    try:
+        spans = _elements(text, place)
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"its graph is no JSON that Python reads ({error}); save it again", place) from None
     if len(spans) != len(sequence):
         raise InputError(f"its graph has {len(spans)} nodes, not {len(sequence)}; plan it again", place)
     parts, at = [], 0
