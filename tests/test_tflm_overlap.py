@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.bench.tflite_overlap import kinds, overlap_rows
+from lowtide.bench.tflite_kinds import kinds
+from lowtide.bench.tflite_overlap import overlap_rows
 from lowtide.graph import Graph
 from lowtide.read.tflite import graph_of
 from lowtide.read.tflite_model import parse_tflite
@@ -25,15 +26,20 @@ def test_every_kind_is_tried():
 
 
 def test_the_distance_is_enough_and_a_row_nearer_is_not():
-    """All outputs are bit-equal at the distance; for each kind some are spoilt a row nearer."""
-    for row in overlap_rows(8, 1):
-        assert row.shapes >= 5, row
+    """All outputs are bit-equal at the distance; for each kind some are spoilt a row nearer, in some variant.
+
+    But for kernels that have read everything before they write: theirs could lie anywhere.
+    """
+    spoilt: dict[str, int] = {}
+    for row in overlap_rows(6, 1):
+        assert row.shapes >= 3, row
         assert row.equal == row.shapes, row
-        assert row.row_nearer_corrupt > 0, row
+        spoilt[row.kind] = spoilt.get(row.kind, 0) + row.row_nearer_corrupt
+    assert {kind for kind, n in spoilt.items() if not n} == {k for k, row in BY_TYPE.items() if row.reads == "before"}
 
 
 def test_what_may_not_be_overlapped():
-    """A broadcast, a constant, a filter that is the input, operators that are not in the table."""
+    """What is broadcast itself, a constant, operators that are not in the table."""
     net = Net()
     x = net.tensor((1, 4, 4, 2), "float32")
     y = net.tensor((2,), "float32")
@@ -41,7 +47,7 @@ def test_what_may_not_be_overlapped():
     outs = [net.like(x) for _ in range(3)]
     net.op("ADD", [x, y], [outs[0]])
     net.op("ADD", [x, c], [outs[1]])
-    net.op("TRANSPOSE", [x, y], [outs[2]])
+    net.op("TILE", [x, y], [outs[2]])
     net.ends([x, y], outs)
     found = graph(net)
-    assert [distances(found, op) for op in found.ops] == [(), ((x, 0),), ()]
+    assert [distances(found, op) for op in found.ops] == [((x, 0),), ((x, 0),), ()]

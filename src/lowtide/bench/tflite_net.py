@@ -14,6 +14,7 @@ from ai_edge_litert import schema_py_generated as _schema
 s: Any = _schema
 SAME, VALID = 0, 1
 _TYPES = {
+    "int4": (s.TensorType.INT4, np.uint8),
     "int8": (s.TensorType.INT8, np.int8),
     "int16": (s.TensorType.INT16, np.int16),
     "int32": (s.TensorType.INT32, np.int32),
@@ -56,7 +57,7 @@ class Net:
         variable: bool = False,
         signature: tuple[int, ...] | None = None,
     ) -> int:
-        """Add a tensor; constant if it has data. Its index."""
+        """Add a tensor; constant if it has data (of int4 two to a byte). Its index."""
         t = s.TensorT()
         t.shape, t.type, t.name = list(shape), _TYPES[dtype][0], f"t{len(self.graph.tensors)}"
         t.isVariable, t.buffer, t.hasRank = variable, 0, True
@@ -67,7 +68,7 @@ class Net:
             buffer.data = np.frombuffer(np.asarray(data, _TYPES[dtype][1]).tobytes(), np.uint8)
             self.model.buffers.append(buffer)
             t.buffer = len(self.model.buffers) - 1
-        if dtype in ("int8", "int16", "int32") and scale:
+        if dtype in ("int4", "int8", "int16", "int32", "int64") and scale:
             q = s.QuantizationParametersT()
             q.scale = scale if isinstance(scale, list) else [scale]
             q.zeroPoint, q.quantizedDimension = [zero] * len(q.scale), axis

@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from lowtide.bench.tflite_net import SAME, VALID, Net, s
+from lowtide.bench.tflite_kinds import Make, kinds
+from lowtide.bench.tflite_net import Net
 from lowtide.graph import Graph
 from lowtide.read.tflite import graph_of
 from lowtide.read.tflite_model import parse_tflite
@@ -25,19 +25,6 @@ from lowtide.verify.tflite_process import quiet, tflm_interpreter
 from lowtide.write.tflite import planned_bytes
 
 _ARENA = 4 * 2**20
-_BINARY = {
-    "ADD": "AddOptionsT", "SUB": "SubOptionsT", "MUL": "MulOptionsT", "SQUARED_DIFFERENCE": "SquaredDifferenceOptionsT",
-    "MAXIMUM": "MaximumMinimumOptionsT", "MINIMUM": "MaximumMinimumOptionsT",
-}  # fmt: skip
-_UNARY_FLOAT = (
-    "ABS", "SIN", "COS", "LOG", "SQRT", "RSQRT", "SQUARE", "NEG", "CEIL", "FLOOR", "ROUND", "EXP", "RELU", "RELU6",
-    "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ELU", "SOFTMAX",
-)  # fmt: skip
-_UNARY_INT8 = ("RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ELU", "SOFTMAX", "ABS")
-_SCALES = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
-
-Make = Callable[[random.Random, Net], tuple[list[int], int]]
-"""Adds one operator of random shape to a net: its inputs and its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +68,6 @@ def overlap_rows(shapes: int, seed: int, report: Callable[[str], None] | None = 
             report(f"{kind} {dtype}")
         rows.append(_row(kind, dtype, make, shapes, seed))
     return rows
-
-
-def kinds() -> dict[tuple[str, str], Make]:
-    """Every kind of operator that is tried, by name and type."""
-    found: dict[tuple[str, str], Make] = {}
-    for dtype in ("int8", "float32"):
-        for kind in _BINARY:
-            found[kind, dtype] = _binary(kind, dtype)
-        for kind in _UNARY_INT8 if dtype == "int8" else _UNARY_FLOAT:
-            found[kind, dtype] = _unary(kind, dtype)
-        for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"):
-            found[kind, dtype] = _window(kind, dtype)
-        found["FULLY_CONNECTED", dtype] = _fully_connected(dtype)
-        found["CONCATENATION", dtype] = _concatenation(dtype)
-    found["QUANTIZE", "int8"] = _typed("QUANTIZE", "int8", "int8")
-    found["QUANTIZE", "int8 from float32"] = _typed("QUANTIZE", "float32", "int8")
-    found["DEQUANTIZE", "float32"] = _typed("DEQUANTIZE", "int8", "float32")
-    found["LOGICAL_NOT", "bool"] = _typed("LOGICAL_NOT", "bool", "bool")
-    return found
 
 
 def _row(kind: str, dtype: str, make: Make, shapes: int, seed: int) -> OverlapRow:
@@ -183,102 +151,6 @@ def _run(data: bytes, feeds: Sequence[Sequence[np.ndarray]]) -> list[bytes] | No
         return results
 
     return quiet(invoke)[0]
-
-
-def _shape(draw: random.Random) -> tuple[int, int, int, int]:
-    return draw.choice((1, 1, 2)), draw.randint(1, 9), draw.randint(1, 9), draw.randint(1, 8)
-
-
-def _binary(kind: str, dtype: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        a = net.tensor(_shape(draw), dtype)
-        b = net.like(a)
-        out = net.like(a)
-        net.op(kind, [a, b], [out], getattr(s, _BINARY[kind])())
-        return [a, b], out
-
-    return make
-
-
-def _unary(kind: str, dtype: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        x = net.tensor(_shape(draw), dtype)
-        options: Any = None
-        if kind == "SOFTMAX":
-            options = s.SoftmaxOptionsT()
-            options.beta = 1.0
-        elif kind == "LEAKY_RELU":
-            options = s.LeakyReluOptionsT()
-            options.alpha = 0.2
-        if dtype == "int8" and kind in _SCALES:
-            scale, zero = _SCALES[kind]
-            return [x], net.unary(kind, x, options, dtype=dtype, scale=scale, zero=zero)
-        return [x], net.unary(kind, x, options)
-
-    return make
-
-
-def _typed(kind: str, given: str, made: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        x = net.tensor(_shape(draw), given)
-        options = {"QUANTIZE": s.QuantizeOptionsT, "DEQUANTIZE": s.DequantizeOptionsT}.get(kind, s.LogicalNotOptionsT)()
-        out = net.tensor(net.shape(x), made, scale=0.03, zero=5)
-        net.op(kind, [x], [out], options)
-        return [x], out
-
-    return make
-
-
-def _window(kind: str, dtype: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        size = (draw.randint(3, 12), draw.randint(3, 12))
-        x = net.tensor((draw.choice((1, 1, 2)), *size, draw.randint(1, 6)), dtype)
-        padding = draw.choice((SAME, VALID))
-        stride = (draw.randint(1, 3), draw.randint(1, 3))
-        kernel = (draw.randint(1, 3), draw.randint(1, 3))
-        if kind.endswith("POOL_2D"):
-            return [x], net.pool(x, kind, kernel, stride, padding)
-        dilation = (1, 1)
-        if draw.random() < 0.3:
-            dilation, stride = (draw.randint(1, 2), draw.randint(1, 2)), (1, 1)
-            kernel = (min(kernel[0], 2), min(kernel[1], 2)) if padding == VALID else kernel
-        deep = kind == "DEPTHWISE_CONV_2D"
-        return [x], net.conv(x, draw.randint(1, 2 if deep else 8), kernel, stride, padding, dilation, depthwise=deep)
-
-    return make
-
-
-def _fully_connected(dtype: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        batches, depth, units = draw.randint(2, 6), draw.randint(2, 12), draw.randint(2, 12)
-        x = net.tensor((batches, depth), dtype)
-        quantised = dtype == "int8"
-        values = net.rng.integers(-127, 128, (units, depth)) if quantised else net.rng.standard_normal((units, depth))
-        w = net.tensor((units, depth), dtype, values, scale=0.01)
-        b = net.tensor((units,), "int32" if quantised else dtype, np.zeros(units), scale=0.0005)
-        out = net.tensor((batches, units), dtype, scale=0.1)
-        net.op("FULLY_CONNECTED", [x, w, b], [out], s.FullyConnectedOptionsT())
-        return [x], out
-
-    return make
-
-
-def _concatenation(dtype: str) -> Make:
-    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        shape = [draw.choice((1, 1, 2)), draw.randint(1, 6), draw.randint(2, 6), draw.randint(2, 8)]
-        options = s.ConcatenationOptionsT()
-        options.axis = draw.choice((1, 2, 3, -1))
-        sizes = [draw.randint(1, 6) for _ in range(draw.randint(2, 3))]
-        inputs = []
-        for size in sizes:
-            shape[options.axis] = size
-            inputs.append(net.tensor(tuple(shape), dtype))
-        shape[options.axis] = sum(sizes)
-        out = net.like(inputs[0], tuple(shape))
-        net.op("CONCATENATION", inputs, [out], options)
-        return inputs, out
-
-    return make
 
 
 def table(rows: Sequence[OverlapRow]) -> str:

@@ -8,7 +8,9 @@ constant to the memory model, and the operators that share one keep their order.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -65,11 +67,18 @@ def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], sour
             op.type,
             flops=_flops(op, main),
             after=after[i],
-            attributes=op.options,
+            attributes=_attributes(op, main),
         )
         for i, op in enumerate(main.ops)
     )
     return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256)
+
+
+def _attributes(op: TfliteOp, main: Subgraph) -> Mapping[str, Any]:
+    """The options; and under ``"given"`` what short constants hold, by the position of the input."""
+    read = [main.tensors[t] for t in op.inputs if t >= 0]
+    given = {i: t.values for i, t in enumerate(read) if t.values and not t.variable}
+    return {**op.options, "given": given} if given else op.options
 
 
 def _after(model: TfliteModel, listed: list[tuple[int, int]], place: str) -> list[tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OFFLINE_PLAN = "OfflineMemoryAllocation"
 CONTROL_DEPENDENCIES = "model_control_dependencies"
 _VERSION = 3
+_MOST_VALUES = 16
+_INTEGERS = {"int32": "i", "int64": "q"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class TfliteTensor:
     """A tensor. `bits` of one element (0: no fixed size); `buffer_bytes`: what its buffer holds in the file.
 
     `dynamic`: the file leaves a dimension open, and `shape` holds what it takes for it. `shape_at`: byte of the first
-    dimension in the file.
+    dimension in the file. `values`: what a short constant of whole numbers holds (axes, paddings and the like), else
+    none.
     """
 
     name: str
@@ -37,6 +40,7 @@ class TfliteTensor:
     dynamic: bool
     channels: int
     shape_at: int | None = None
+    values: tuple[int, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -150,7 +154,7 @@ def _model(file: Flatbuffer, place: str) -> TfliteModel:
     subgraphs = []
     for index, table in enumerate(root.tables(2)):
         where = place if index == 0 else f"{place}: subgraph {index}"
-        subgraphs.append(_subgraph(table, codes, buffers, where))
+        subgraphs.append(_subgraph(file, table, codes, buffers, where))
     if not subgraphs:
         raise InputError("it has no subgraph; export it again", place)
     for index, graph in enumerate(subgraphs):
@@ -187,8 +191,10 @@ def _code(table: Table) -> str:
     return OPERATORS[code] if 0 <= code < len(OPERATORS) else f"BUILTIN:{code}"
 
 
-def _subgraph(table: Table, codes: list[str], buffers: tuple[Extent | None, ...], place: str) -> Subgraph:
-    tensors = tuple(_tensor(t, i, buffers, place) for i, t in enumerate(table.tables(0)))
+def _subgraph(
+    file: Flatbuffer, table: Table, codes: list[str], buffers: tuple[Extent | None, ...], place: str
+) -> Subgraph:
+    tensors = tuple(_tensor(file, t, i, buffers, place) for i, t in enumerate(table.tables(0)))
     ops = tuple(_op(t, i, codes, len(tensors), place) for i, t in enumerate(table.tables(3)))
     inputs, outputs = table.integers(1) or (), table.integers(2) or ()
     for what, listed in (("input", inputs), ("output", outputs)):
@@ -199,7 +205,7 @@ def _subgraph(table: Table, codes: list[str], buffers: tuple[Extent | None, ...]
     return Subgraph(table.text(4), tensors, inputs, outputs, ops, vector[0] if vector else None)
 
 
-def _tensor(table: Table, index: int, buffers: tuple[Extent | None, ...], place: str) -> TfliteTensor:
+def _tensor(file: Flatbuffer, table: Table, index: int, buffers: tuple[Extent | None, ...], place: str) -> TfliteTensor:
     shape = table.integers(0) or ()
     signature = table.integers(7) or ()
     name = table.text(3)
@@ -217,7 +223,7 @@ def _tensor(table: Table, index: int, buffers: tuple[Extent | None, ...], place:
     quantisation = table.table(4)
     scales = quantisation.vector(2, 4) if quantisation else None
     dtype, bits = TYPES[kind]
-    return TfliteTensor(
+    made = TfliteTensor(
         name,
         shape,
         dtype,
@@ -230,6 +236,9 @@ def _tensor(table: Table, index: int, buffers: tuple[Extent | None, ...], place:
         scales[1] if scales else 0,
         table.vector_at(0),
     )
+    if extent is None or dtype not in _INTEGERS or not 0 < made.elements <= _MOST_VALUES or made.size != extent.size:
+        return made
+    return replace(made, values=file.integers(_INTEGERS[dtype], extent.at, made.elements))
 
 
 def _op(table: Table, index: int, codes: list[str], tensors: int, place: str) -> TfliteOp:

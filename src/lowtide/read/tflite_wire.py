@@ -49,6 +49,14 @@ class Flatbuffer:
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
         return struct.unpack_from("<" + form, self.data, at)[0]
 
+    def integers(self, form: str, at: int, count: int) -> tuple[int, ...]:
+        """So many little-endian numbers of `struct` form ``form``, one after another."""
+        self.spend(count)
+        whole = f"<{count}{form}"
+        if not 0 <= at <= self.size - struct.calcsize(whole):
+            raise WireError(f"byte {at} is read, and the file ends at {self.size}")
+        return struct.unpack_from(whole, self.data, at)
+
     def offset(self, at: int) -> int:
         """Where the offset at `at` leads."""
         to = at + self.number("I", at)

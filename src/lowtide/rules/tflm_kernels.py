@@ -14,10 +14,11 @@ where the *distance* d is the largest (end of a write) - (lowest byte read later
             |  written      |  not yet written    |
             |  <---- d ---->
 
-Evidence: the kernels' source (tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference/`), a
-simulation of every read and write (tests/test_rules_tflm.py), and the interpreter itself: at the distance outputs are
-bit-equal, below it they are not. A compiler may move a write past a read only if it takes them for different memory:
-so an output has the type of its input, or one of the two is of bytes.
+Evidence: the kernels' source (tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference/`), read
+twice, a simulation of every read and write (tests/test_rules_tflm_kernels.py), and the interpreter itself: at the
+distance outputs are bit-equal, below it they are not. A compiler may move a write past a read only if it takes them
+for different memory: so an output has the type of its input, or one of the two is of characters, which may be anything
+(GCC and Clang count `signed char` among them in C++, too; `bool` is none).
 
 Sizes are bytes. All loops go over rows or columns, never over pixels: a distance costs microseconds.
 """
@@ -25,8 +26,10 @@ Sizes are bytes. All loops go over rows or columns, never over pixels: a distanc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.rules.tflm_copies import COPIED, constant, copy_distance, first_interpolated
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +37,75 @@ class Kernel:
     """A row of the table: operators whose reference kernels walk alike.
 
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
-    of a window for each output channel; ``"channel window"``: one channel of a window; ``"row"``: a whole row for
-    each output; ``"pieces"``: a piece of each input in turn, copied. `inputs`: positions that may be overlapped, all if
-    empty. `source`: files that were read.
+    of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
+    whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
+    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `tflm_copies`; ``"before"``: everything, to
+    a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty. `source`: files
+    that were read. `broadcasts`: an input of the output's shape is read so even if another one is broadcast. `dtypes`:
+    of the output, all if empty.
     """
 
     types: tuple[str, ...]
     reads: str
     inputs: tuple[int, ...]
     source: str
+    broadcasts: bool = False
+    dtypes: tuple[str, ...] = ()
 
 
 KERNELS: tuple[Kernel, ...] = (
     Kernel(
-        ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM"),
+        ("ADD", "SUB", "MUL", "DIV", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD",
+         "LOGICAL_AND", "LOGICAL_OR", "EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
         "flat", (0, 1),
-        "add.h, integer_ops/add.h, sub.h, mul.h, integer_ops/mul.h, squared_difference.cc, maximum_minimum.h",
+        "add.h, integer_ops/add.h, sub.h, mul.h, integer_ops/mul.h, div.h, squared_difference.cc, maximum_minimum.h, "
+        "binary_function.h, comparisons.h, broadcast_loop.h", broadcasts=True,
     ),
+    Kernel(("PRELU",), "flat", (0,), "prelu.cc, prelu.h, broadcast_loop.h", broadcasts=True),
     Kernel(
         ("ABS", "SIN", "COS", "LOG", "SQRT", "RSQRT", "SQUARE", "LOGICAL_NOT", "NEG", "CEIL", "FLOOR", "ROUND", "EXP",
-         "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ELU"),
+         "RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ELU", "CAST"),
         "flat", (0,),
         "elementwise.cc, neg.h, ceil.h, floor.h, round.h, exp.h, activations.cc, logistic.h, tanh.h, hard_swish.h, "
-        "leaky_relu.h, elu.h and their integer_ops",
+        "leaky_relu.h, elu.h, cast.cc and their integer_ops",
     ),
+    Kernel(("ADD_N",), "flat", (), "add_n.cc, add_n.h"),
+    Kernel(("SELECT_V2",), "flat", (1, 2), "select.cc, select.h"),
     Kernel(("QUANTIZE", "DEQUANTIZE"), "flat", (0,), "quantize.h, requantize.h, dequantize.h"),
-    Kernel(("SOFTMAX",), "flat", (0,), "softmax.h: maximum and sum of a row are read before its first write"),
+    Kernel(
+        ("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), "flat", (0,),
+        "softmax.h, log_softmax.h, l2normalization.h: maximum, sum or norm of a row are read before its first write; "
+        "what is kept in the output meanwhile lies at or below what is read next",
+    ),
     Kernel(("CONV_2D",), "window", (0,), "conv.h, integer_ops/conv.h"),
     Kernel(("DEPTHWISE_CONV_2D",), "channel window", (0,), "depthwiseconv_float.h, integer_ops/depthwise_conv.h"),
-    Kernel(("AVERAGE_POOL_2D", "MAX_POOL_2D"), "channel window", (0,), "pooling.h, integer_ops/pooling.h"),
+    Kernel(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), "channel window", (0,), "pooling.h, integer_ops/pooling.h"
+    ),
+    Kernel(
+        ("MEAN",), "image", (0,),
+        "reduce.h: for floats over rows and columns with keep_dims; all other reductions clear the output first",
+        dtypes=("float32",),
+    ),
+    Kernel(("RESIZE_BILINEAR",), "interpolation", (0,), "resize_bilinear.h"),
     Kernel(("FULLY_CONNECTED",), "row", (0,), "fully_connected.h, integer_ops/fully_connected.h"),
-    Kernel(("CONCATENATION",), "pieces", (), "concatenation.h: memcpy, so that a piece may not touch its own copy"),
+    Kernel(
+        ("TRANSPOSE_CONV",), "before", (2,),
+        "integer_ops/transpose_conv.h: sums in scratch; for floats it clears the output first",
+        dtypes=("int8", "int16"),
+    ),
+    Kernel(
+        ("CONCATENATION", "PACK"), "pieces", (),
+        "concatenation.h: memcpy, so that a piece may not touch its own copy; pack.cc where it copies whole inputs",
+    ),
+    Kernel(
+        COPIED, "copies", (0,),
+        "pad.h, slice.h, strided_slice.h, transpose.h, space_to_depth.h, depth_to_space.h, space_to_batch_nd.h, "
+        "batch_to_space_nd.h, resize_nearest_neighbor.h",
+    ),
 )  # fmt: skip
-"""What is reviewed of the reference kernels, which the pip package of TFLM runs. Nothing is of CMSIS-NN, ESP-NN or
-other libraries: their kernels copy windows, compute blocks of channels or several rows at once."""
+"""What is reviewed of the reference kernels, which the pip package of TFLM runs. For other libraries see
+`tflm_libraries`."""
 
 BY_TYPE = {name: row for row in KERNELS for name in row.types}
 
@@ -78,6 +116,7 @@ _MOST_ROWS = 1 << 16
 """Rows or columns above this are not looked at one by one: nothing of the kind fits a microcontroller."""
 
 _WIDTH = {"int8": 1, "uint8": 1, "bool": 1, "int16": 2, "int32": 4, "float32": 4, "int64": 8}
+_CHARACTERS = ("int8", "uint8")
 
 
 def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
@@ -90,18 +129,20 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         return ()
     made = graph.tensor_by_id[op.outputs[0]]
     data = [graph.tensor_by_id[t] for t in op.inputs]
-    if made.shape is None or made.dtype not in _WIDTH:
+    if made.shape is None or made.dtype not in _WIDTH or (row.dtypes and made.dtype not in row.dtypes):
         return ()
     if row.reads == "pieces":
         return _concatenated(op, data, made)
-    if row.reads == "flat" and any(t.shape != made.shape for t in data[: len(row.inputs)]):
+    if row.reads == "flat" and not row.broadcasts and any(t.shape != made.shape for t in data[: _operands(row, data)]):
         return ()
     found = []
-    for position in row.inputs:
+    for position in row.inputs or range(len(data)):
         if position >= len(data):
             continue
         read = data[position]
         if read.kind is Kind.CONSTANT or read.shape is None or read.id == made.id or not _types_match(read, made):
+            continue
+        if row.reads == "flat" and read.shape != made.shape:
             continue
         if row.reads != "flat" and op.inputs.count(read.id) > 1:
             continue
@@ -111,8 +152,13 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def _operands(row: Kernel, data: list[Tensor]) -> int:
+    """How many of the first inputs an elementwise kernel reads element by element."""
+    return max(row.inputs) + 1 if row.inputs else len(data)
+
+
 def _concatenated(op: Op, data: list[Tensor], made: Tensor) -> tuple[tuple[int, int], ...]:
-    """Distances of a concatenation's inputs.
+    """Distances of the inputs of CONCATENATION, and of PACK where each input is copied in one.
 
     They are made so long that all inputs together share no more of the output than one of them alone may: what the
     scheduler counts as saved by one input holds for all of them.
@@ -122,33 +168,36 @@ def _concatenated(op: Op, data: list[Tensor], made: Tensor) -> tuple[tuple[int, 
     axis += len(shape) if axis < 0 else 0
     if not 0 <= axis < len(shape):
         return ()
-    width, inner = _WIDTH[made.dtype or ""], _product(shape[axis + 1 :])
+    width, inner = _WIDTH[made.dtype or ""], prod(shape[axis + 1 :])
+    times = prod(shape[:axis])
+    packs = op.type == "PACK"
     pieces = []
     for t in data:
-        if t.shape is None or len(t.shape) != len(shape) or t.dtype != made.dtype:
+        if t.shape is None or len(t.shape) != len(shape) - packs or t.dtype != made.dtype:
             return ()
-        pieces.append(t.shape[axis] * inner * width)
-    if sum(pieces) != shape[axis] * inner * width or 0 in pieces:
+        pieces.append((1 if packs else t.shape[axis]) * inner * width)
+    if sum(pieces) != shape[axis] * inner * width or 0 in pieces or (packs and times != 1):
         return ()
     free = [k for k, t in enumerate(data) if t.kind is not Kind.CONSTANT and op.inputs.count(t.id) == 1]
     least = made.size - min((data[k].size for k in free), default=0)
-    times = _product(shape[:axis])
-    found = ((data[k].id, max(least, piece_distance(pieces, k, times))) for k in free)
+    found = ((data[k].id, max(least, piece_distance(pieces, k, times, at_once=not packs))) for k in free)
     return tuple((t, d) for t, d in found if d < made.size)
 
 
-def piece_distance(pieces: list[int], k: int, times: int) -> int:
+def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = True) -> int:
     """Distance of input `k` of a kernel that copies a piece of each input in turn, and so on, so many times.
 
-    The last copy of a piece of `k` ends nearest above where it came from, and the two may not overlap.
+    The last copy of a piece of `k` ends nearest above where it came from, and the two may not overlap if it is made
+    `at_once`, by memcpy; else its first element counts (one round only).
     """
-    return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + 1])
+    assert at_once or times == 1
+    return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + at_once])
 
 
 def _types_match(read: Tensor, made: Tensor) -> bool:
     if read.dtype not in _WIDTH:
         return False
-    return read.dtype == made.dtype or 1 in (_WIDTH[read.dtype], _WIDTH[made.dtype or ""])
+    return read.dtype == made.dtype or read.dtype in _CHARACTERS or made.dtype in _CHARACTERS
 
 
 def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tensor) -> int | None:
@@ -157,31 +206,66 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
     assert made.shape is not None
     width_in, width_out = _WIDTH[read.dtype or ""], _WIDTH[made.dtype or ""]
     if reads == "flat":
-        return flat_distance(_product(made.shape), width_in, width_out)
+        return flat_distance(prod(made.shape), width_in, width_out)
+    if read.dtype != made.dtype:
+        return None
+    if reads == "before":
+        return 0
+    if reads == "copies":
+        moved = copy_distance(op, read.shape, made.shape)
+        return None if moved is None else moved * width_out
     if reads == "row":
-        weights = data[1].shape if len(data) > 1 else None
-        if weights is None or len(weights) != 2 or not weights[1] or not made.shape:
-            return None
-        batches, outputs, depth = _product(made.shape) // max(weights[0], 1), weights[0], weights[1]
-        if batches > _MOST_ROWS:
-            return None
-        if _product(read.shape) != batches * depth or _product(made.shape) != batches * outputs:
-            return None
-        window = Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
-        return window_distance(window, width_in, width_out, channelwise=False)
-    window = window_of(op, data, made)
+        window, groups = _rows_of(data, made), 1
+    elif reads == "image":
+        window, groups = _image_of(op, read.shape, made.shape), 1
+    elif reads == "interpolation":
+        return _interpolated(op, read, made, width_out)
+    else:
+        window, groups = window_of(op, data, made), 1
+        if window is not None and reads == "window":
+            depth = (data[1].shape or (0,))[-1] if len(data) > 1 else 0
+            if not depth or window.input[3] % depth or window.output[3] % (window.input[3] // depth):
+                return None
+            groups = window.input[3] // depth
     if window is None:
         return None
-    channelwise = reads == "channel window"
-    groups = 1
-    if not channelwise:
-        depth = (data[1].shape or (0,))[-1] if len(data) > 1 else 0
-        if not depth or window.input[3] % depth:
-            return None
-        groups = window.input[3] // depth
-        if window.output[3] % groups:
-            return None
-    return window_distance(window, width_in, width_out, channelwise=channelwise, groups=groups)
+    return window_distance(window, width_in, width_out, channelwise=reads in ("channel window", "image"), groups=groups)
+
+
+def _rows_of(data: list[Tensor], made: Tensor) -> Window | None:
+    """A fully connected layer as a convolution: a row is a pixel."""
+    weights = data[1].shape if len(data) > 1 else None
+    if weights is None or len(weights) != 2 or 0 in weights or not made.shape or made.shape[-1] != weights[0]:
+        return None
+    batches = prod(made.shape[:-1])
+    if batches > _MOST_ROWS or prod(data[0].shape or ()) != batches * weights[1]:
+        return None
+    return Window((1, batches, 1, weights[1]), (1, batches, 1, weights[0]), (1, 1), (1, 1), (0, 0), (1, 1))
+
+
+def _image_of(op: Op, given: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
+    """A mean over rows and columns as a pooling over the whole image."""
+    if len(given) != 4 or 0 in given or made != (given[0], 1, 1, given[3]) or not op.attributes.get("keep_dims"):
+        return None
+    if sorted(constant(op, 1)) != [1, 2] or max(given) > _MOST_ROWS:
+        return None
+    return Window(given, (given[0], 1, 1, given[3]), (given[1], given[2]), (1, 1), (0, 0), (1, 1))
+
+
+def _interpolated(op: Op, read: Tensor, made: Tensor, width: int) -> int | None:
+    given, out = read.shape or (), made.shape or ()
+    if len(given) != 4 or len(out) != 4 or 0 in (*given, *out) or given[0] != out[0] or given[3] != out[3]:
+        return None
+    if constant(op, 1) != out[1:3] or max(out) > _MOST_ROWS or made.dtype not in ("int8", "float32"):
+        return None
+    rows, columns = (
+        [first_interpolated(i, given[axis], out[axis], op, whole=made.dtype == "int8") for i in range(out[axis])]
+        for axis in (1, 2)
+    )
+    within = _within_pixel(out[3], given[3], width, width, channelwise=True, groups=1)
+    return raster_distance(
+        (given[0], given[1], given[2]), given[3] * width, out[3] * width, list(rows), list(columns), within
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +333,41 @@ def window_distance(w: Window, width_in: int, width_out: int, *, channelwise: bo
     channel: from then on the windows of later pixels are read. What those windows begin with at least is a minimum
     over what comes later, since dilation over the edge can make a later window begin earlier.
     """
-    batches, in_rows, in_columns, depth = w.input
-    _, rows, columns, channels = w.output
-    pixel_in, pixel_out = depth * width_in, channels * width_out
-    within = _within_pixel(channels, depth, width_in, width_out, channelwise, groups)
+    depth, channels = w.input[3], w.output[3]
+    return raster_distance(
+        w.input[:3],
+        depth * width_in,
+        channels * width_out,
+        [w.first(0, y) for y in range(w.output[1])],
+        [w.first(1, x) for x in range(w.output[2])],
+        _within_pixel(channels, depth, width_in, width_out, channelwise, groups),
+    )
 
-    first_row = [w.first(0, y) for y in range(rows)]
-    first_column = [w.first(1, x) for x in range(columns)]
+
+def raster_distance(
+    image: tuple[int, int, int],
+    pixel_in: int,
+    pixel_out: int,
+    first_row: list[int | None],
+    first_column: list[int | None],
+    within: int | None,
+) -> int:
+    """Distance of a kernel that walks the output's pixels and reads a window of the input for each.
+
+    Parameters
+    ----------
+    image
+        Batches, rows and columns of the input.
+    pixel_in, pixel_out
+        Bytes of a pixel.
+    first_row, first_column
+        For each row and column of the output the lowest row and column that is read; None if nothing is.
+    within
+        Largest end of a write, from the pixel's first byte, less the first byte that is read of the window's pixels
+        after it, for the same pixel; None if nothing is.
+    """
+    batches, in_rows, in_columns = image
+    rows, columns = len(first_row), len(first_column)
     none = in_rows * in_columns * batches + 1
     column_later = [none] * (columns + 1)
     for x in range(columns - 1, -1, -1):
@@ -270,7 +382,7 @@ def window_distance(w: Window, width_in: int, width_out: int, *, channelwise: bo
     row_later = [none] * (rows + 1)
     for y in range(rows - 1, -1, -1):
         row_later[y] = min(row_later[y + 1], row_start(y) + leftmost)
-    image = in_rows * in_columns
+    pixels = in_rows * in_columns
     next_image = row_later[0]
 
     # Over the columns of a row whose windows begin at row 0 of the input, largest end of a write less what is read
@@ -293,10 +405,10 @@ def window_distance(w: Window, width_in: int, width_out: int, *, channelwise: bo
             ends += [written + part - pixel_in * start for part in (last_channel, other_channels) if part is not None]
         if row_later[y + 1] < none:
             ends.append(written + columns * pixel_out - pixel_in * row_later[y + 1])
-    per_image = rows * columns * pixel_out - image * pixel_in
+    per_image = rows * columns * pixel_out - pixels * pixel_in
     later_images = [max(ends) + b * per_image for b in (0, batches - 1)] if ends else []
     if batches > 1 and next_image < none:
-        end = rows * columns * pixel_out - pixel_in * (image + next_image)
+        end = rows * columns * pixel_out - pixel_in * (pixels + next_image)
         later_images += [end, end + (batches - 2) * per_image]
     return max(0, *later_images) if later_images else 0
 
@@ -314,10 +426,3 @@ def _within_pixel(
     step = width_in if channelwise else depth // groups * width_in
     # n channels are written, and the next one reads from n // each steps on: most at the end of the first or last step.
     return max(n * width_out - n // each * step for n in {1, max(each - 1, 1), min(each, channels - 1), channels - 1})
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    n = 1
-    for d in shape:
-        n *= d
-    return n
