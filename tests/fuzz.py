@@ -5,17 +5,18 @@
     python tests/fuzz.py 20000 --kind .pt2 --model exported.pt2
 
 Each file is a small model with a few bytes, words or stretches changed, or cut off: flatbuffers (.tflite), protobufs
-(.onnx), graph JSON, archives of torch.export (.pt2), and what --model gives; half the time it is values of a JSON
-document that are changed, inside the archive too. A flaw is an exception that is no `InputError`, a message of several
-lines, more than `SLOW` CPU seconds beyond the time given, or a process that has grown beyond `MEMORY`. With --command
-each file goes through the command line in a process of its own, ``--time 1``: there a status that is neither 0 nor 2 is
-a flaw too, and an output beside status 2.
+(.onnx), graph JSON, archives of torch.export (.pt2), and what --model gives; half the time it is fields of the protobuf
+or of the JSON document, inside the archive too, that are changed. A flaw is an exception that is no `InputError`, a
+message of several lines, more than `SLOW` CPU seconds beyond the time given, or a process that has grown beyond
+`MEMORY`. With --command each file goes through the command line in a process of its own, ``--time 1``: there a status
+that is neither 0 nor 2 is a flaw too, and an output beside status 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import io
 import json
 import os
@@ -30,7 +31,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lowtide import api
+import onnx
+
+from light_models import light_paths
+from lowtide import api, zoo
 from lowtide.bench.tflite_net import branches as tflite_branches
 from lowtide.bench.tflite_net import residual
 from lowtide.errors import InputError
@@ -48,8 +52,11 @@ WORDS = (0, 1, 2, 3, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000, 0x10000)
 def seeds(folder: Path, further: list[Path]) -> list[tuple[str, bytes]]:
     """Whole models: the ending of their names, and their bytes."""
     whole = [(".tflite", bytes(net.bytes())) for net in (residual(8), tflite_branches())]
-    for path in (onnx_file(folder), onnx_file(folder, batch="n")):
+    for path in (onnx_file(folder), onnx_file(folder, "free.onnx", batch="n")):
         whole.append((".onnx", path.read_bytes()))
+    for network in ("swiftnet_cell_a", "transformer:layers=1,width=16,heads=2,seq=8"):
+        whole.append((".onnx", zoo.build(network).onnx(0).SerializeToString(deterministic=True)))
+    whole.append((".onnx", light_paths()["squeezenet"].read_bytes()))
     whole.append((".graph.json", graph_file(folder, branches()).read_bytes()))
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         whole.append((".pt2", archive(folder / "m.pt2", pt2_branches(), compression).read_bytes()))
@@ -104,6 +111,51 @@ def damaged_document(data: bytes, draw: Random) -> bytes:
     return json.dumps(document).encode()
 
 
+def damaged_proto(data: bytes, draw: Random) -> bytes:
+    """An ONNX model with a few fields changed, so that it can be read as one still."""
+    model = onnx.ModelProto.FromString(data)
+    messages: list[Any] = []
+    waiting: list[Any] = [model]
+    while waiting:
+        at = waiting.pop()
+        messages.append(at)
+        for _, value in at.ListFields():
+            inner = value if hasattr(value, "append") else [value]
+            waiting += [v for v in inner if hasattr(v, "ListFields")]
+    names = sorted({m.name for m in messages if getattr(m, "name", "")})
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        at = draw.choice(messages)
+        known = at.ListFields()
+        if not known:
+            continue
+        field, value = draw.choice(known)
+        if hasattr(value, "append"):
+            k = draw.randrange(len(value))
+            if draw.random() < 0.3:
+                del value[k]
+            elif hasattr(value[k], "ListFields"):
+                value.add().CopyFrom(value[k])
+            else:
+                with contextlib.suppress(ValueError):  # a number that an enumeration has not
+                    value[k] = _other(value[k], names, draw)
+        elif hasattr(value, "ListFields"):
+            at.ClearField(field.name)
+        else:
+            with contextlib.suppress(ValueError):
+                setattr(at, field.name, _other(value, names, draw))
+    return model.SerializeToString()
+
+
+def _other(value: Any, names: list[str], draw: Random) -> Any:
+    if isinstance(value, str):
+        return draw.choice((*names, "", "other"))
+    if isinstance(value, bytes):
+        return value[: draw.randrange(len(value) + 1)]
+    if isinstance(value, float):
+        return draw.choice((0.0, -1.0, 1e30, float("nan")))
+    return draw.choice((0, 1, -1, 2, 3, 7, 2**31 - 1, value + 1, value - 1)) if abs(value) < 2**31 - 1 else 0
+
+
 def damaged_inside(data: bytes, draw: Random) -> bytes:
     """A zip whose one JSON document has a few faults, and whose checksums are right."""
     made = io.BytesIO()
@@ -116,7 +168,7 @@ def damaged_inside(data: bytes, draw: Random) -> bytes:
     return made.getvalue()
 
 
-DEEPER = {".pt2": damaged_inside, ".graph.json": damaged_document}
+DEEPER = {".pt2": damaged_inside, ".graph.json": damaged_document, ".onnx": damaged_proto}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +245,7 @@ def main() -> int:
             kind = draw.choice(kinds)
             suffix, data = draw.choice([w for w in whole if w[0] == kind])
             path = folder / f"damaged{suffix}"
-            fault = DEEPER.get(suffix, damaged) if draw.random() < 0.5 else damaged
-            path.write_bytes(fault(data, draw))
+            path.write_bytes((DEEPER.get(suffix, damaged) if draw.random() < 0.5 else damaged)(data, draw))
             found = (by_command if given.command else in_process)(path, folder, index)
             known = found.what in ("ok", "refused")
             seen[f"{suffix} {found.what if known else 'flaw'}"] += 1
