@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from lowtide.bench import arena_tables, ort, spill_tables, tables, tflm
+from lowtide.bench import arena_tables, ort, pte, spill_tables, tables, tflm
 from lowtide.bench.allocation import Arenas
 from lowtide.bench.drawing import histogram, svg
 from lowtide.bench.ort import OrtResults
+from lowtide.bench.pte import ExecutorchResults
 from lowtide.bench.sampling import Distribution
 from lowtide.bench.spilling import SpillResults
 from lowtide.bench.suite import Results
@@ -20,7 +21,9 @@ from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
 
-def to_json(results: Results | Distribution | OrtResults | TfliteResults | Arenas | SpillResults) -> bytes:
+def to_json(
+    results: Results | Distribution | OrtResults | TfliteResults | ExecutorchResults | Arenas | SpillResults,
+) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
@@ -86,6 +89,19 @@ def write_tflite(results: TfliteResults, directory: str | Path, label: str = "")
             f"{stem}.json": to_json(results),
             f"{stem}.csv": tflm.csv_text(results).encode(),
             f"{stem}.md": tflm.markdown(results).encode(),
+        },
+    )
+
+
+def write_executorch(results: ExecutorchResults, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``executorch[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"executorch-{label}" if label else "executorch"
+    return _write(
+        Path(directory),
+        {
+            f"{stem}.json": to_json(results),
+            f"{stem}.csv": pte.csv_text(results).encode(),
+            f"{stem}.md": pte.markdown(results).encode(),
         },
     )
 

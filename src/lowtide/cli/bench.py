@@ -88,6 +88,18 @@ def add_arguments(
     s.add_argument("--overlap", type=int, default=0, metavar="N", help="try each kind of operator on N random shapes")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called tflite-TEXT")
     _common(s, seed, printing)
+
+    s = suites.add_parser(
+        "executorch",
+        help="torch.export programs under ExecuTorch: its arenas before and after, outputs compared",
+        description="torch.export programs under ExecuTorch: its arenas before and after, by its own memory planning\n"
+        "and by lowtide's, outputs compared. Needs torch and executorch.",
+        epilog="examples:\n  lowtide bench executorch -o results\n  lowtide bench executorch model.pt2",
+    )
+    s.set_defaults(command=executorch)
+    s.add_argument("models", nargs="*", metavar="MODEL", help=".pt2 files (default: three small networks)")
+    s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called executorch-TEXT")
+    _common(s, seed, printing)
     _allocate(suites, printing)
     _spill(suites, seed, printing)
 
@@ -356,6 +368,26 @@ def tflite(options: argparse.Namespace) -> int:
         show(text(found))
     if options.out is not None:
         _wrote(write_tflite(found, options.out, options.label), options)
+    return 0 if found.complete else _interrupted(options)
+
+
+def executorch(options: argparse.Namespace) -> int:
+    """Measure, print the table, write the files."""
+    from lowtide import bench
+    from lowtide.bench.output import write_executorch
+    from lowtide.bench.pte import Row, text
+
+    def done(row: Row) -> None:
+        if not options.quiet:
+            say(f"{row.model}: {row.error or f'{row.before_bytes:,} B to {row.after_bytes:,} B'}")
+
+    found = bench.executorch(options.models, time=options.time, seed=options.seed, done=done)
+    if options.json:
+        show_json(found)
+    else:
+        show(text(found))
+    if options.out is not None:
+        _wrote(write_executorch(found, options.out, options.label), options)
     return 0 if found.complete else _interrupted(options)
 
 
