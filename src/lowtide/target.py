@@ -16,6 +16,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
 from lowtide.opset import kind_of
 from lowtide.rules import RULES
+from lowtide.rules.tflm_libraries import Library
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
@@ -71,6 +72,9 @@ class Target:
     rule
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
+    kernels
+        For rule ``"tflm"``: whose kernels run: ``"reference"``, which pip ships; ``"cmsis_nn"``; ``"esp_nn"``. What
+        has not been reviewed of a library may not overlap.
     """
 
     name: str
@@ -91,6 +95,7 @@ class Target:
     fixed: tuple[str, ...] = ()
     folds: bool = True
     rule: str = ""
+    kernels: Library = "reference"
 
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
@@ -100,7 +105,12 @@ class Target:
         if self.overlap not in get_args(Overlap):
             raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
         if self.rule and self.rule not in RULES:
-            raise InputError(f"rule is {self.rule!r}; use one of {', '.join(RULES)}, or leave it out", self.name)
+            known = ", ".join(name for name in RULES if ":" not in name)
+            raise InputError(f"rule is {self.rule!r}; use one of {known}, or leave it out", self.name)
+        if self.kernels not in get_args(Library):
+            raise InputError(f"kernels is {self.kernels!r}; use one of {', '.join(get_args(Library))}", self.name)
+        if self.kernels != "reference" and self.rule != "tflm":
+            raise InputError(f"kernels is {self.kernels!r}, which rule tflm alone knows; leave it out", self.name)
         for entry in self.fixed:
             name, _, offset = entry.rpartition("=")
             if not (name and offset.isascii() and offset.isdigit() and int(offset[:20]) < 2**62):
@@ -109,6 +119,11 @@ class Target:
             raise InputError("a runtime with rules of its own places tensors itself; fix none", self.name)
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
+
+    @property
+    def full_rule(self) -> str:
+        """Key of the rule in `lowtide.rules.RULES`, with the kernels that it is for."""
+        return self.rule if self.kernels == "reference" else f"{self.rule}:{self.kernels}"
 
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
@@ -175,7 +190,7 @@ class Target:
         if self.overlap == "never" or not self.rule:
             return ()
         up = self.alignment
-        found = ((t, -(-d // up) * up) for t, d in RULES[self.rule].overlap_inputs(graph, op))
+        found = ((t, -(-d // up) * up) for t, d in RULES[self.full_rule].overlap_inputs(graph, op))
         size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
         if self.overlap == "in_place":
             return tuple((t, d) for t, d in found if d == 0 and graph.tensor_by_id[t].size == size)
@@ -254,12 +269,17 @@ def resolve(
 ) -> Target:
     """Find a target by name, or read it from a TOML file; ``"auto"`` goes by the model's file, `source`.
 
+    Fields may follow: ``"tflm,kernels=cmsis_nn"``, ``"auto,overlap=never"``. They are part of the target's name.
+
     Raises
     ------
     InputError
         Unknown name, unreadable file, unknown key or value of the wrong type.
     """
-    if isinstance(target, Target):
+    if isinstance(target, str) and "," in target and not target.endswith(".toml"):
+        name, *changes = target.split(",")
+        found = _changed(resolve(name, source=source), changes)
+    elif isinstance(target, Target):
         found = target
     elif target in BUILT_IN or target == "auto":
         kind = next((name for ending, name in AUTO.items() if source.lower().endswith(ending)), "generic")
@@ -287,6 +307,28 @@ def resolve(
             double_buffered=tuple(dict.fromkeys((*found.double_buffered, *double_buffered))),
         )
     return found
+
+
+def _changed(base: Target, changes: Sequence[str]) -> Target:
+    """A target with some fields set from ``KEY=VALUE``; texts, numbers, and true or false."""
+    table: dict[str, object] = {}
+    options = [f.name for f in fields(Target) if not isinstance(getattr(base, f.name), tuple) and f.name != "name"]
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if key not in options or not equals:
+            known = ", ".join(options)
+            raise InputError(f"target {base.name} has no option {change[:80]!r}; use KEY=VALUE with one of {known}")
+        old = getattr(base, key)
+        if isinstance(old, bool) and value in ("true", "false"):
+            table[key] = value == "true"
+        elif isinstance(old, str):
+            table[key] = value
+        elif not isinstance(old, bool) and value.isascii() and value.isdigit() and len(value) < 20:
+            table[key] = int(value)
+        else:
+            kind = "true or false" if isinstance(old, bool) else "a number"
+            raise InputError(f"{key} is {value[:80]!r}; it takes {kind}", base.name)
+    return replace(base, **{"name": ",".join((base.name, *changes)), **table})
 
 
 def read_toml(path: Path) -> Target:

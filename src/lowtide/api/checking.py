@@ -73,7 +73,7 @@ def verify(
 
         if run or prove:
             raise InputError("--run and --prove are about a plan; name its file", str(model))
-        return verify_file(model)
+        return verify_file(model, target)
     graph, plan, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
     report = verify_plan(graph, plan, rules)
     if prove:
@@ -130,7 +130,7 @@ def _to_check(
     if not isinstance(made, Plan):
         made = read_plan(made)
     if target == "auto":
-        if made.target not in BUILT_IN:
+        if made.target.partition(",")[0] not in BUILT_IN:
             raise InputError(f"the plan is for target {made.target!r}; name its file with --target")
         target = made.target
     rules = resolve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,12 @@ def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: M
         return None
     if Path(graph.source).stat().st_size > MOST_BYTES:
         return None
-    return _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source)
+    found = _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source)
+    if found is None or target.kernels == "reference":
+        return found
+    import msgspec
+
+    return replace(found, parts=msgspec.structs.replace(found.parts, exact=False))  # the library takes other scratch
 
 
 def arena_as_is(graph: Graph) -> TflmArena | None:
@@ -158,7 +163,7 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
     )
 
 
-def verify_file(model: Graph | str | Path) -> Report:
+def verify_file(model: Graph | str | Path, target: str | Target = "auto") -> Report:
     """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
 
     Raises
@@ -169,7 +174,6 @@ def verify_file(model: Graph | str | Path) -> Report:
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
     from lowtide.read.tflite_model import parse_tflite, read_offline_plan
-    from lowtide.target import BUILT_IN
     from lowtide.verify.offline import check_offline_plan
 
     graph = model if isinstance(model, Graph) else load(model)
@@ -180,7 +184,7 @@ def verify_file(model: Graph | str | Path) -> Report:
     if listed is None:
         raise InputError("it holds no offline plan; give the plan to check as well", graph.source)
     tensors = sum(len(s.tensors) for s in parse_tflite(data, graph.source).subgraphs)
-    return check_offline_plan(graph, BUILT_IN["tflm"], listed, tensors)
+    return check_offline_plan(graph, resolve(target, source=graph.source), listed, tensors)
 
 
 def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:

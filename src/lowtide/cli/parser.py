@@ -31,9 +31,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        return _parser().parse_args(arguments)
+        return _with_target_options(_parser().parse_args(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+
+
+def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
+    """Options of the target as part of its name, as `lowtide.target.resolve` takes them."""
+    settings = getattr(options, "settings", [])
+    for method, option, value in settings:
+        if method == "target":
+            options.target += f",{option}={value}"
+    if settings:
+        options.settings = [s for s in settings if s[0] != "target"]
+    return options
 
 
 def _parser() -> _Parser:
@@ -210,7 +221,7 @@ def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None
         group.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
     group.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
-        help="an option of a method",
+        help="an option of a method; target.OPTION=VALUE, or OPTION=VALUE, is one of the target",
     )  # fmt: skip
     group.add_argument(
         "--time", type=float, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
@@ -342,6 +353,6 @@ def _place(text: str) -> tuple[str, str]:
 def _setting(text: str) -> tuple[str, str, str]:
     left, equals, value = text.partition("=")
     method, dot, option = left.partition(".")
-    if not (equals and dot and method and option):
+    if not (equals and method and (option or not dot)):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not METHOD.OPTION=VALUE")
-    return method, option, value
+    return (method, option, value) if dot else ("target", left, value)

@@ -12,6 +12,7 @@ from lowtide.graph import Graph, Op
 from lowtide.rules.litert import LitertRule
 from lowtide.rules.onnxruntime import OnnxRuntimeRule
 from lowtide.rules.tflm import TflmRule
+from lowtide.rules.tflm_libraries import REPLACED
 
 
 class Rule(Protocol):
@@ -38,4 +39,10 @@ class Rule(Protocol):
         ...
 
 
-RULES: Mapping[str, Rule] = {"onnxruntime": OnnxRuntimeRule(), "tflite": LitertRule(), "tflm": TflmRule()}
+RULES: Mapping[str, Rule] = {
+    "onnxruntime": OnnxRuntimeRule(),
+    "tflite": LitertRule(),
+    "tflm": TflmRule(),
+    **{f"tflm:{library}": TflmRule(library) for library in REPLACED},
+}
+"""By name; for TFLM's kernel libraries with the library's."""

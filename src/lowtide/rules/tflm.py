@@ -2,8 +2,8 @@
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
 as they are, though: what may lie over what is ours to know (`tflm_kernels.py`). `overlap` says how much of that is
-used: "never", "in_place" or "diagonal". It holds for the reference kernels; none of CMSIS-NN, ESP-NN or others is
-reviewed.
+used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
+(`tflm_libraries.py` says what was reviewed of it).
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
 tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
@@ -13,10 +13,13 @@ TFLM takes them from the other end of the arena.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.rules.tflm_kernels import KERNELS, RESHAPES, distances
+from lowtide.rules.tflm_kernels import KERNELS, RESHAPES
+from lowtide.rules.tflm_libraries import library_distances
 
 ALIGNMENT = 16
 NPU = "CUSTOM:ethos-u"
@@ -26,10 +29,13 @@ _INT = 4
 _POINTER = 8
 
 
+@dataclass(frozen=True)
 class TflmRule:
-    """See the module."""
+    """See the module. `kernels`: those of a library instead of the reference ones; they change what may overlap."""
 
-    tables: Mapping[str, Sequence[str]] = MappingProxyType(
+    kernels: str = "reference"
+
+    tables: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType(
         {"Share their input's memory": RESHAPES}
         | {f"May lie over an input, {row.reads} (reference kernels; {row.source})": row.types for row in KERNELS}
     )
@@ -49,7 +55,7 @@ class TflmRule:
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         """By kernel."""
-        return distances(graph, op)
+        return library_distances(self.kernels, graph, op)
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """All scratch buffers of the kernel."""
