@@ -36,7 +36,7 @@ def mixed(seed: int, ops: int) -> Net:
     made = [x]
     for _ in range(ops):
         y = draw.choice(made[-3:])
-        kind = draw.randrange(7)
+        kind = draw.randrange(12)
         if kind == 0:
             y = net.conv(y, draw.choice([2, 4, 8]), (3, 3), (1, 1), SAME)
         elif kind == 1:
@@ -50,11 +50,38 @@ def mixed(seed: int, ops: int) -> Net:
             y = net.unary("RELU", y)
         elif kind == 5:
             y = net.reshape(y, net.shape(y))
+        elif kind < 11:
+            y = moved(draw, net, y, kind)
         else:
             y = net.conv(y, 4, (1, 1), (1, 1), VALID)
         made.append(y)
     net.ends([x], [made[-1]] if draw.random() < 0.7 else sorted({made[-1], made[-2]}))
     return net
+
+
+def moved(draw: random.Random, net: Net, x: int, kind: int) -> int:
+    """A padding, a slice, a transposition, a resizing, or a product with a value for each channel."""
+    n, height, width, depth = net.shape(x)
+    held = []
+    if kind == 6:
+        made, name, options = (n, height + 2, width + 1, depth), "PAD", s.PadOptionsT()
+        held = [net.tensor((4, 2), "int32", [[0, 0], [1, 1], [1, 0], [0, 0]], scale=0.0)]
+    elif kind == 7:
+        made, name, options = (n, height - height // 3, width, depth), "SLICE", s.SliceOptionsT()
+        held = [net.tensor((4,), "int32", v, scale=0.0) for v in ((0, height // 3, 0, 0), made)]
+    elif kind == 8:
+        made, name, options = (n, width, height, depth), "TRANSPOSE", s.TransposeOptionsT()
+        held = [net.tensor((4,), "int32", (0, 2, 1, 3), scale=0.0)]
+    elif kind == 9:
+        size = (height * 2, width) if height < 10 else (height // 2, width)
+        made, name, options = (n, *size, depth), "RESIZE_NEAREST_NEIGHBOR", s.ResizeNearestNeighborOptionsT()
+        held = [net.tensor((2,), "int32", size, scale=0.0)]
+    else:
+        made, name, options = net.shape(x), "MUL", s.MulOptionsT()
+        held = [net.tensor((depth,), "int8", [draw.randint(1, 99) for _ in range(depth)])]
+    out = net.like(x, made)
+    net.op(name, [x, *held], [out], options)
+    return out
 
 
 def graph_from(net: Net) -> Graph:
