@@ -372,8 +372,12 @@ SpillResult Search::run() {
   nodes_.push_back({0, rest(words_.data()), 0, 0, -1, -1, -1, 0, 0, 0});
   SpillResult result;
   int64_t turns = 0;
+  size_t looked = 0;  // states there were when the clock was looked at: one turn of a wide graph makes thousands
   const auto over = [&] {
-    if ((++turns & 15) == 0 && o_.stop && o_.stop()) return true;
+    if ((++turns & 15) == 0 || nodes_.size() > looked + 1000) {
+      looked = nodes_.size();
+      if (o_.stop && o_.stop()) return true;
+    }
     const size_t bytes = nodes_.size() * (sizeof(Node) + 48) + words_.size() * sizeof(Word);
     return o_.memory_bytes && bytes > o_.memory_bytes;
   };

@@ -60,6 +60,8 @@ def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limit
         if size // 2 >= n:
             break
         for begin in range(0, n - size // 2, size // 2):
+            if limits.left_seconds <= 0:
+                break
             end = min(n, begin + size)
             if end - begin == n:
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from lowtide.allocate.arena import Engine
 from lowtide.allocate.greedy import Portfolio
@@ -19,7 +20,7 @@ from lowtide.spill.answer import Interval
 from lowtide.spill.joint import joint
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, Timeline, timeline
-from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
+from lowtide.spill.traffic import intervals_of, moves_of, moves_of_one, traffic_of
 from lowtide.stop import Limits
 
 QUICK: tuple[Engine, ...] = (Portfolio(), SqueakyWheel(work=200_000))
@@ -58,17 +59,26 @@ def _traffic(problem: SpillProblem, order: Sequence[int], intervals: Iterable[In
 def _by_hand(
     problem: SpillProblem, order: Sequence[int], line: Timeline, dropped: Sequence[Gap], limits: Limits
 ) -> Mended:
-    """Cut intervals where it costs least until they fit, then take back what was not needed."""
+    """Cut intervals where it costs least until they fit, then take back what was not needed.
+
+    One cut at a time; once the time is over twice as many as the time before, and nothing is taken back.
+    """
     start = sorted(intervals_of(line, dropped))
     cuts: list[tuple[int, int]] = []
-    kept = {(g.storage, g.start): g.end for g in line.gaps if g.read_bytes and g not in set(dropped)}
+    gone = set(dropped)
+    kept = {(g.storage, g.start): g.end for g in line.gaps if g.read_bytes and g not in gone}
+    at_once = 1
     while True:
         now = _cut(start, cuts, kept)
-        placement = place(problem, order, now, line.in_place, limits, QUICK)
+        in_time = limits.left_seconds > 0
+        placement = place(problem, order, now, line.in_place, limits, QUICK if in_time else QUICK[:1])
         if placement.height_bytes <= problem.capacity:
             break
-        cuts.append(_cheapest(problem, order, line, placement, start, cuts, kept))
+        at_once = 1 if in_time else 2 * at_once
+        cuts += _cheapest(problem, order, line, placement, now, kept)[:at_once]
     for cut in list(cuts):
+        if limits.left_seconds <= 0:
+            break
         fewer = [c for c in cuts if c != cut]
         other = place(problem, order, _cut(start, fewer, kept), line.in_place, limits, QUICK)
         if other.height_bytes <= problem.capacity:
@@ -93,26 +103,33 @@ def _cheapest(
     order: Sequence[int],
     line: Timeline,
     placement: Placement,
-    start: Sequence[Interval],
-    cuts: Sequence[tuple[int, int]],
+    now: Sequence[Interval],
     gaps: dict[tuple[int, int], int],
-) -> tuple[int, int]:
-    """The cut that costs least of those at a time when something sticks out; gaps before moves, larger ones first."""
+) -> list[tuple[int, int]]:
+    """Cuts at a time when something sticks out, the cheapest first; gaps before moves, larger ones first."""
     sizes = problem.model.storages
-    out = [v for v in placement.intervals if v.offset + sizes[v.storage].size > problem.capacity]
-    over_end = {(problem.model.storage_of[o.output], order.index(o.op)) for o in line.in_place}
-    places = []
-    for visit in _cut(start, cuts, gaps):
-        if out and not any(o.start < visit.end and visit.start < o.end for o in out):
-            continue
-        for t in line.touches[visit.storage]:
-            if visit.start < t + 1 < visit.end and (visit.storage, t) not in over_end:
-                places.append((visit.storage, t + 1))
-    before = _traffic(problem, order, _cut(start, cuts, gaps))
+    full = [False] * (len(order) + 1)
+    for v in placement.intervals:
+        if v.offset + sizes[v.storage].size > problem.capacity:
+            full[v.start : v.end] = [True] * (v.end - v.start)
+    over = [0, *accumulate(full)]
+    step_of = {i: step for step, i in enumerate(order)}
+    over_end = {(problem.model.storage_of[o.output], step_of[o.op]) for o in line.in_place}
+    of: dict[int, list[Interval]] = {}
+    for visit in now:
+        of.setdefault(visit.storage, []).append(visit)
     priced = []
-    for s, step in places:
-        cost = _traffic(problem, order, _cut(start, [*cuts, (s, step)], gaps)) - before
-        length = gaps.get((s, step), step) - step
-        priced.append((cost * (2 if not length else 1), -length * sizes[s].size, s, step))
+    for s, visits in of.items():
+        before = traffic_of(moves_of_one(problem, visits, step_of))
+        for visit in visits:
+            if over[-1] and over[visit.start] == over[visit.end]:
+                continue
+            for t in line.touches[s]:
+                if not visit.start < t + 1 < visit.end or (s, t) in over_end:
+                    continue
+                cut = _cut(visits, [(s, t + 1)], gaps)
+                cost = traffic_of(moves_of_one(problem, cut, step_of)) - before
+                length = gaps.get((s, t + 1), t + 1) - t - 1
+                priced.append((cost * (2 if not length else 1), -length * sizes[s].size, s, t + 1))
     assert priced, "every op fits, so some cut is left"
-    return min(priced)[2:]
+    return [(s, step) for _, _, s, step in sorted(priced)]

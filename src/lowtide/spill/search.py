@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from lowtide import _core
 from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
-from lowtide.spill.baselines import GreedySpill
+from lowtide.spill.baselines import Belady, GreedySpill
 from lowtide.spill.bound import Window, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
@@ -85,7 +85,8 @@ class Spill:
         search.run()
         if search.proved or search.no_room or GreedySpill().supports(problem) is not None:
             return search.answer()
-        online = [method.spill(problem, limits) for method in (GreedySpill("own"), GreedySpill("exact"))]
+        schemes = (GreedySpill("own"), GreedySpill("exact"), Belady("own"), Belady("exact"))
+        online = [scheme.spill(problem, limits) for scheme in schemes]
         best = min(online, key=lambda answer: answer.traffic_bytes)
         return search.answer(best)
 
@@ -137,7 +138,7 @@ class _Search:
             return ()
         found = windows(self.problem, self.best.order, self.options.window_states, self.limits)
         self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
-        if not self.proved:
+        if not self.proved and self.limits.left_seconds > 0:
             line = longest_chain(ancestors(self.problem), self._left_before())
             split = phases(self.problem, line, self.options.window_states, self.limits)
             self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])

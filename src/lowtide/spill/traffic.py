@@ -5,7 +5,7 @@ What is moved for nothing: the first load of a graph input or constant, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from lowtide.spill.answer import Interval, Move
@@ -39,27 +39,31 @@ def moves_of(problem: SpillProblem, order: Sequence[int], intervals: Iterable[In
     A spill takes place where a storage leaves and is needed later without there being a valid copy; a fill where it
     comes back.
     """
-    n = len(order)
     step_of = {i: step for step, i in enumerate(order)}
-    semantics = problem.semantics
     stays: dict[int, list[Interval]] = {}
     for interval in sorted(intervals):
         stays.setdefault(interval.storage, []).append(interval)
-    moves = []
-    for s, visits in stays.items():
-        size = problem.traffic_bytes[s]
-        writes = sorted(step_of[i] for i in problem.writers[s])
-        copied = problem.copied[s] or (problem.written_free[s] and not writes)
-        for k, visit in enumerate(visits):
-            if k:
-                moves.append(Move(visit.start, "fill", s, size, 1, 0))
-            if any(visit.start <= w < visit.end for w in writes):
-                copied = problem.written_free[s] and writes[-1] < visit.end
-            needed = k + 1 < len(visits) or (problem.is_output[s] and visit.end < n)
-            if needed and not copied:
-                moves.append(Move(visit.end, "spill", s, size, 0, 1))
-                copied = semantics.write_once
+    moves = [move for visits in stays.values() for move in moves_of_one(problem, visits, step_of)]
     return tuple(sorted(moves, key=lambda m: (m.step, m.kind != "spill", m.storage)))
+
+
+def moves_of_one(problem: SpillProblem, visits: Sequence[Interval], step_of: Mapping[int, int]) -> list[Move]:
+    """The same for the intervals of one storage, by start; `step_of` are the steps of all ops."""
+    s, n = visits[0].storage, len(step_of)
+    size = problem.traffic_bytes[s]
+    writes = sorted(step_of[i] for i in problem.writers[s])
+    copied = problem.copied[s] or (problem.written_free[s] and not writes)
+    moves = []
+    for k, visit in enumerate(visits):
+        if k:
+            moves.append(Move(visit.start, "fill", s, size, 1, 0))
+        if any(visit.start <= w < visit.end for w in writes):
+            copied = problem.written_free[s] and writes[-1] < visit.end
+        needed = k + 1 < len(visits) or (problem.is_output[s] and visit.end < n)
+        if needed and not copied:
+            moves.append(Move(visit.end, "spill", s, size, 0, 1))
+            copied = problem.semantics.write_once
+    return moves
 
 
 def traffic_of(moves: Iterable[Move]) -> int:
