@@ -8,7 +8,7 @@ from pathlib import Path
 import lowtide
 
 ROOT = Path(lowtide.__file__).parent
-BASE = {"graph", "opset", "rules", "target", "plan", "errors", "sizes", "stop", "interrupt", "_core"}
+BASE = {"graph", "opset", "rules", "target", "plan", "errors", "files", "sizes", "stop", "interrupt", "_core"}
 FLOW = ["analyse", "read", "transform", "schedule", "allocate", "spill", "verify", "write", "report"]
 # The reader measures the bodies of If, Loop and Scan, so it may use analyse; analyse never reads.
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch"}

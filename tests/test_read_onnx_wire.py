@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
+from lowtide import files
 from lowtide.errors import InputError
-from lowtide.read import onnx_wire
 from lowtide.read.onnx import read_onnx
 from lowtide.read.onnx_wire import WireError, records, skeleton, varint
 from onnx_builder import constant, graph, model, node, saved, value
@@ -89,7 +89,7 @@ def test_a_mapped_file_reads_as_a_whole_one(tmp_path, monkeypatch):
     """The graph of a large file is the graph of the same file read whole."""
     path = saved(_heavy(64), tmp_path)
     whole = read_onnx(path)
-    monkeypatch.setattr(onnx_wire, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(files, "WHOLE_BYTES", 0)
     assert read_onnx(path) == whole
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError, match=r"claims .* bytes more than there are"):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from lowtide.errors import InputError
+from lowtide.files import read_whole
 
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
@@ -317,11 +318,7 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
 
 def read_plan(path: str | Path) -> Plan:
     """Read a plan from a file. Raises `InputError` as `from_json`, and when the file cannot be read."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the plan: {error.strerror}", str(path)) from None
-    return from_json(data, str(path))
+    return from_json(read_whole(path, "plan"), str(path))
 
 
 def schema() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from lowtide.errors import InputError
+from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
 from lowtide.opset import kind_of
 from lowtide.rules import RULES
@@ -334,9 +335,7 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
 def read_toml(path: Path) -> Target:
     """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the target: {error.strerror}", str(path)) from None
+        table = tomllib.loads(read_whole(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:
         raise InputError("not a TOML file: nested too deeply", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -19,6 +19,7 @@ from typing import Any
 
 from lowtide.allocate.memories import Bank
 from lowtide.errors import InputError
+from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.sizes import parse_size
 from lowtide.target import MAX_ALIGNMENT, toml_text
 
@@ -58,9 +59,7 @@ def find_board(name: str | Path) -> Board:
         return known[str(name)]
     path = Path(name)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the board: {error.strerror}", str(path)) from None
+        table = tomllib.loads(read_whole(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:
         raise InputError("not a TOML file: nested too deeply", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

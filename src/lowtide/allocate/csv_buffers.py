@@ -26,6 +26,7 @@ from pathlib import Path
 
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
 from lowtide.errors import InputError
+from lowtide.files import read_whole
 from lowtide.graph import MAX_BYTES
 
 _OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "start": "lower", "begin": "lower"}
@@ -65,9 +66,7 @@ def read_problem(path: str | Path) -> BufferFile:
         Unreadable, or as `parse_problem`.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read the buffers: {error.strerror}", str(path)) from None
+        text = read_whole(path, "list of buffers").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not a text file in UTF-8; give a CSV of buffers", str(path)) from None
     return parse_problem(text, str(path))

@@ -59,7 +59,7 @@ def open_dimensions(model: str | Path) -> list[str]:
     """
     if not str(model).lower().endswith(".tflite"):
         return []
-    from lowtide.read.onnx_wire import open_bytes
+    from lowtide.files import open_bytes
     from lowtide.read.tflite_model import parse_tflite
 
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from lowtide.errors import InputError
+from lowtide.files import read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
 
 
@@ -47,11 +48,7 @@ def read_graph_json(path: str | Path) -> Graph:
     InputError
         Unreadable file, not JSON, a key missing or of the wrong type, or a graph that `Graph` refuses.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the file: {error.strerror}", str(path)) from None
-    return parse_graph_json(data, str(path))
+    return parse_graph_json(read_whole(path), str(path))
 
 
 def parse_graph_json(data: bytes, source: str = "") -> Graph:

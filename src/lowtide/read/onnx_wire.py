@@ -13,21 +13,17 @@ The protobuf library refuses messages over 2 GiB, and what plans needs no weight
 from __future__ import annotations
 
 import hashlib
-import mmap
-import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
+from lowtide.files import Buffer, open_bytes
 from lowtide.read.onnx_proto import protobuf_classes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Buffer = bytes | mmap.mmap
 Record = tuple[int, int, int, int, int]
 """``(field, wire type, begin, body, end)``: the record is ``data[begin:end]``, its payload
 ``data[body:end]``."""
@@ -38,8 +34,6 @@ GRAPH_FIELD = 7
 NODE_FIELD = 1
 """Field of GraphProto that holds a NodeProto."""
 
-WHOLE_BYTES = 32 * 1024**2
-"""Files up to this size are parsed as they are; of larger ones the weights are left out first."""
 KEEP_BYTES = 4096
 """Records up to this size are kept whole: shapes given as tensors are small."""
 _PARSE_LIMIT_BYTES = 2**31 - 1
@@ -164,42 +158,6 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[Buffer]:
-    """The bytes of a file: read when small, mapped when large.
-
-    Raises
-    ------
-    InputError
-        Missing, unreadable, empty, or no regular file.
-    """
-    try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise InputError("this is not a regular file; give the model file itself", str(path))
-            if status.st_size == 0:
-                raise InputError("the file is empty; export the model again", str(path))
-            if status.st_size <= WHOLE_BYTES:
-                yield file.read()
-            else:
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                    yield mapped
-    except IsADirectoryError:
-        raise InputError("this is a directory; give the model file in it", str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot read the file: {error.strerror or error}", str(path)) from None
-    except ValueError as error:
-        if "null byte" not in str(error):
-            raise
-        raise InputError("the file name holds a null byte; give the name of a file", repr(str(path))) from None
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open, but do not hang on a named pipe that nobody writes."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
 
 
 def load_model(path: Path) -> tuple[ModelProto, str]:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from lowtide.errors import InputError
+from lowtide.files import open_regular
 
 _MOST_BYTES = 2**30
 _NAMES = ("models/model.json", "serialized_exported_program.json")
@@ -183,7 +184,7 @@ def open_archive(path: Path) -> Archive:
     """
     place = str(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as (file, _), zipfile.ZipFile(file) as archive:
             found = [info for info in archive.infolist() if info.filename.endswith(_NAMES)]
             if len(found) != 1:
                 known = "no graph" if not found else f"{len(found)} graphs"
@@ -193,8 +194,6 @@ def open_archive(path: Path) -> Archive:
             return Archive(found[0], archive.read(found[0]))
     except InputError:
         raise
-    except OSError as error:
-        raise InputError(f"cannot read the file: {error.strerror or error}", place) from None
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise InputError(f"not a torch.export archive, or cut short ({error}); save it again", place) from None
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError
+from lowtide.files import open_bytes
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.read.onnx_wire import open_bytes
 from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, Subgraph, TfliteModel, TfliteOp, parse_tflite
 from lowtide.read.tflite_schema import STATEFUL
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from lowtide.errors import InputError
+from lowtide.files import read_whole
 from lowtide.graph import Graph, Op
 from lowtide.read.graph_json import parse_graph_json
 from lowtide.write.atomic import Outputs
@@ -54,10 +55,7 @@ def write_graph_json(
             return write_graph_json(source, order, target, own)
     place = str(source)
     outputs.protect(source)
-    try:
-        data = Path(source).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the file: {error.strerror}", place) from None
+    data = read_whole(source)
     graph = parse_graph_json(data, place)
     ids = [op.id for op in msgspec.json.decode(data, type=_Ids).ops]
     ops = [graph.op_by_id[i] for i in ids]

@@ -17,14 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from lowtide.errors import InputError
+from lowtide.files import Buffer, open_bytes
 from lowtide.read.onnx_structure import read_structure
 from lowtide.read.onnx_wire import (
     GRAPH_FIELD,
     LENGTH_DELIMITED,
     NODE_FIELD,
-    Buffer,
     WireError,
-    open_bytes,
     parse_model,
     records,
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lowtide.errors import InputError
-from lowtide.read.onnx_wire import open_bytes
+from lowtide.files import open_bytes
 from lowtide.read.tflite import control_dependencies, dependency_bytes, graph_of
 from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
 from lowtide.read.tflite_schema import IDENTIFIER

@@ -1,0 +1,90 @@
+"""Files that a user names, opened without surprises: regular ones only, and of a size that what they hold can have."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from lowtide.errors import InputError
+
+Buffer = bytes | mmap.mmap
+
+WHOLE_BYTES = 32 * 1024**2
+"""Model files up to this size are read as they are; larger ones are mapped, and their weights left out."""
+MOST_JSON_BYTES = 1024**3
+"""Of a graph, a plan, or a list of buffers."""
+MOST_SETTINGS_BYTES = 1024**2
+"""Of a target or a board."""
+
+
+@contextmanager
+def open_regular(path: str | Path, what: str = "file") -> Iterator[tuple[BinaryIO, int]]:
+    """A file and its size in bytes; it does not wait for a named pipe that nobody writes.
+
+    Parameters
+    ----------
+    what
+        What the file should be, for the message.
+
+    Raises
+    ------
+    InputError
+        Missing, unreadable, or no regular file.
+    """
+    place = str(path)
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError(f"this is not a regular file; give the {what} itself", place)
+            yield file, status.st_size
+    except IsADirectoryError:
+        raise InputError(f"cannot read the {what}: this is a directory; give the {what} in it", place) from None
+    except OSError as error:
+        raise InputError(f"cannot read the {what}: {error.strerror or error}", place) from None
+    except ValueError as error:
+        if "null byte" not in str(error):
+            raise
+        raise InputError("the file name holds a null byte; give the name of a file", repr(place)) from None
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[Buffer]:
+    """The bytes of a model file: read when small, mapped when large.
+
+    Raises
+    ------
+    InputError
+        As `open_regular`, or empty.
+    """
+    with open_regular(path) as (file, size):
+        if size == 0:
+            raise InputError("the file is empty; export the model again", str(path))
+        if size <= WHOLE_BYTES:
+            yield file.read()
+        else:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                yield mapped
+
+
+def read_whole(path: str | Path, what: str = "file", most_bytes: int = MOST_JSON_BYTES) -> bytes:
+    """The bytes of a file that is read whole.
+
+    Raises
+    ------
+    InputError
+        As `open_regular`, or of more than `most_bytes`.
+    """
+    with open_regular(path, what) as (file, size):
+        if size > most_bytes:
+            raise InputError(f"it has {size:,} bytes, and a {what} has at most {most_bytes:,}", str(path))
+        return file.read(most_bytes + 1)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
