@@ -132,6 +132,27 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
     assert off == 0 if parts.exact_for(head.bytes) else abs(off) <= 64
 
 
+def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
+    """VAR_HANDLE keeps the number of its variable to itself."""
+    net = Net()
+    x = net.tensor((1, 8, 8, 4))
+    handle = net.tensor((1,), "resource", scale=0.0)
+    named = s.VarHandleOptionsT()
+    named.sharedName, named.container = "v", ""
+    net.op("VAR_HANDLE", [], [handle], named)
+    before, after = net.like(x), net.like(x)
+    net.op("READ_VARIABLE", [handle], [before], s.ReadVariableOptionsT())
+    net.op("ASSIGN_VARIABLE", [handle, net.add(x, before)], [], s.AssignVariableOptionsT())
+    net.op("READ_VARIABLE", [handle], [after], s.ReadVariableOptionsT())
+    net.ends([x], [net.add(after, x)])
+    data = net.bytes()
+    model, graph = read(data)
+    head = tflm_head(model, graph, graph.own_order)
+    assert head is not None
+    assert head.bytes == measured(tmp_path, data)["head_bytes"] == 768
+    assert handle not in head.offsets
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_head_with_an_offline_plan_for_some_tensors(tmp_path: Path, seed: int):
     """TFLM puts the others around those whose offset is given, wherever that is."""

@@ -26,7 +26,7 @@ class TfliteTensor:
 
     `dynamic`: the file leaves a dimension open, and `shape` holds what it takes for it. `shape_at`: byte of the first
     dimension in the file. `values`: what a short constant of whole numbers holds (axes, paddings and the like), else
-    none.
+    none. `handle`: it names a variable, and VAR_HANDLE, which makes it, keeps it outside the arena in both runtimes.
     """
 
     name: str
@@ -41,6 +41,7 @@ class TfliteTensor:
     channels: int
     shape_at: int | None = None
     values: tuple[int, ...] = ()
+    handle: bool = False
 
     @property
     def elements(self) -> int:
@@ -53,7 +54,7 @@ class TfliteTensor:
     @property
     def size(self) -> int:
         """Bytes it takes in memory; elements under a byte are packed."""
-        return -(-self.elements * self.bits // 8)
+        return 0 if self.handle else -(-self.elements * self.bits // 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,9 @@ def _subgraph(
         for t in listed:
             if not 0 <= t < len(tensors):
                 raise InputError(f"its {what} is tensor {t}, and there are {len(tensors)}; export it again", place)
+    handles = {t for op in ops if op.type == "VAR_HANDLE" for t in op.outputs}
+    if handles:
+        tensors = tuple(replace(t, handle=i in handles) for i, t in enumerate(tensors))
     vector = table.vector(3, 4)
     return Subgraph(table.text(4), tensors, inputs, outputs, ops, vector[0] if vector else None)
 

@@ -105,7 +105,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         raise VerificationError("rewrites", "ops are recomputed in a plan without moves")
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
-    checks.append(Check("in_place", f"{len(claimed):,} written over an input that dies there"))
+    partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
+    checks.append(Check("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(Check("peak", format_size(steps.peak)))
