@@ -121,6 +121,7 @@ class BestFirst final : public Search {
         return;
       }
       const Key key = settled(nullptr);
+      table_.prefetch(key.hash);
       children_.push_back({after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(),
                            move_.ready[k]});
       child_words_.insert(child_words_.end(), key.words, key.words + key.length);

@@ -12,6 +12,7 @@
 #include "beam.h"
 #include "bounds.h"
 #include "propagate.h"
+#include "state_table.h"
 
 namespace tide {
 
@@ -185,6 +186,16 @@ class Solver {
     }
   }
 
+  // Beams from the end that aim just below the best, as long as they get there. Where one does, it often is the
+  // optimum: much that the beams of approach(), which aim at the lower bound, throw away is within this budget.
+  void aim(int width) {
+    while (!finished()) {
+      const Bytes before = result_.peak;
+      take_up(beam(free_.reversed, width, before - unit_, before, 0, [this] { return out_of_time(); }), true);
+      if (result_.peak == before) return;
+    }
+  }
+
   void approach() {
     if (!options_.switches.beams) return;
     for (int width : {1, 4, 32}) {
@@ -206,13 +217,15 @@ class Solver {
     Answer answer = Answer::kUnknown;
     int64_t counted = 0;  // states already in the result
 
-    bool leads() const { return reversed && !nested; }
+    bool quick() const { return reversed && !nested; }
+    bool leads(bool wide) const { return quick() && halfway == wide; }
   };
 
   // Lets the engines take turns, counted in states, until the bounds meet. From the end the search is usually far
   // quicker (docs/proofs.md, From the end), so those engines get most turns; the others are there for when it is not.
-  // Once turns are long, the reversed best-first engines have one thread and everything else another. Results are
-  // taken up when both are done, in a fixed order, so that the outcome does not depend on who was quicker.
+  // Once turns are long, the engine with most turns has one thread and everything else another. Results are
+  // taken up when both are done, in a fixed order, so that the outcome does not depend on who was quicker. Only when
+  // the first thread's answer ends everything, the other one leaves off, and what it did in this turn does not count.
   void search() {
     std::vector<Engine> engines;
     const Switches& on = options_.switches;
@@ -222,7 +235,7 @@ class Solver {
           if ((reversed ? on.reversed : on.forward) && (nested ? on.nested : on.best_first))
             engines.push_back({reversed, nested, halfway});
     int64_t slice = options_.first_slice;
-    int width = 128;
+    int aimed = 64, width = 128;
     int64_t saved = 0;  // states put aside for the next, wider beams
     while (!finished()) {
       const bool wide = (result_.peak - result_.lower_bound) * 4 > result_.peak;
@@ -234,7 +247,7 @@ class Solver {
       std::vector<Descent> beams;
       const auto others = [&](const std::function<bool()>& stop) {
         for (Engine& engine : engines)
-          if (!engine.leads() && !stop()) turn(engine, stop);
+          if (!engine.leads(wide) && !stop()) turn(engine, stop);
         if (ask) answer_questions(kWorkPerState * slice, stop);
         saved += slice / 4;
         if (on.beams && saved > int64_t{2} * width * free_.forward.n) {
@@ -250,22 +263,35 @@ class Solver {
           for (Engine& engine : engines) engine.search.reset();
       }
       for (Engine& engine : engines) prepare(engine);
-      const std::function<bool()> looking = [this] { return out_of_time(); };
-      const std::function<bool()> waiting = [this] { return halted_ || seconds() >= options_.seconds; };
+      std::atomic<bool> decided = false;
+      const std::function<bool()> looking = [&] { return decided || out_of_time(); };
+      const std::function<bool()> waiting = [&] { return decided || halted_ || seconds() >= options_.seconds; };
       const bool together = slice >= kThreadedSlice;
       std::thread helper;
       if (together) helper = std::thread(others, waiting);
-      for (Engine& engine : engines)
-        if (engine.leads() && !out_of_time()) turn(engine, looking);
+      const auto leader =
+          std::find_if(engines.begin(), engines.end(), [&](const Engine& engine) { return engine.leads(wide); });
+      if (leader != engines.end() && !out_of_time()) {
+        turn(*leader, looking);
+        decided = decides(*leader);
+      }
       if (together)
         helper.join();
       else
         others(looking);
+      if (decided) {
+        take_up(*leader);
+        return;
+      }
       bool any = false;
       for (Engine& engine : engines) any |= take_up(engine);
       any |= question_ || !answers_.empty();
       for (auto& answer : std::exchange(answers_, {})) take_up(*answer);
       for (const Descent& d : beams) take_up(d.found, d.reversed);
+      if (on.beams && !together && int64_t{aimed} * free_.forward.n <= 4 * slice) {
+        aim(aimed);
+        aimed *= 2;
+      }
       if (finished()) return;
       if (!any) {
         if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
@@ -280,6 +306,14 @@ class Solver {
   // budget is refuted in far fewer states, and a higher one met in fewer.
   static int share(const Engine& engine, bool wide) {
     return (engine.reversed ? 1 : 8) * (engine.nested ? 8 : 1) * (engine.halfway == wide ? 1 : 4);
+  }
+
+  // Whether nothing is left to be asked once this engine's answer is taken up.
+  bool decides(const Engine& engine) const {
+    const bool asked = options_.budget >= 0 && (options_.until_decided || options_.until_impossible);
+    if (engine.answer == Answer::kNo)
+      return engine.budget >= result_.peak - unit_ || (asked && engine.budget >= options_.budget);
+    return engine.answer == Answer::kYes && asked && options_.until_decided && engine.budget <= options_.budget;
   }
 
   Bytes target(bool halfway) const {
@@ -306,7 +340,7 @@ class Solver {
                          ? restricted_
                          : std::shared_ptr<const Reduced>(&free_, [](const Reduced*) {});
     const Problem& p = engine.reversed ? engine.reduced->reversed : engine.reduced->forward;
-    const size_t memory = options_.memory_bytes / 3 / (engine.leads() ? 1 : 6);
+    const size_t memory = std::min(options_.memory_bytes, StateTable::kMostMemory) / 3 / (engine.quick() ? 1 : 6);
     engine.search = engine.nested ? nested_commit(p, engine.budget, options_.switches.search, memory)
                                   : best_first(p, engine.budget, options_.switches.search, memory,
                                                engine.reduced->symmetry[engine.reversed].get());
@@ -330,7 +364,7 @@ class Solver {
       refute(engine.budget, next, engine.reversed ? "reversed" : "forward", engine.search->states());
       longest_refutation_ = std::max(longest_refutation_, engine.search->states());
       engine.search.reset();
-    } else if (engine.halfway && engine.leads() && engine.search->states() > 3 * longest_refutation_) {
+    } else if (engine.halfway && engine.quick() && engine.search->states() > 3 * longest_refutation_) {
       // The middle asks too much: a budget nearer to the bound falls sooner.
       engine.search.reset();
       aim_ = std::min<Bytes>(2 * aim_, 64);

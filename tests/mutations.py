@@ -123,10 +123,19 @@ MUTATIONS = (
         "",
     ),
     Mutation(
-        "states_told_apart_by_length",
+        "states_told_apart_by_nothing",
         "state_table.h",
-"other.hash == hash && other.first_word",
-        "true || other.first_word",
+        """      if (slots_[slot].tag != tag) continue;
+      const uint64_t* record = &records_[slots_[slot].record];
+      if (record[0] == extent(first_word, length) &&""",
+        """      const uint64_t* record = &records_[slots_[slot].record];
+      if (true ||""",
+    ),
+    Mutation(
+        "all_is_decided_by_any_refutation",
+        "solve.cc",
+        "return engine.budget >= result_.peak - unit_ ||",
+        "return engine.budget >= result_.lower_bound ||",
     ),
     # What a refuted budget says about larger ones.
     Mutation(
