@@ -110,7 +110,9 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         over = plan.required_bytes - plan.budget_bytes
         verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
         if plan.status == "impossible":
-            verdict += ", and no plan can fit: the lower bound is above the budget"
+            alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
+            why = "one op needs more by itself, sizes rounded up" if alone else "the lower bound is above the budget"
+            verdict += f", and no plan can fit: {why}"
         rows.append(("required", plan.required_bytes, reserve))
         rows.append(("budget", plan.budget_bytes, verdict))
     elif reserve:
@@ -172,7 +174,7 @@ def parts_text(parts: RuntimeParts) -> str:
     if parts.scratch:
         said += f", scratch {parts.scratch:,} in the planned"
     sure = "exact" if parts.exact else "an estimate"
-    return f"{said}; {sure} for pip's x86-64 build, the planned part on all"
+    return f"{said}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:

@@ -26,8 +26,8 @@ CMSIS-NN (commit 99f736a; called by tensorflow/lite/micro/kernels/cmsis_nn at tf
     arm_pad_s8: memcpy of a row, which may not touch its own copy.
     The rest (int16 but for ADD and MUL, int4 filters, arm_transpose_s8, arm_transpose_conv_s8): not reviewed, none.
 
-No pointer of these is `restrict`. Checked with the plain C kernels, compiled for x86-64 (docs/tflite.md); DSP and MVE
-by reading only.
+No pointer to an input of these is `restrict`. Plain C and DSP variants (their instructions written out in C) were also
+compiled for x86-64 and run (docs/tflite.md); MVE was read only.
 
 ESP-NN (commit d45b843): its plain C kernels walk as the reference does, but ESP32-S3 and ESP32-P4 run assembly, which
 copies and pads images, and works on blocks of channels and pixels. That was not reviewed and cannot be run here: none
