@@ -192,6 +192,9 @@ _KEPT = {
     "LRN": ("size",),
     "Resize": ("mode",),
     "Upsample": ("mode",),
+    "Einsum": ("equation",),
+    "LSTM": ("direction",),
+    "GRU": ("direction", "linear_before_reset"),
 }
 
 
@@ -222,7 +225,7 @@ class _Attributes:
         return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {}), **kept}
 
     def _kept(self, node: NodeProto) -> dict[str, Any]:
-        """What decides about a kernel's workspace: a convolution's form, a softmax's axis, a resize's mode."""
+        """What decides about a kernel's workspace: a convolution's form, an axis, a mode, an equation."""
         names = _KEPT.get(node.op_type)
         if names is None or (self._opset_version < 13 and "axis" in names):
             return {}

@@ -22,6 +22,8 @@ from math import prod
 from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.rules.onnxruntime_einsum import einsum_chunks
+from lowtide.rules.onnxruntime_recurrent import recurrent_chunks
 
 ALIAS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "com.microsoft::ExpandDims"})
 """Kernels whose output is their first input's memory."""
@@ -121,10 +123,10 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What a kernel takes from the arena while it runs, in bytes: before it takes its outputs, and after.
 
     A 0 among them gives the oldest back. Known are float and 8-bit QLinear convolutions, linear Resize, LRN, BiasGelu,
-    Softmax over an axis that is not the last, and of any type Where and sums and extremes of three or more; a few
-    others (Einsum, recurrent ones, attention) take some too, and are not known. A float convolution unfolds its input
-    for one group and image at a time: not at all if it is pointwise with stride 1 and no padding, as a whole if the
-    group has more filters than the output has places, else by segments.
+    Softmax over an axis that is not the last, of any type Where and sums and extremes of three or more, Einsum of two
+    operands (`onnxruntime_einsum`), and recurrent layers (`onnxruntime_recurrent`); attention takes some too, and is
+    not known. A float convolution unfolds its input for one group and image at a time: not at all if it is pointwise
+    with stride 1 and no padding, as a whole if the group has more filters than the output has places, else by segments.
     """
     tensors = graph.tensor_by_id
     out = tensors[op.outputs[0]] if op.outputs else None
@@ -138,6 +140,12 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return tuple(size for size in sizes if size), ()
         case "Sum" | "Mean" | "Max" | "Min" if len(shapes) > 2:
             return (out.size, *((out.size, 0) * (len(shapes) - 3))), ()
+        case "Einsum" if isinstance(op.attributes.get("equation"), str) and None not in shapes:
+            known = [shape for shape in shapes if shape is not None]
+            return einsum_chunks(op.attributes["equation"], known, out.size // prod(out.shape)) or ((), ())
+        case "LSTM" | "GRU" | "RNN":
+            read, made = ([tensors[t] for t in ids] for ids in (op.inputs, op.outputs))
+            return (), recurrent_chunks(op.type, read, made, op.attributes)
         case "QLinearConv" if len(shapes) > 3:
             return (), _quantised(op, shapes[0], shapes[3], out.shape)
         case _ if out.dtype != "float32":
