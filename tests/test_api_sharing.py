@@ -17,6 +17,7 @@ from lowtide.plan import Plan
 from lowtide.target import BUILT_IN, resolve
 from lowtide.verify.check import verify_plan
 from lowtide.verify.shared import check_shared
+from lowtide.write.graph_json import graph_json_bytes
 from random_graphs import random_graph
 from small_models import branches, graph_file, op, tensor
 
@@ -150,3 +151,25 @@ def test_two_of_one_name_get_numbers(tmp_path: Path):
     assert isinstance(found, Shared)
     assert [m.name for m in found.models] == ["m", "m_2"]
     assert found.persistent_bytes == 2
+
+
+def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """The model being planned ends with its best, those after it have a moment, and the status is 130."""
+    from lowtide.api import sharing
+
+    times: list[float] = []
+    plan = sharing.plan
+
+    def stopped(graph: Graph, **settings: Any) -> Plan:
+        times.append(settings["time"])
+        made = plan(graph, **settings)
+        return msgspec.structs.replace(made, stopped="interrupt") if len(times) == 1 else made
+
+    monkeypatch.setattr(sharing, "plan", stopped)
+    paths = [tmp_path / f"{name}.graph.json" for name in "ab"]
+    for path in paths:
+        path.write_bytes(graph_json_bytes(chain(path.name[0], [8, 16, 4])))
+    assert main(["share", *map(str, paths), "--plans", str(tmp_path / "plans")]) == 130
+    assert times == [60.0, sharing.A_MOMENT_SECONDS]
+    assert "these are the best plans so far" in capsys.readouterr().err
+    assert (tmp_path / "plans" / "b.plan.json").exists()

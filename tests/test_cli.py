@@ -299,6 +299,13 @@ def test_zoo_is_listed_and_written(tmp_path: Path, capsys: Captured):
     assert (tmp_path / "other.onnx").read_bytes() != (tmp_path / "net.onnx").read_bytes()
 
 
+def test_a_parameter_of_a_network_that_is_wrong(capsys: Captured):
+    """Said by the listing too, not only once it is built."""
+    status, out, err = run(capsys, "zoo", "transformer:layers=x")
+    assert (status, out) == (2, "")
+    assert "use an integer from 1 to 20000" in err
+
+
 def test_plan_of_a_zoo_network_writes_it(tmp_path: Path, capsys: Captured):
     """In either format."""
     name = "zoo:transformer:layers=1,width=8,heads=2,seq=4"

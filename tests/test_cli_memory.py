@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lowtide.cli import main
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.write.graph_json import graph_json_bytes
 from test_verify_moves import skip_graph
 
@@ -118,3 +119,42 @@ def test_what_is_wrong_is_said_in_one_line(
     assert (status, out) == (2, "")
     assert part in err
     assert not (tmp_path / "c.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "constant", "more"),
+    [((1, 1, 1), 0, ()), ((64, 64, 64), 64, ("--moves", "parameters=true"))],
+)
+def test_the_plan_of_an_op_that_is_too_large_holds(
+    capsys: Captured, tmp_path: Path, sizes: tuple[int, ...], constant: int, more: tuple[str, ...]
+):
+    """Too large once sizes are rounded up to 64, or once constants are counted: exit 4, and `verify` agrees."""
+    kinds = (Kind.INPUT, Kind.ACTIVATION, Kind.OUTPUT)
+    tensors = [Tensor(i, size, kind) for i, (size, kind) in enumerate(zip(sizes, kinds, strict=True))]
+    tensors += [Tensor(3, constant, Kind.CONSTANT)] if constant else []
+    ops = (Op(0, (0, 3) if constant else (0,), (1,), type="Conv"), Op(1, (1,), (2,), type="Conv"))
+    path, plan = tmp_path / "g.graph.json", tmp_path / "p.json"
+    path.write_bytes(graph_json_bytes(Graph("g", tuple(tensors), ops)))
+    fast = ("--memory", f"fast={128 if constant else 127}")
+    status, out, err = run(capsys, "plan", path, *fast, *more, "--plan", plan)
+    assert status == 4
+    assert "no plan can fit" in out
+    assert f"op 0 (Conv) alone needs {192 if constant else 128} B" in err
+    status, out, _ = run(capsys, "verify", path, plan)
+    assert status == 0
+    assert "impossible" in out
+    made: dict[str, Any] = json.loads(plan.read_text())
+    made["conflict"] = None
+    plan.write_text(json.dumps(made))
+    assert run(capsys, "verify", path, plan)[0] == (0 if made["lower_bound_bytes"] > made["budget_bytes"] else 5)
+
+
+def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
+    """A fast memory below the largest op: no row has figures of another problem."""
+    call = ("compare", model, "--target", "strict", "--memory", "fast=9", "--methods", "spill,belady", "--json")
+    status, out, _ = run(capsys, *call)
+    assert status == 0
+    rows = json.loads(out)
+    assert [row["status"] for row in rows] == ["unsupported", "unsupported"]
+    assert "alone needs 10 B; fast has 9 B" in rows[0]["reason"]
+    assert all(row["peak_bytes"] is None and not row["optimal"] for row in rows)

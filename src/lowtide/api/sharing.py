@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from lowtide.write.arena_map import ArenaMap
 
 
+A_MOMENT_SECONDS = 0.1
+"""Time for each model that is still to be planned once Ctrl-C was pressed."""
+
+
 @dataclass(frozen=True)
 class SharedModel:
     """A model of a shared arena: its name there, the arena that it needs alone, and its plan with shared offsets."""
@@ -53,6 +57,8 @@ class Shared:
         As that of a plan, if there is a budget.
     models
         In the order given.
+    interrupted
+        Whether Ctrl-C ended a search; the models after it were searched for a moment only.
     """
 
     arena_bytes: int
@@ -62,10 +68,13 @@ class Shared:
     separate_bytes: int
     status: Status
     models: list[SharedModel]
+    interrupted: bool = False
 
     @property
     def exit_status(self) -> int:
-        """0, 3 if the budget is exceeded, 4 if no order and no placement fits it."""
+        """0, 3 if the budget is exceeded, 4 if no order and no placement fits it, 130 if interrupted."""
+        if self.interrupted:
+            return 130
         return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
 
 
@@ -122,6 +131,7 @@ def share(
             raise InputError(f"{name!r} is a tensor of none of the models; it cannot keep its memory")
     names = _names(models, graphs)
     parts: list[_Part] = []
+    interrupted = False
     for graph, name in zip(graphs, names, strict=True):
         own = {t.name for t in graph.tensors}
         once, twice = [p for p in persistent if p in own], [p for p in double_buffered if p in own]
@@ -130,6 +140,8 @@ def share(
             settings["report"] = _teller(report, name)
         settings |= {"overwrite_inputs": overwrite_inputs, "pin_inputs": pin_inputs}
         made = plan(graph, target=target, persistent=once, double_buffered=twice, **settings)
+        if made.stopped == "interrupt":
+            interrupted, time = True, A_MOMENT_SECONDS
         rules = resolve(
             target,
             source=graph.source,
@@ -169,6 +181,7 @@ def share(
         sum(part.made.arena_bytes or 0 for part in parts),
         status,
         [SharedModel(p.name, p.made.arena_bytes or 0, made) for p, made in zip(parts, shared, strict=True)],
+        interrupted,
     )
 
 

@@ -22,7 +22,6 @@ from lowtide.plan import (
     Residency,
     Seconds,
     Spilling,
-    TrafficProof,
 )
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
@@ -124,7 +123,7 @@ def spilled_plan(
     """A plan for a fast memory and those behind it; see `lowtide.plan` for the parameters.
 
     Where an op does not fit the fast memory alone it is a plan without spilling, with status ``"impossible"`` and that
-    op's tensors as its conflict.
+    op's tensors as its conflict; where no order fits for another reason, a plan without spilling and over budget.
     """
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
@@ -143,22 +142,25 @@ def spilled_plan(
     limits = Limits(time, memory_bytes, seed, started=began)
     name = "spill" if method == "exact" else method
     make_spill(name, options)
-    proved = problem.largest_op[0] > problem.capacity
     try:
-        if not proved:
+        if problem.largest_op[0] <= problem.capacity:
             made = plan_with_spilling(
                 graph, rules, problem, said, name, options, limits,
                 require_optimal=require_optimal, began=began, dma=dma,
             )  # fmt: skip
             return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
-    except NoRoomError as error:
-        proved = error.proved
+    except NoRoomError:
+        pass
+    if said.parameters and rules.constants == "never":
+        rules = replace(rules, name=f"{rules.name},constants=while_used", constants="while_used")
+        problem, _ = spilling_problem(graph, rules, found, {k: v for k, v in moves.items() if k != "parameters"})
     whole = plan(
-        graph, target=target, budget=problem.capacity, time=time, search_memory=search_memory, seed=seed,
+        graph, target=rules, budget=problem.capacity, time=time, search_memory=search_memory, seed=seed,
         overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs,
     )  # fmt: skip
-    status = "impossible" if proved else "over_budget"
-    return _with(whole, status=status, conflict=_largest_op(problem, whole.order))
+    if problem.largest_op[0] > problem.capacity:
+        return _with(whole, status="impossible", conflict=_largest_op(problem, whole.order))
+    return whole
 
 
 def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
@@ -181,8 +183,8 @@ def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
 def too_small(made: Plan, memories: Memories) -> str:
     """Why there is no plan with moves: the op that is too large for the fast memory alone."""
     fast = find_memories(memories)[0]
-    assert made.conflict is not None
-    assert made.conflict.step is not None
+    if made.status != "impossible" or made.conflict is None or made.conflict.step is None:
+        return f"no order was found in which every op fits the {fast.capacity_bytes:,} B of {fast.name}"
     at = made.order[made.conflict.step]
     op = next(op for op in made.ops if op.id == at)
     return (
@@ -398,19 +400,9 @@ def _assemble(
         moves=moves,
         traffic_bytes=answer.traffic_bytes,
         traffic_lower_bound_bytes=answer.traffic_lower_bound_bytes,
-        traffic_proof=_proof(answer),
+        traffic_proof=answer.proof,
         spilling=said,
         search=answer.counters,
-    )
-
-
-def _proof(answer: SpillAnswer) -> TrafficProof:
-    facts = answer.certificate.facts
-    states = facts.get("states", 0)
-    return TrafficProof(
-        kind=answer.certificate.kind,
-        states=states if isinstance(states, int) else 0,
-        parts=list(facts.get("parts", ())),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
-from lowtide.api.spilling import Memories, find_memories, spilling_problem
+from lowtide.api.spilling import Memories, find_memories, spilling_problem, too_small
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
@@ -181,6 +181,7 @@ def compare(
                 report=tell,
             ),
             why_not(name),
+            memories,
         )
 
     def why_not(name: str) -> Callable[[], str | None]:
@@ -198,7 +199,9 @@ def compare(
     return _with_best_bound(rows)
 
 
-def _run_method(name: str, make_plan: Callable[[], Plan], why_not: Callable[[], str | None]) -> MethodResult:
+def _run_method(
+    name: str, make_plan: Callable[[], Plan], why_not: Callable[[], str | None], memories: Memories
+) -> MethodResult:
     """Run one method; whatever it raises is a row."""
     began = clock.perf_counter()
     try:
@@ -213,6 +216,9 @@ def _run_method(name: str, make_plan: Callable[[], Plan], why_not: Callable[[], 
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return MethodResult(name, "error", text, seconds=clock.perf_counter() - began)
+    if memories and made.moves is None:
+        reason = too_small(made, memories)
+        return MethodResult(name, "unsupported", reason, seconds=clock.perf_counter() - began)
     late = made.stopped in ("time", "memory", "interrupt")
     return MethodResult(
         method=name,

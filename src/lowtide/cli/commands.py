@@ -264,6 +264,8 @@ def share(options: argparse.Namespace) -> int:
     if not options.quiet:
         for path in written:
             say(f"wrote {path}")
+        if found.interrupted:
+            say("interrupted: these are the best plans so far")
     return found.exit_status
 
 
@@ -346,6 +348,8 @@ def zoo(options: argparse.Namespace) -> int:
         return 0
     names = networks.names() if options.network is None else [options.network.removeprefix("zoo:")]
     entries = [networks.network(name) for name in names]
+    if options.network is not None:
+        entries[0].settings(names[0].partition(":")[2])
     if options.json:
         rows = [
             {
@@ -390,7 +394,10 @@ def _runtime_optimized(options: argparse.Namespace) -> str | None:
     if options.target not in ("auto", "onnxruntime"):
         raise InputError(f"--runtime-optimized is for target onnxruntime, not for {options.target}; drop one of them")
     dims = _dims(options.dims)
-    api.runtime_optimized(options.model, path, level=options.runtime_level, dims=dims, seed=options.seed)
+    wanted = options.runtime_level
+    level = api.runtime_optimized(options.model, path, level=wanted, dims=dims, seed=options.seed, time=options.time)
+    if level != wanted and not options.quiet:
+        say(f"level {level} needs the smaller arena")
     options.model, options.target = path, "onnxruntime"
     options.dims = [(name, size) for name, size in options.dims if ":" in name]
     return path

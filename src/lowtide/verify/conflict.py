@@ -10,6 +10,31 @@ from lowtide.verify.memory import Memory
 from lowtide.verify.order import Simulation
 
 
+def alone_too_large(graph: Graph, plan: Plan, memory: Memory) -> bool:
+    """Whether the op at the conflict's step needs more than there is by itself, in every order.
+
+    Sizes are rounded up to the alignment, as in every arena; its output is in place where some order allows it.
+    """
+    conflict = plan.conflict
+    if conflict is None or conflict.step is None or not 0 <= conflict.step < len(plan.order):
+        return False
+    unit, op = plan.alignment, plan.order[conflict.step]
+    first = graph.index_of[op]
+    later = {first}
+    for i in range(first + 1, len(graph.ops)):
+        if not later.isdisjoint(graph.predecessors[i]):
+            later.add(i)
+    followers = {graph.ops[i].id for i in later} - {op}
+    need = sum(-(-memory.blocks[b].size // unit) * unit for b in memory.touches[op])
+    need += -(-memory.workspace[op] // unit) * unit
+    saved = [
+        -(-size // unit) * unit
+        for t, size in memory.saved[op].items()
+        if followers.isdisjoint(memory.blocks[memory.block_of[t]].touchers)
+    ]
+    return need - max(saved, default=0) > conflict.available_bytes
+
+
 def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) -> str:
     """Check `conflict`: in words, what was seen.
 
