@@ -128,16 +128,46 @@ def with_ties(seed: int, buffers: Sequence[Buffer], least_distance: int = 0) -> 
 
 def full_memory(rng: Random, steps: int, load: int, most: int) -> Problem:
     """Exactly `load` bytes live at every step: at each, some buffers end and others take their bytes."""
+    return Problem(tuple(block(f"b{k}", *row) for k, row in enumerate(_full(rng, steps, load, most))))
+
+
+def _full(rng: Random, steps: int, load: int, most: int) -> list[tuple[int, int, int]]:
     live: list[tuple[int, int]] = []
-    made: list[Buffer] = []
+    made: list[tuple[int, int, int]] = []
     for step in range(steps):
         rng.shuffle(live)
         for start, size in live[: rng.randint(1, max(1, len(live) - 1))]:
-            made.append(block(f"b{len(made)}", start, step, size))
+            made.append((start, step, size))
             live.remove((start, size))
         while free := load - sum(size for _, size in live):
             live.append((step, rng.randint(1, min(free, most))))
-    return Problem((*made, *(block(f"end{k}", start, steps, size) for k, (start, size) in enumerate(live))))
+    return [*made, *((start, steps, size) for start, size in live)]
+
+
+FULL_WITHOUT_SMALL = (
+    (0, 1, 4), (0, 1, 4), (1, 2, 3), (0, 3, 7), (3, 4, 4), (2, 4, 3), (1, 5, 5), (5, 6, 5), (3, 6, 3), (4, 7, 7),
+    (6, 7, 4), (6, 8, 4), (7, 8, 3), (7, 8, 3), (7, 8, 5),
+)  # fmt: skip
+"""Start, end and size of buffers of 3 bytes and more: 15 bytes live at every step, no placement in 15, one in 17."""
+
+
+def linked(rng: Random) -> Problem:
+    """Two full memories on a link, to be placed in 18 bytes, where a state depends on what was placed last.
+
+    The link is a byte below or above two that are there for a step. On the left nothing else changes with that; on the
+    right there is a placement only with the byte below. That takes a long search to see, and in it the state on the
+    left comes back, placed last being the byte or the two: with the same offsets to go on from, and other ones passed.
+    """
+    steps = rng.randint(3, 6)
+    begin = 8 - steps
+    left = _full(rng, steps, rng.randint(12, 16), 6)
+    tie = len(left) - 1  # goes on above the link
+    buffers = [block(f"l{k}", start + begin, end + begin + (k == tie), z) for k, (start, end, z) in enumerate(left)]
+    buffers += [block("first", begin, 8, 1), block("second", rng.randint(begin, 7), 8, 1)]
+    buffers += [block("byte", 8, 17, 1), block("two", 8, 9, 2)]
+    buffers.append(replace(block("lid", 8, 9, 15 - left[tie][2]), offset=3))
+    buffers += [block(f"r{k}", start + 9, end + 9, size) for k, (start, end, size) in enumerate(FULL_WITHOUT_SMALL)]
+    return Problem(tuple(buffers))
 
 
 def small_problem(seed: int) -> Problem:
