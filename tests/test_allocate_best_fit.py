@@ -241,7 +241,13 @@ def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
     assert seen.exact is not None
     assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
     assert seen.exact.held_bytes == plan.runtime_arena_bytes
-    with pytest.raises(InputError, match="use extended or all"):
+    best = tmp_path / "best.onnx"
+    assert lowtide.runtime_optimized(source, best, level="best", time=5) in ("extended", "all")
+    other = tmp_path / "extended.onnx"
+    assert lowtide.runtime_optimized(source, other) == "extended"
+    needed = [lowtide.plan(path, target="onnxruntime", time=5).required_bytes for path in (best, out, other)]
+    assert needed[0] == min(needed[1:])
+    with pytest.raises(InputError, match="use extended, all or best"):
         lowtide.runtime_optimized(source, out, level="some")
 
 

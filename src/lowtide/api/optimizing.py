@@ -8,6 +8,9 @@ from pathlib import Path
 
 from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
+from lowtide.read.onnx_optimized import Level, write_optimized
+
+_LEVELS: tuple[Level, ...] = ("extended", "all")
 
 
 def runtime_optimized(
@@ -17,7 +20,8 @@ def runtime_optimized(
     level: str = "extended",
     dims: Mapping[str, int] = NO_DIMS,
     seed: int = 0,
-) -> None:
+    time: float = 10.0,
+) -> str:
     """Write a model as onnxruntime's own optimiser leaves it: plan that file, and run its plan.
 
     Parameters
@@ -28,11 +32,19 @@ def runtime_optimized(
         The file to write; it holds the weights.
     level
         ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only. Where a
-        kernel's shapes are seen nowhere else, as theirs, the model is run once.
+        kernel's shapes are seen nowhere else, as theirs, the model is run once. ``"best"``: both are planned, and the
+        one whose plan needs the smaller arena is written, ``"extended"`` if they need the same.
     dims
         Sizes of free dimensions by name; they are fixed in the file written.
     seed
         Of a zoo network's weights.
+    time
+        Seconds of search for each level, if both are planned.
+
+    Returns
+    -------
+    str
+        The level of the file that was written.
 
     Raises
     ------
@@ -41,13 +53,12 @@ def runtime_optimized(
     MissingExtraError
         onnxruntime is not installed.
     """
-    from lowtide.read.onnx_optimized import write_optimized
     from lowtide.verify.ort_shapes import declare_shapes
     from lowtide.write.atomic import Outputs
 
     name = str(model)
-    if level not in ("extended", "all"):
-        raise InputError(f"the level of onnxruntime's optimiser is {level!r}; use extended or all")
+    if level not in (*_LEVELS, "best"):
+        raise InputError(f"the level of onnxruntime's optimiser is {level!r}; use extended, all or best")
     if user_function(model) is not None or not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
         raise InputError("onnxruntime optimises ONNX models only", name)
     if not str(out).lower().endswith(".onnx"):
@@ -59,12 +70,23 @@ def runtime_optimized(
 
             source = Path(folder) / "model.onnx"
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
-        made = Path(folder) / "optimized.onnx"
+        files: dict[Level, Path] = {k: Path(folder) / f"{k}.onnx" for k in _LEVELS if level in (k, "best")}
+        unnamed = {axis: size for axis, size in dims.items() if ":" in axis}
         with Outputs([] if name.startswith("zoo:") else [source]) as outputs, outputs.create(out) as file:
-            write_optimized(source, made, dims, level)
-            if not _readable(made, {name: size for name, size in dims.items() if ":" in name}):
-                declare_shapes(made, dims, seed)
-            file.write(made.read_bytes())
+            for k, made in files.items():
+                write_optimized(source, made, dims, k)
+                if not _readable(made, unnamed):
+                    declare_shapes(made, dims, seed)
+            chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
+            file.write(files[chosen].read_bytes())
+    return chosen
+
+
+def _needs(made: Path, dims: Mapping[str, int], time: float) -> int:
+    """Bytes of the arena of a plan."""
+    from lowtide.api.planning import plan
+
+    return plan(made, target="onnxruntime", dims=dims, time=time).required_bytes
 
 
 def _readable(made: Path, dims: Mapping[str, int]) -> bool:

@@ -82,7 +82,7 @@ def _parser() -> _Parser:
     p.add_argument("--buffer-plan", metavar="B.h", help="write the layout as TFLM's BufferPlan, with the arena's size")
     p.add_argument(
         "--runtime-level", default="extended", metavar="LEVEL",
-        help="of that: extended (default), or all, for CPUs like this one only",
+        help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
     )  # fmt: skip
     p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
     p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
