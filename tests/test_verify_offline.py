@@ -65,6 +65,10 @@ def test_a_stale_plan_is_found(tmp_path: Path):
             reasons.append((error.failure, "lies over" in str(error)))
     assert len(reasons) > 10
     assert set(reasons) == {("overlap", True)}
+    kept = dict.fromkeys(_offsets(out), 0)
+    path = file(tmp_path, planned_bytes(out.read_bytes(), graph.own_order, kept, "m"), "all-at-0.tflite")
+    with pytest.raises(VerificationError, match="lies over"):
+        api.check(path, "1MiB", as_is=True)
 
 
 def _offsets(path: Path) -> dict[int, int]:

@@ -144,10 +144,14 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
     """
     import msgspec
 
+    from lowtide.read.tflite_model import read_offline_plan
+
     graph = model if isinstance(model, Graph) else load(model)
     if not _tflm_file(graph, resolve(target, source=graph.source)):
         return made
     found = arena_as_is(graph)
+    if read_offline_plan(Path(graph.source).read_bytes(), graph.source) is not None:
+        verify_file(graph, target)
     if found is None:
         return made
     required = found.required_bytes + (made.reserve_bytes or 0)
