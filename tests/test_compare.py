@@ -136,3 +136,28 @@ def test_options_reach_their_method(tmp_path: Path):
     assert rows[0].counters["cuts"] == 0
     with pytest.raises(lowtide.InputError, match="not compared"):
         lowtide.compare(path, ["own"], options={"exact": {"cut": "false"}})
+
+
+def test_published_figures_stand_beside_measured_ones():
+    """Under the paper's own memory rules and its method's own settings; elsewhere there are none."""
+    rpo, hmcos, exact = lowtide.compare("zoo:darts_imagenet", ["rpo", "hmcos", "exact"], target="hmcos")
+    assert [(f.figure, f.text) for f in rpo.published] == [("peak", "4.91 MiB"), ("arena", "5.29 MiB")]
+    assert {f.source for f in (*rpo.published, *hmcos.published)} == {"HMCOS (DAC 2022), Table 1"}
+    assert (hmcos.ops_to_order, exact.published) == (286, ())
+    shown = comparison_text([rpo, hmcos, exact], "hmcos")
+    assert "peak 3.66 MiB, arena 4.53 MiB, time 0.042 s" in shown
+    assert "published: HMCOS (DAC 2022), Table 1" in shown
+    assert lowtide.compare("zoo:darts_imagenet", ["rpo"], target="strict")[0].published == ()
+    other = lowtide.compare("zoo:darts_imagenet", ["hmcos"], target="hmcos", options={"hmcos": {"memo": "false"}})
+    assert other[0].published == ()
+
+
+def test_columns_that_are_empty_are_left_out(tmp_path: Path):
+    """A plain order has no states, and nobody printed anything of this graph; what a solver takes is variables."""
+    path = graph_file(tmp_path, branches())
+    shown = comparison_text(lowtide.compare(path, ["own"], target="strict"), "strict")
+    assert "states" not in shown
+    assert "published" not in shown
+    rows = lowtide.compare(path, ["zhong", "exact"], target="strict", time=10)
+    assert (rows[0].variables is None, rows[1].states is None) == (False, False)
+    assert "ops to order" in comparison_text(rows, "strict")

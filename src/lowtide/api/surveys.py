@@ -14,7 +14,7 @@ from lowtide.api.spilling import Memories, find_memories, spilling_problem, too_
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.report.comparison import INTERRUPTED, MethodResult
+from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
@@ -193,16 +193,34 @@ def compare(
 
     rows: list[MethodResult] = []
     for name in names:
-        rows.append(run(name))
+        printed = () if memories else _published(model, rules.name, name, wanted.get(name, NO_OPTIONS))
+        rows.append(replace(run(name), published=printed))
         if rows[-1].interrupted:
             break
     return _with_best_bound(rows)
+
+
+def _published(model: Graph | str | Path, target: str, name: str, options: Options) -> tuple[Printed, ...]:
+    """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
+    from lowtide.bench.cases import known
+    from lowtide.bench.published import printed
+    from lowtide.schedule import registry
+
+    case = known(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
+    if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():
+        return ()
+    if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):
+        return ()
+    found = printed(case.network, case.target, name)
+    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in found)
 
 
 def _run_method(
     name: str, make_plan: Callable[[], Plan], why_not: Callable[[], str | None], memories: Memories
 ) -> MethodResult:
     """Run one method; whatever it raises is a row."""
+    from lowtide.schedule import registry
+
     began = clock.perf_counter()
     try:
         reason = why_not()
@@ -220,6 +238,7 @@ def _run_method(
         reason = too_small(made, memories)
         return MethodResult(name, "unsupported", reason, seconds=clock.perf_counter() - began)
     late = made.stopped in ("time", "memory", "interrupt")
+    counters = made.search or {}
     return MethodResult(
         method=name,
         status="timeout" if late else "ok",
@@ -229,7 +248,10 @@ def _run_method(
         lower_bound_bytes=made.lower_bound_bytes,
         traffic_bytes=made.traffic_bytes,
         traffic_lower_bound_bytes=made.traffic_lower_bound_bytes,
-        counters=made.search or {},
+        ops_to_order=registry.left_to_order(name, counters),
+        states=counters.get("states"),
+        variables=counters.get("variables"),
+        counters=counters,
         seconds=clock.perf_counter() - began,
     )
 

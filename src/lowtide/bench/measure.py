@@ -14,6 +14,7 @@ from lowtide.bench.published import Figure
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.schedule.method import Method, Schedule
+from lowtide.schedule.registry import left_to_order
 from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide.verify.memory import work_out
@@ -22,10 +23,6 @@ from lowtide.verify.order import check_order, simulate
 SHORT_SECONDS = 0.5
 MOST_RUNS = 5
 """A run shorter than this is repeated up to so often; the best time counts."""
-
-REDUCED = {"exact": "reduced_ops", "zhong": "ops_after", "hmcos": "sequences", "serenity": "nodes"}
-"""Per method, the counter of what is left to be ordered: ops after fusion, nodes, sequences."""
-
 
 CERTIFICATES = {CutCertificate: "cut", SearchCertificate: "search", NoCertificate: "none"}
 
@@ -48,7 +45,7 @@ class Cell:
     certificate
         Kind of this method's own proof.
     reduced_ops
-        What was left to be ordered: see `REDUCED`.
+        What was left to be ordered: see `registry.LEFT_TO_ORDER`.
     cpu_seconds
         Processor time of all threads for scheduling alone, the least of `runs` runs.
     published
@@ -149,7 +146,7 @@ def measure(
         peak_bytes=peak,
         lower_bound_bytes=max(found.lower_bound, largest_single_op(model)),
         certificate=CERTIFICATES[type(found.certificate)],
-        reduced_ops=_count(found.counters.get(REDUCED.get(method.name, ""))),
+        reduced_ops=left_to_order(method.name, found.counters),
         states=found.counters.get("states"),
         variables=found.counters.get("variables"),
         cpu_seconds=round(seconds, 6),
@@ -183,10 +180,6 @@ def _checked_peak(subject: Subject, found: Schedule) -> int:
     assert peak == seen, f"the planner counts {peak} bytes, the checker {seen}"
     assert found.lower_bound <= peak, f"a bound of {found.lower_bound} bytes above the peak, {peak}"
     return peak
-
-
-def _count(value: Any) -> int | None:
-    return sum(value) if isinstance(value, list) else value
 
 
 def _is_small(value: object) -> bool:

@@ -156,8 +156,8 @@ def compare(options: argparse.Namespace) -> int:
         import msgspec
 
         table = [msgspec.to_builtins(row) for row in rows]
-        optional = ("reason", "traffic_bytes", "traffic_lower_bound_bytes")
-        show_json([{k: v for k, v in row.items() if k not in optional or v is not None} for row in table])
+        always = ("peak_bytes", "arena_bytes", "lower_bound_bytes")
+        show_json([{k: v for k, v in row.items() if k in always or v not in (None, ())} for row in table])
         return status
     from lowtide.report.comparison import comparison_text
 

@@ -11,13 +11,23 @@ INTERRUPTED = "stopped by interrupt"
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A figure that a paper prints of a method on a network: what it is of, as printed with its unit, and where."""
+
+    figure: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
 class MethodResult:
     """What one method reached; a row of `compare`. Sizes are bytes.
 
     `lower_bound_bytes` is what this method proved; `optimal` whether its peak, or of methods that spill its traffic, is
     the best bound that any of the methods proved. `reason` is there unless `status` is ``"ok"``; after
     ``"unsupported"`` and ``"error"`` there are no sizes. A method that ends by its time limit, or by Ctrl-C, is
-    ``"timeout"`` and has the best that it found.
+    ``"timeout"`` and has the best that it found. `ops_to_order` is what the method's own reduction left, `states` or
+    `variables` how much it took; `published` is there for networks of the zoo that a paper measured as they are.
     """
 
     method: str
@@ -29,6 +39,10 @@ class MethodResult:
     optimal: bool = False
     traffic_bytes: int | None = None
     traffic_lower_bound_bytes: int | None = None
+    ops_to_order: int | None = None
+    states: int | None = None
+    variables: int | None = None
+    published: tuple[Printed, ...] = ()
     counters: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -39,21 +53,32 @@ class MethodResult:
 
 
 def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
-    """One line per method."""
+    """One line per method, and where what is published comes from."""
     from lowtide.report.text import columns
 
     spilling = any(row.traffic_bytes is not None for row in rows)
     names = ("traffic", "traffic bound", "fast memory") if spilling else ("peak", "arena", "lower bound")
-    table: list[tuple[str, ...]] = [("method", *names, "seconds", "")]
-    for row in rows:
-        sizes = (row.peak_bytes, row.arena_bytes, row.lower_bound_bytes)
-        if spilling:
-            sizes = (row.traffic_bytes, row.traffic_lower_bound_bytes, row.arena_bytes)
-        note = "optimal" if row.optimal else ""
-        if row.status != "ok":
-            note = ", ".join(part for part in (note, f"{row.status}: {row.reason}") if part)
-        shown = ("" if size is None else f"{size:,}" for size in sizes)
-        table.append((row.method, *shown, f"{row.seconds:.2f}", note))
+    heads = ("method", *names, "ops to order", "states", "seconds", "published", "")
+    table = [heads, *(_line(row, spilling) for row in rows)]
+    used = [c for c in range(len(heads)) if c == len(heads) - 1 or any(line[c] for line in table[1:])]
     what = "traffic" if spilling else "peak"
-    head = f"bytes under target {target}; optimal: the {what} is the best bound that any of these methods proved"
-    return f"{head}\n\n{columns(table, right=[1, 2, 3, 4])}"
+    text = f"bytes under target {target}; optimal: the {what} is the best bound that any of these methods proved\n\n"
+    text += columns([[line[c] for c in used] for line in table], right=range(1, sum(c < 7 for c in used)))
+    sources = sorted({figure.source for row in rows for figure in row.published})
+    return f"{text}\n\npublished: {'; '.join(sources)}; times on the paper's machine" if sources else text
+
+
+def _line(row: MethodResult, spilling: bool) -> tuple[str, ...]:
+    sizes = (row.peak_bytes, row.arena_bytes, row.lower_bound_bytes)
+    if spilling:
+        sizes = (row.traffic_bytes, row.traffic_lower_bound_bytes, row.arena_bytes)
+    note = "optimal" if row.optimal else ""
+    if row.status != "ok":
+        note = ", ".join(part for part in (note, f"{row.status}: {row.reason}") if part)
+    took = f"{row.variables:,} variables" if row.variables is not None else _number(row.states)
+    printed = ", ".join(f"{figure.figure} {figure.text}" for figure in row.published)
+    return (row.method, *map(_number, sizes), _number(row.ops_to_order), took, f"{row.seconds:.2f}", printed, note)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

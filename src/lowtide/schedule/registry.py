@@ -16,6 +16,9 @@ from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 GROUP = "lowtide.methods"
 """Entry point group of methods that other packages bring."""
 
+LEFT_TO_ORDER = {"exact": "reduced_ops", "zhong": "ops_after", "hmcos": "sequences", "serenity": "nodes"}
+"""Per method, its counter of what its own reduction leaves: ops after fusion, sequences, nodes of each part."""
+
 
 def built_in() -> dict[str, type[Method]]:
     """lowtide's own methods by name, in the order in which they are shown."""
@@ -76,6 +79,12 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     if method is None:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
     return with_options(method, f"method {name}", options or {})
+
+
+def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:
+    """How many ops, or what a method takes for ops, it had to order by itself; None if it does not say."""
+    left = counters.get(LEFT_TO_ORDER.get(name, ""))
+    return sum(left) if isinstance(left, list) else left
 
 
 Made = TypeVar("Made")
