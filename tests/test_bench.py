@@ -17,7 +17,7 @@ from lowtide.bench import suite
 from lowtide.bench.cases import FILE, FORMS, HMCOS, Case, known
 from lowtide.bench.machine import machine
 from lowtide.bench.measure import Cell
-from lowtide.bench.output import to_json, write_results
+from lowtide.bench.output import to_json, write_tables
 from lowtide.bench.parts import PARTS
 from lowtide.bench.published import UNITS, figures, printed
 from lowtide.bench.tables import csv_text, markdown, text
@@ -251,7 +251,7 @@ def test_unwritable_directory(small: bench.Results, tmp_path: Path) -> None:
     """It is said, not raised as a bug."""
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make this directory"):
-        write_results(small, tmp_path / "file")
+        write_tables("schedule", small, tmp_path / "file")
 
 
 def test_case_from_a_file_needs_the_directory() -> None:

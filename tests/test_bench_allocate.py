@@ -17,7 +17,7 @@ from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_b
 from lowtide.allocate.greedy import RULES
 from lowtide.bench import allocation, peers, placing
 from lowtide.bench.arena_tables import csv_text, markdown, text
-from lowtide.bench.output import to_json, write_arenas
+from lowtide.bench.output import to_json, write_tables
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
 from lowtide.bench.published import UNITS, figures
 from lowtide.cli import main
@@ -65,7 +65,7 @@ def test_rows_as_json_and_csv(instances: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(made)
     rows = list(csv.DictReader(io.StringIO(csv_text(found))))
     assert [r["allocator"] for r in rows] == ["tflm", OURS, OURS_TO_CAPACITY, "tflm", OURS]
-    assert sorted(p.name for p in write_arenas(found, tmp_path / "out", "x")) == [
+    assert sorted(p.name for p in write_tables("allocate", found, tmp_path / "out", "x")) == [
         "allocate-x.csv", "allocate-x.json", "allocate-x.md",
     ]  # fmt: skip
 

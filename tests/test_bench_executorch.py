@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lowtide.bench.machine import machine
-from lowtide.bench.output import write_executorch
+from lowtide.bench.output import write_tables
 from lowtide.bench.pte import ExecutorchResults, Row, csv_text, executorch, markdown, text
 from lowtide.cli import main
 
@@ -36,7 +36,7 @@ def test_the_tables_have_every_figure(tmp_path: Path) -> None:
         assert all(f"{n:,}" in table for n in (7000, 5000, 8000, 6000, 7500, 5500))
         assert "no graph" in table
     assert csv_text(found).splitlines()[1] == "a,9,7000,5000,8000,6000,7500,5500,equal,"
-    assert sorted(p.name for p in write_executorch(found, tmp_path, "x")) == [
+    assert sorted(p.name for p in write_tables("executorch", found, tmp_path, "x")) == [
         "executorch-x.csv", "executorch-x.json", "executorch-x.md"
     ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from brute_pages import least_traffic
 from lowtide import bench
 from lowtide.analyse.storage import memory_model
 from lowtide.bench.off_chip import paged_traffic
-from lowtide.bench.output import to_json, write_spill
+from lowtide.bench.output import to_json, write_tables
 from lowtide.bench.published import UNITS, figures
 from lowtide.bench.spill_tables import claims, csv_text, markdown, reduction, text
 from lowtide.bench.spilling import NAS, SCHEMES, SpillCell, eight_bits, one_parameter_each
@@ -58,7 +58,11 @@ def test_tables_say_it(darts: bench.SpillResults, tmp_path: Path) -> None:
     made = json.loads(to_json(darts))
     assert len(made["cells"]) == 9
     assert made["options"]["settings"] == ["activations"]
-    assert sorted(p.name for p in write_spill(darts, tmp_path, "x")) == ["spill-x.csv", "spill-x.json", "spill-x.md"]
+    assert sorted(p.name for p in write_tables("spill", darts, tmp_path, "x")) == [
+        "spill-x.csv",
+        "spill-x.json",
+        "spill-x.md",
+    ]
 
 
 def cell(**changes: Any) -> SpillCell:

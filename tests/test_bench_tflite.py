@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowtide import bench
-from lowtide.bench.output import write_tflite
+from lowtide.bench.output import write_tables
 from lowtide.bench.tflm import markdown, text
 from lowtide.cli import main
 from tflite_builder import branches, residual
@@ -31,7 +31,7 @@ def test_models_are_planned_run_and_told(tmp_path: Path):
         assert row.outputs == "tflm equal, litert equal, litert-xnnpack equal"
     assert "residual" in text(found)
     assert "TinyTS" in markdown(found)
-    assert {p.suffix for p in write_tflite(found, tmp_path / "out")} == {".json", ".csv", ".md"}
+    assert {p.suffix for p in write_tables("tflite", found, tmp_path / "out")} == {".json", ".csv", ".md"}
 
 
 def test_the_command_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

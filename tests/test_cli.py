@@ -8,6 +8,7 @@ import lowtide
 from lowtide.cli import main
 from lowtide.target import BUILT_IN
 from small_models import branches, graph_file, matrix_product, onnx_file, op, tensor
+from tflite_builder import residual
 
 Captured = pytest.CaptureFixture[str]
 
@@ -470,3 +471,28 @@ def test_an_interrupted_placement_is_printed(
     assert "b,1,3,4,20" in said.out
     assert "interrupted before it was known whether it fits the capacity of 20 B" in said.err
     assert "lowtide: interrupted: this is the best placement so far" in said.err
+
+
+def test_long_names_are_cut_where_a_line_names_what_is_in_the_way(tmp_path: Path, capsys: Captured):
+    """TFLite names run to hundreds of letters; a line for CI stays a line."""
+    name = "model/" + "conv;" * 100 + "end"
+    graph = {
+        "name": "g",
+        "tensors": [{"id": 0, "size": 4, "kind": "input"}, {"id": 1, "size": 64, "kind": "output", "name": name}],
+        "ops": [{"id": 0, "inputs": [0], "outputs": [1], "name": name, "type": "Conv"}],
+    }
+    status, out, _ = run(capsys, "check", graph_file(tmp_path, graph), "--target", "strict", "--budget", "8")
+    assert status == 4
+    assert "...onv;conv;conv;end 64 B does not fit 8 B" in out
+    assert len(out) < 320
+
+
+def test_the_bound_of_a_tflm_budget_counts_what_the_runtime_adds(tmp_path: Path, capsys: Captured):
+    """A bound below the budget does not explain why nothing fits; the sum with the persistent part does."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(residual(8).bytes())
+    parts = run_json(capsys, "plan", path)["runtime_parts"]
+    least = max(parts["planned"] + parts["persistent"], parts["planning"])
+    status, out, _ = run(capsys, "check", path, "--budget", least - 1)
+    assert status == 4
+    assert f"with what TFLM keeps beside it {least:,} B: required {least:,} B" in out

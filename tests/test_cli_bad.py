@@ -124,6 +124,9 @@ def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
     refused(capsys, "plan", path, "--plan", tmp_path / "none" / "p.json")
     refused(capsys, "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
     refused(capsys, "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")
+    assert "--json prints the result" in refused(capsys, "plan", path, "--plan", "-")
+    bench = ("bench", "schedule", "--networks", "swiftnet_cell_a", "--methods", "own")
+    assert "cannot make this directory" in refused(capsys, *bench, "-o", path)
     assert sorted(os.listdir(tmp_path)) == before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from lowtide.api.planning import Size, check_time
 from lowtide.errors import InputError
 from lowtide.plan import Status
 from lowtide.sizes import parse_size
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
     from lowtide.allocate.buffers import Buffer, Problem
@@ -66,6 +66,7 @@ def allocate(
     spread: bool = False,
     time: float = 60.0,
     seed: int = 0,
+    report: Callable[[Progress], None] | None = None,
 ) -> Placement:
     """Find offsets for buffers, as low as can be.
 
@@ -83,6 +84,8 @@ def allocate(
         Let buffers reuse bytes only where the capacity demands it: as many as can be have bytes of their own.
     time
         Seconds of search.
+    report
+        Called now and then with the height and its bound, as by `plan`.
 
     Raises
     ------
@@ -115,7 +118,7 @@ def allocate(
         raise InputError("--capacity and --spread are for one arena; with --bank and --board every memory has its size")
     if spread and capacity_bytes is None:
         raise InputError("--spread needs --capacity: without a limit nothing would be reused")
-    limits = Limits(time, seed=seed)
+    limits = Limits(time, seed=seed, report=report)
     if regions:
         return _in_memories(problem, regions, wanted, limits, began)
     return _in_one(problem, capacity_bytes, spread, limits, began)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,36 +20,38 @@ from lowtide.bench.tflm import TfliteResults
 from lowtide.errors import InputError
 from lowtide.write.atomic import Outputs
 
+Tables: TypeAlias = Results | Arenas | SpillResults | OrtResults | TfliteResults | ExecutorchResults
 
-def to_json(
-    results: Results | Distribution | OrtResults | TfliteResults | ExecutorchResults | Arenas | SpillResults,
-) -> bytes:
+_TABLES = {
+    "schedule": tables,
+    "allocate": arena_tables,
+    "spill": spill_tables,
+    "onnxruntime": ort,
+    "tflite": tflm,
+    "executorch": pte,
+}
+"""Suite to what makes its tables: `text`, `csv_text` and `markdown`, each of the results."""
+
+
+def to_json(results: Tables | Distribution) -> bytes:
     """The dataclass by its fields."""
     return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
 
 
-def write_results(results: Results, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``schedule[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"schedule-{label}" if label else "schedule"
+def to_text(suite: str, results: Tables) -> str:
+    """The tables of a suite, for a terminal."""
+    return _TABLES[suite].text(results)
+
+
+def write_tables(suite: str, results: Tables, directory: str | Path, label: str = "") -> list[Path]:
+    """Write ``SUITE[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
+    stem = f"{suite}-{label}" if label else suite
     return _write(
-        Path(directory),
+        directory,
         {
             f"{stem}.json": to_json(results),
-            f"{stem}.csv": tables.csv_text(results).encode(),
-            f"{stem}.md": tables.markdown(results).encode(),
-        },
-    )
-
-
-def write_arenas(found: Arenas, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``allocate[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"allocate-{label}" if label else "allocate"
-    return _write(
-        Path(directory),
-        {
-            f"{stem}.json": to_json(found),
-            f"{stem}.csv": arena_tables.csv_text(found).encode(),
-            f"{stem}.md": arena_tables.markdown(found).encode(),
+            f"{stem}.csv": _TABLES[suite].csv_text(results).encode(),
+            f"{stem}.md": _TABLES[suite].markdown(results).encode(),
         },
     )
 
@@ -58,7 +60,7 @@ def write_distribution(found: Distribution, directory: str | Path) -> list[Path]
     """Write ``space-NETWORK.json``, ``.txt`` and ``.svg``. Raises `InputError` if that is not possible."""
     stem = "space-" + re.sub(r"[^A-Za-z0-9_.=-]", "_", found.network)
     return _write(
-        Path(directory),
+        directory,
         {
             f"{stem}.json": to_json(found),
             f"{stem}.txt": (histogram(found) + "\n").encode(),
@@ -67,69 +69,23 @@ def write_distribution(found: Distribution, directory: str | Path) -> list[Path]
     )
 
 
-def write_ort(results: OrtResults, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``onnxruntime[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"onnxruntime-{label}" if label else "onnxruntime"
-    return _write(
-        Path(directory),
-        {
-            f"{stem}.json": to_json(results),
-            f"{stem}.csv": ort.csv_text(results).encode(),
-            f"{stem}.md": ort.markdown(results).encode(),
-        },
-    )
-
-
-def write_tflite(results: TfliteResults, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``tflite[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"tflite-{label}" if label else "tflite"
-    return _write(
-        Path(directory),
-        {
-            f"{stem}.json": to_json(results),
-            f"{stem}.csv": tflm.csv_text(results).encode(),
-            f"{stem}.md": tflm.markdown(results).encode(),
-        },
-    )
-
-
-def write_executorch(results: ExecutorchResults, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``executorch[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"executorch-{label}" if label else "executorch"
-    return _write(
-        Path(directory),
-        {
-            f"{stem}.json": to_json(results),
-            f"{stem}.csv": pte.csv_text(results).encode(),
-            f"{stem}.md": pte.markdown(results).encode(),
-        },
-    )
-
-
-def write_spill(results: SpillResults, directory: str | Path, label: str = "") -> list[Path]:
-    """Write ``spill[-LABEL].json``, ``.csv`` and ``.md``. Raises `InputError` if that is not possible."""
-    stem = f"spill-{label}" if label else "spill"
-    return _write(
-        Path(directory),
-        {
-            f"{stem}.json": to_json(results),
-            f"{stem}.csv": spill_tables.csv_text(results).encode(),
-            f"{stem}.md": spill_tables.markdown(results).encode(),
-        },
-    )
-
-
 def write_overlap(table: str, directory: str | Path) -> list[Path]:
     """Write ``tflite-overlap.md``. Raises `InputError` if that is not possible."""
-    return _write(Path(directory), {"tflite-overlap.md": table.encode() + b"\n"})
+    return _write(directory, {"tflite-overlap.md": table.encode() + b"\n"})
 
 
-def _write(directory: Path, data: dict[str, Any]) -> list[Path]:
+def make_directory(directory: str | Path) -> None:
+    """Make the directory that results go to; `InputError` if that is not possible, before anything is measured."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        Path(directory).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make this directory: {error.strerror}; name another one", str(directory)) from None
+
+
+def _write(directory: str | Path, data: dict[str, bytes]) -> list[Path]:
+    make_directory(directory)
+    paths = [Path(directory) / name for name in data]
     with Outputs() as outputs:
-        for name, content in data.items():
-            outputs.write(directory / name, content)
-    return [directory / name for name in data]
+        for path, content in zip(paths, data.values(), strict=True):
+            outputs.write(path, content)
+    return paths

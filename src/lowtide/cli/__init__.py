@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Sequence
 
-from lowtide.cli.terminal import clean, say
+from lowtide.cli.terminal import ProgressLine, clean, say
 from lowtide.errors import LowtideError
 from lowtide.interrupt import SAID, raise_again
 
@@ -63,7 +63,8 @@ def _run(arguments: list[str]) -> int:
         options = parse(arguments)
         if isinstance(options, int):
             return options
-        return options.command(options)
+        with ProgressLine(options.quiet) as options.line:
+            return options.command(options)
 
 
 def _traceback() -> None:

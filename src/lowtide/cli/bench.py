@@ -11,10 +11,20 @@ from lowtide.cli.terminal import ProgressLine, say, show, show_json
 
 if TYPE_CHECKING:
     from lowtide.bench.measure import Cell
+    from lowtide.bench.output import Tables
     from lowtide.bench.spilling import SpillCell
     from lowtide.stop import Progress
 
 SAID_SECONDS = 5.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a suite; where its results go is made sure of first, as it may take hours."""
+    if options.out is not None:
+        from lowtide.bench.output import make_directory
+
+        make_directory(options.out)
+    return options.run_suite(options)
 
 
 def add_arguments(
@@ -33,7 +43,7 @@ def add_arguments(
         "  lowtide bench schedule --part hmcos-3 -o results\n"
         "  lowtide bench schedule --graphs graphs -o results --label mine",
     )
-    s.set_defaults(command=schedule)
+    s.set_defaults(command=run, run_suite=schedule)
     s.add_argument("--networks", metavar="A,B,...", default="", help="of the zoo (default: the papers')")
     s.add_argument("--graphs", metavar="DIR", help="plan every *.graph.json there; parts take from it what they lack")
     s.add_argument("--methods", metavar="A,B,...", default="", help="(default: the papers'; for --graphs own,exact)")
@@ -52,7 +62,7 @@ def add_arguments(
         "of an order runs one of the ready ops, all equally likely: not uniform over orders.",
         epilog="examples:\n  lowtide bench space\n  lowtide bench space --network swiftnet_cell_a --orders 100000",
     )
-    s.set_defaults(command=space)
+    s.set_defaults(command=run, run_suite=space)
     s.add_argument("--network", metavar="NAME", help="of the zoo, or a file (default: nasnet_a_imagenet)")
     s.add_argument("--orders", type=int, default=1_000_000, metavar="N", help="(default: 1000000)")
     s.add_argument("--methods", metavar="A,B,...", default="", help="which to mark (default: the papers')")
@@ -67,7 +77,7 @@ def add_arguments(
         epilog="examples:\n  lowtide bench onnxruntime -o results\n"
         "  lowtide bench onnxruntime model.onnx zoo:nasnet_a_cifar",
     )
-    s.set_defaults(command=onnxruntime)
+    s.set_defaults(command=run, run_suite=onnxruntime)
     s.add_argument("models", nargs="*", metavar="MODEL", help="(default: networks of the zoo, and onnx's light models)")
     s.add_argument(
         "--dim", dest="dims", action="append", default=[], type=dim, metavar="NAME=SIZE", help="of free ones"
@@ -83,7 +93,7 @@ def add_arguments(
         "With --overlap: single operators of random shape at the rule's distance, and a row and an element nearer.",
         epilog="examples:\n  lowtide bench tflite --models DIR -o results\n  lowtide bench tflite --overlap 100",
     )
-    s.set_defaults(command=tflite)
+    s.set_defaults(command=run, run_suite=tflite)
     s.add_argument("--models", metavar="DIR", help="every .tflite file there")
     s.add_argument("--overlap", type=int, default=0, metavar="N", help="try each kind of operator on N random shapes")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called tflite-TEXT")
@@ -96,7 +106,7 @@ def add_arguments(
         "and by lowtide's, outputs compared. Needs torch and executorch.",
         epilog="examples:\n  lowtide bench executorch -o results\n  lowtide bench executorch model.pt2",
     )
-    s.set_defaults(command=executorch)
+    s.set_defaults(command=run, run_suite=executorch)
     s.add_argument("models", nargs="*", metavar="MODEL", help=".pt2 files (default: three small networks)")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called executorch-TEXT")
     _common(s, seed, printing)
@@ -113,7 +123,7 @@ def _allocate(suites: Any, printing: Callable[[Any], None]) -> None:
         epilog="examples:\n  lowtide bench allocate --part instances --instances DIR\n"
         "  lowtide bench allocate --part layout --graphs DIR -o results --label layout",
     )
-    s.set_defaults(command=allocate)
+    s.set_defaults(command=run, run_suite=allocate)
     s.add_argument(
         "--part", metavar="A,B,...", default="",
         help="instances, training, hmcos-1, orders, layout (default: all there is input for)",
@@ -144,11 +154,13 @@ def _spill(suites: Any, seed: Callable[[str], int], printing: Callable[[Any], No
         "  lowtide bench spill --networks NASNet-A,DARTS --schemes 'belady own,spill'\n"
         "  lowtide bench spill --part growth,off-chip -o results --label more",
     )
-    s.set_defaults(command=spill)
+    s.set_defaults(command=run, run_suite=spill)
     s.add_argument("--networks", metavar="A,B,...", default="", help="COSMA's, by name (default: all)")
     s.add_argument("--graphs", metavar="DIR", help="graph files of the ten human-designed networks")
     s.add_argument("--schemes", metavar="A,B,...", default="", help="such as 'belady own', cosma, spill (default: all)")
-    s.add_argument("--settings", metavar="A,B", default="", help="activations, parameters (default: both)")
+    s.add_argument(
+        "--settings", dest="counted", metavar="A,B", default="", help="activations, parameters (default: both)"
+    )
     s.add_argument("--part", metavar="A,B,...", default="", help="networks, growth, sizes, off-chip, or all")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called spill-TEXT")
     _common(s, seed, printing)
@@ -167,18 +179,14 @@ def _common(s: Any, seed: Callable[[str], int], printing: Callable[[Any], None])
 def schedule(options: argparse.Namespace) -> int:
     """Run the suite, print its tables, write its files."""
     from lowtide import bench
-    from lowtide.bench.output import write_results
-    from lowtide.bench.tables import text
 
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
 
     def done(cell: Cell) -> None:
-        line.end()
-        if not options.quiet:
-            peak = cell.status if cell.peak_bytes is None else f"{cell.peak_bytes:,} B"
-            limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
-            words = (cell.network, cell.method, cell.setting)
-            say(f"{' '.join(w for w in words if w)}: {peak}, {cell.cpu_seconds:.3f} CPU s{limit}")
+        peak = cell.status if cell.peak_bytes is None else f"{cell.peak_bytes:,} B"
+        limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
+        words = (cell.network, cell.method, cell.setting)
+        options.line.message(f"{' '.join(w for w in words if w)}: {peak}, {cell.cpu_seconds:.3f} CPU s{limit}")
 
     results = bench.schedule(
         networks=_names(options.networks),
@@ -192,30 +200,20 @@ def schedule(options: argparse.Namespace) -> int:
         report=_tell(line),
         done=done,
     )
-    line.end()
-    if options.json:
-        show_json(results)
-    else:
-        show(text(results))
-    if options.out is not None:
-        _wrote(write_results(results, options.out, options.label), options)
-    return 0 if results.complete else _interrupted(options)
+    return _tables("schedule", results, options)
 
 
 def allocate(options: argparse.Namespace) -> int:
     """Place, print the tables, write the files."""
     from lowtide import bench
-    from lowtide.bench.arena_tables import text
-    from lowtide.bench.output import write_arenas
     from lowtide.bench.placing import Row
 
     def done(row: Row) -> None:
-        if not options.quiet:
-            rules = f"{row.target}/{row.alignment}" if row.target else ""
-            words = " ".join(w for w in (row.instance, rules, row.order, row.allocator) if w)
-            height = row.reason or row.status if row.height_bytes is None else f"{row.height_bytes:,} B"
-            ratio = "" if row.ratio is None else f", {row.ratio:.4f} of the load, {row.cpu_seconds:.3f} CPU s"
-            say(f"{words}: {height}{ratio}")
+        rules = f"{row.target}/{row.alignment}" if row.target else ""
+        words = " ".join(w for w in (row.instance, rules, row.order, row.allocator) if w)
+        height = row.reason or row.status if row.height_bytes is None else f"{row.height_bytes:,} B"
+        ratio = "" if row.ratio is None else f", {row.ratio:.4f} of the load, {row.cpu_seconds:.3f} CPU s"
+        options.line.message(f"{words}: {height}{ratio}")
 
     found = bench.allocate(
         parts=_names(options.part),
@@ -227,13 +225,7 @@ def allocate(options: argparse.Namespace) -> int:
         time=options.time,
         done=done,
     )
-    if options.json:
-        show_json(found)
-    else:
-        show(text(found))
-    if options.out is not None:
-        _wrote(write_arenas(found, options.out, options.label), options)
-    return 0 if found.complete else _interrupted(options)
+    return _tables("allocate", found, options)
 
 
 def space(options: argparse.Namespace) -> int:
@@ -243,14 +235,14 @@ def space(options: argparse.Namespace) -> int:
     from lowtide.bench.output import write_distribution
     from lowtide.bench.parts import METHODS
 
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
     said = time.monotonic()
 
     def drawn(count: int) -> None:
         nonlocal said
-        if not options.quiet and time.monotonic() - said > SAID_SECONDS:
+        if time.monotonic() - said > SAID_SECONDS:
             said = time.monotonic()
-            say(f"{count:,} of {options.orders:,} orders")
+            options.line.message(f"{count:,} of {options.orders:,} orders")
 
     named = {} if options.network is None else {"network": options.network}
     found = bench.space(
@@ -271,30 +263,26 @@ def space(options: argparse.Namespace) -> int:
         show(histogram(found))
     if options.out is not None:
         _wrote(write_distribution(found, options.out), options)
-    return 0 if found.complete else _interrupted(options)
+    return _status(found.complete, options)
 
 
 def spill(options: argparse.Namespace) -> int:
     """Run the suite, print its tables, write its files."""
     from lowtide import bench
-    from lowtide.bench.output import write_spill
-    from lowtide.bench.spill_tables import text
 
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
 
     def done(cell: SpillCell) -> None:
-        line.end()
-        if not options.quiet:
-            traffic = cell.reason or cell.status if cell.traffic_bytes is None else f"{cell.traffic_bytes:,} B"
-            limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
-            words = f"{cell.label} {cell.setting} {cell.budget} {cell.scheme}"
-            say(f"{words}: {traffic}, {cell.cpu_seconds:.3f} CPU s{limit}")
+        traffic = cell.reason or cell.status if cell.traffic_bytes is None else f"{cell.traffic_bytes:,} B"
+        limit = f", ended by {cell.status}" if cell.status in ("time", "memory") else ""
+        words = f"{cell.label} {cell.setting} {cell.budget} {cell.scheme}"
+        options.line.message(f"{words}: {traffic}, {cell.cpu_seconds:.3f} CPU s{limit}")
 
     found = bench.spill(
         networks=_names(options.networks),
         graphs=options.graphs,
         schemes=_names(options.schemes),
-        settings=_names(options.settings),
+        settings=_names(options.counted),
         parts=_names(options.part),
         time=options.time,
         search_memory=options.search_memory,
@@ -302,50 +290,36 @@ def spill(options: argparse.Namespace) -> int:
         report=_tell(line),
         done=done,
     )
-    line.end()
-    if options.json:
-        show_json(found)
-    else:
-        show(text(found))
-    if options.out is not None:
-        _wrote(write_spill(found, options.out, options.label), options)
-    return 0 if found.complete else _interrupted(options)
+    return _tables("spill", found, options)
 
 
 def onnxruntime(options: argparse.Namespace) -> int:
     """Measure, print the table, write the files."""
     from lowtide import bench
-    from lowtide.bench.ort import Row, text
-    from lowtide.bench.output import write_ort
+    from lowtide.bench.ort import Row
 
     def done(row: Row) -> None:
-        if not options.quiet:
-            found = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
-            say(f"{row.model}: {row.error or found}")
+        found = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
+        options.line.message(f"{row.model}: {row.error or found}")
 
     found = bench.onnxruntime(
         options.models, level=options.level, dims=dict(options.dims), time=options.time, seed=options.seed, done=done
     )
-    if options.json:
-        show_json(found)
-    else:
-        show(text(found))
-    if options.out is not None:
-        _wrote(write_ort(found, options.out, options.label), options)
-    return 0 if found.complete else _interrupted(options)
+    return _tables("onnxruntime", found, options)
 
 
 def tflite(options: argparse.Namespace) -> int:
     """Measure, print the table, write the files."""
     from lowtide import bench
-    from lowtide.bench.output import write_overlap, write_tflite
-    from lowtide.bench.tflm import Row, overlap, text
+    from lowtide.bench.output import write_overlap
+    from lowtide.bench.tflm import Row, overlap
     from lowtide.errors import InputError
 
     if not options.models and options.overlap < 1:
         raise InputError("say what to measure: --models DIR, or --overlap N with N of 1 or more")
     if options.overlap > 0:
-        rows = overlap(options.overlap, options.seed, None if options.quiet else say)
+        rows = overlap(options.overlap, options.seed, options.line.message)
+        options.line.clear()
         if options.json:
             show_json(rows)
         else:
@@ -358,37 +332,22 @@ def tflite(options: argparse.Namespace) -> int:
         return 0
 
     def done(row: Row) -> None:
-        if not options.quiet:
-            say(f"{row.model}: {row.error or f'{row.own_head_bytes:,} B to {row.head_bytes:,} B'}")
+        options.line.message(f"{row.model}: {row.error or f'{row.own_head_bytes:,} B to {row.head_bytes:,} B'}")
 
     found = bench.tflite(options.models, time=options.time, seed=options.seed, done=done)
-    if options.json:
-        show_json(found)
-    else:
-        show(text(found))
-    if options.out is not None:
-        _wrote(write_tflite(found, options.out, options.label), options)
-    return 0 if found.complete else _interrupted(options)
+    return _tables("tflite", found, options)
 
 
 def executorch(options: argparse.Namespace) -> int:
     """Measure, print the table, write the files."""
     from lowtide import bench
-    from lowtide.bench.output import write_executorch
-    from lowtide.bench.pte import Row, text
+    from lowtide.bench.pte import Row
 
     def done(row: Row) -> None:
-        if not options.quiet:
-            say(f"{row.model}: {row.error or f'{row.before_bytes:,} B to {row.after_bytes:,} B'}")
+        options.line.message(f"{row.model}: {row.error or f'{row.before_bytes:,} B to {row.after_bytes:,} B'}")
 
     found = bench.executorch(options.models, time=options.time, seed=options.seed, done=done)
-    if options.json:
-        show_json(found)
-    else:
-        show(text(found))
-    if options.out is not None:
-        _wrote(write_executorch(found, options.out, options.label), options)
-    return 0 if found.complete else _interrupted(options)
+    return _tables("executorch", found, options)
 
 
 def _tell(line: ProgressLine) -> Callable[[str, Progress], None]:
@@ -412,7 +371,23 @@ def _wrote(paths: list[Any], options: argparse.Namespace) -> None:
             say(f"wrote {path}")
 
 
-def _interrupted(options: argparse.Namespace) -> int:
+def _tables(suite: str, found: Tables, options: argparse.Namespace) -> int:
+    """Print a suite's tables and write its files; the exit status."""
+    from lowtide.bench.output import to_text, write_tables
+
+    options.line.end()
+    if options.json:
+        show_json(found)
+    else:
+        show(to_text(suite, found))
+    if options.out is not None:
+        _wrote(write_tables(suite, found, options.out, options.label), options)
+    return _status(found.complete, options)
+
+
+def _status(complete: bool, options: argparse.Namespace) -> int:
+    if complete:
+        return 0
     if not options.quiet:
         say("interrupted: these are the results so far")
     return 130

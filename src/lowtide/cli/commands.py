@@ -29,7 +29,7 @@ def plan(options: argparse.Namespace) -> int:
     outputs = (*outputs, *exports.paths)
     if any(path is not None for path in outputs):
         check_outputs(options.model, *outputs)
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
     trace: list[Progress] = []
     settings = {**_budget(options), **_method(options), **_common(options), **_spilling(options)}
     settings["spread"] = options.spread
@@ -73,7 +73,7 @@ def plan(options: argparse.Namespace) -> int:
 
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
     seen = api.inspect(options.model, report=line, **_method(options), **_common(options))
     line.end()
     if options.json:
@@ -87,7 +87,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Print one line on whether the model fits."""
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
     found = api.check(
         options.model, report=line, as_is=options.as_is, **_budget(options), **_method(options), **_common(options)
     )
@@ -103,7 +103,7 @@ def check(options: argparse.Namespace) -> int:
         "over_budget": "does not fit",
         "impossible": "cannot fit, whatever the order"
         if found.memories
-        else f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_reserve(found, options)}",
+        else f"cannot fit, the lower bound is {found.lower_bound_bytes:,} B{_with_the_rest(found, options)}",
     }[found.status]
     if options.as_is:
         proof = "own order and offsets" if found.parts is not None else "own order"
@@ -129,10 +129,16 @@ def check(options: argparse.Namespace) -> int:
     return found.exit_status
 
 
-def _with_reserve(found: api.Check, options: argparse.Namespace) -> str:
-    if options.reserve is None:
-        return ""
-    return f", with the reserve {found.lower_bound_bytes + parse_size(options.reserve, 'reserve'):,} B"
+def _with_the_rest(found: api.Check, options: argparse.Namespace) -> str:
+    """The bound of what is compared with the budget: with the runtime's own part and the reserve, if there are any."""
+    least, beside = found.lower_bound_bytes, []
+    if found.parts is not None:
+        least = max(least + found.parts.persistent, found.parts.planning)
+        beside.append("what TFLM keeps beside it")
+    if options.reserve is not None:
+        least += parse_size(options.reserve, "reserve")
+        beside.append("the reserve")
+    return f", with {' and '.join(beside)} {least:,} B" if beside else ""
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -143,7 +149,7 @@ def compare(options: argparse.Namespace) -> int:
     settings: dict[str, dict[str, str]] = {}
     for method, option, value in options.settings:
         settings.setdefault(method, {})[option] = value
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
 
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
@@ -180,6 +186,7 @@ def verify(options: argparse.Namespace) -> int:
         prove=options.prove,
         time=options.time,
     )
+    options.line.end()
     if options.json:
         show_json(report)
     else:
@@ -201,7 +208,8 @@ def allocate(options: argparse.Namespace) -> int:
     if wanted:
         check_outputs(options.buffers, None, *outputs)
     settings = _memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
-    placed = api.allocate(options.buffers, options.capacity, **settings)
+    placed = api.allocate(options.buffers, options.capacity, report=options.line, **settings)
+    options.line.end()
     problem = read_problem(options.buffers).problem
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
     status = placed.exit_status(capacity)
@@ -233,7 +241,7 @@ def share(options: argparse.Namespace) -> int:
     if options.settings:
         raise InputError("--set is for one method on one model; plan the models apart first")
     exports = api.Exports(options.header, options.table, options.usmp)
-    line = ProgressLine(options.quiet)
+    line: ProgressLine = options.line
 
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
@@ -343,6 +351,7 @@ def zoo(options: argparse.Namespace) -> int:
             raise InputError("-o needs the NAME of a network; `lowtide zoo` lists them")
         name = options.network.removeprefix("zoo:")
         write_zoo(name, options.out, options.seed)
+        options.line.end()
         if not options.quiet:
             say(f"wrote {options.out}")
         return 0

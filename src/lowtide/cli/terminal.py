@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -17,6 +19,8 @@ FIRST_SECONDS = 2.0
 TERMINAL_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
 """How often progress is said, on a terminal (one line, written over) and elsewhere (a line each time)."""
+SILENT_SECONDS = 15.0
+"""After that long without a word, where it is no terminal, it is said that work goes on."""
 
 
 def clean(text: str, *, lines: bool = False) -> str:
@@ -61,13 +65,36 @@ def _print(text: str) -> None:
 
 
 class ProgressLine:
-    """Says on stderr how far a search is; call it with each `Progress`, and `end` it before printing a result."""
+    """Says on stderr how far a search is; call it with each `Progress`, and `end` it before printing a result.
+
+    As a context it also says that something is still going on where no search reports, as while a large file is read.
+    """
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._began = self._heard = time.monotonic()
         self._said = 0.0
         self._shown = False
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+
+    def __enter__(self) -> ProgressLine:
+        if not self._quiet:
+            threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _beat(self) -> None:
+        """Say that time goes by, whenever nothing else was said for a while."""
+        pause = FIRST_SECONDS if self._terminal else SILENT_SECONDS
+        while not self._over.wait(FIRST_SECONDS / 2):
+            now = time.monotonic()
+            if now - self._heard >= pause:
+                self._tell(f"working, {now - self._began:.0f} s")
+                self._heard = now if not self._terminal else self._heard
 
     def __call__(self, progress: Progress, label: str = "") -> None:
         """Say it, if it is time to."""
@@ -75,20 +102,40 @@ class ProgressLine:
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
         if self._quiet or progress.seconds < FIRST_SECONDS or (self._said and now - self._said < pause):
             return
-        self._said = now
+        self._said = self._heard = now
         best, bound = progress.best_bytes, progress.bound_bytes
         gap = 100 * (best - bound) / best if best else 0.0
         text = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %, {progress.seconds:.0f} s"
-        if self._terminal:
-            self._shown = True
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-        else:
+        self._tell(text)
+
+    def message(self, text: str) -> None:
+        """A line that stays, such as a row of a benchmark that is done."""
+        self.clear()
+        self._heard = time.monotonic()
+        if not self._quiet:
             say(text)
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Take the line away."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
+        with self._writing:
+            if self._shown:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+                self._shown = False
+
+    def end(self) -> None:
+        """Take the line away, for good."""
+        self._over.set()
+        self.clear()
+
+    def _tell(self, text: str) -> None:
+        with self._writing:
+            if self._over.is_set():
+                return
+            if not self._terminal:
+                say(text)
+                return
+            width = shutil.get_terminal_size().columns - 1
+            self._shown = True
+            sys.stderr.write(f"\r{clean(text)[:width]}\x1b[K")
             sys.stderr.flush()
-            self._shown = False

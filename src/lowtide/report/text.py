@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lowtide.opset import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.report.conflict import conflict_text
+from lowtide.report.names import shorten
 from lowtide.rules import RULES
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
@@ -326,18 +327,6 @@ def _kept_text(entry: Live) -> str:
     last = entry.kept_by[-1]
     name = shorten(last.name or f"op {last.op}", 24)
     return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"
-
-
-def shorten(text: str, width: int) -> str:
-    """The text, or its beginning and end if it is longer than `width`.
-
-    >>> shorten("a_very_long_name", 9)
-    'a_ve...me'
-    """
-    if len(text) <= width:
-        return text
-    left = (width - 3 + 1) // 2 + 1
-    return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
 
 
 def report_text(report: Report) -> str:

@@ -105,6 +105,8 @@ class Outputs:
         self._pending.clear()
 
     def _checked(self, target: Path, place: str) -> Path:
+        if place == "-":
+            raise InputError("this would be a file of that name; name a file (--json prints the result)", place)
         try:
             final = Path(os.path.realpath(target))
             status = final.stat() if final.exists() else None

@@ -1,0 +1,67 @@
+"""What is said on stderr while a command works: on a terminal one line, elsewhere lines, and silence if asked for."""
+
+import io
+import time
+
+import pytest
+
+from lowtide.cli import terminal
+from lowtide.cli.terminal import ProgressLine
+from lowtide.stop import Progress
+
+
+class Terminal(io.StringIO):
+    """A text stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
+def waited(line: ProgressLine, stream: io.StringIO, word: str) -> str:
+    """What is said once `word` is in it, or after 20 seconds."""
+    with line:
+        end = time.monotonic() + 20
+        while word not in stream.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
+    return stream.getvalue()
+
+
+def test_a_command_that_reports_nothing_says_that_it_works(monkeypatch: pytest.MonkeyPatch):
+    """One line, written over, and gone at the end; it is as wide as the terminal at most."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
+    monkeypatch.setenv("COLUMNS", "9")
+    said = waited(ProgressLine(quiet=False), stream, "working")
+    assert said.startswith("\rworking,\x1b[K")
+    assert said.endswith("\r\x1b[K")
+
+
+def test_where_it_is_no_terminal_lines_are_whole(monkeypatch: pytest.MonkeyPatch):
+    """No control characters, a line each time."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(terminal, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(terminal, "SILENT_SECONDS", 0.02)
+    said = waited(ProgressLine(quiet=False), stream, "working")
+    assert said.startswith("lowtide: working, 0 s\n")
+    assert "\x1b" not in said
+    assert "\r" not in said
+
+
+def test_quiet_and_what_is_over_say_nothing(monkeypatch: pytest.MonkeyPatch):
+    """Neither progress nor messages; and after the end no line comes back over the result."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    quiet = ProgressLine(quiet=True)
+    quiet(Progress(8, 4, 9.0))
+    quiet.message("done")
+    assert stream.getvalue() == ""
+    line = ProgressLine(quiet=False)
+    line(Progress(8, 4, 9.0))
+    assert "best 8 B, bound 4 B, gap 50.00 %, 9 s" in stream.getvalue()
+    line.end()
+    before = stream.getvalue()
+    line(Progress(8, 4, 99.0))
+    assert stream.getvalue() == before
