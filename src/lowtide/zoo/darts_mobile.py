@@ -2,8 +2,8 @@
 
 SERENITY (MLSys 2020) takes "only the first cell" of this network. The cell's graph is not public; here it is cut from
 the network. Its Table 1 repeats DARTS's own figures for the whole: 4.7 M weights, which this network has, and 574.0 M
-multiplications, which the released one does not have either (quark0/darts, issue 46: 523 to 545 M by what is counted);
-convolutions and the classifier make 529.9 M.
+multiplications. Convolutions and the classifier make 529.9 M, and 546.5 M with four operations for each normalised
+element, as PyTorch-OpCounter counts (quark0/darts, issue 46: 523 to 545 M by what is counted).
 """
 
 from __future__ import annotations
