@@ -143,13 +143,23 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_
     readers: list[int]
 
 
+class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Part of a bound on traffic: `bytes` that every order moves for it. A window is some `ops` (ids); a phase lasts
+    from op `begin` to op `end`, which run in turn in every order (None: from the start, to the end)."""
+
+    bytes: int
+    ops: list[int] = []
+    begin: int | None = None
+    end: int | None = None
+
+
 class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
     """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` and ``"phases"`` (parts of the graph),
-    ``"solver"``, or ``"none"``."""
+    ``"solver"``, or ``"none"``. A search may count on windows in its `parts`."""
 
     kind: str
     states: int = 0
-    parts: list[int] = []
+    parts: list[TrafficPart] = []
 
 
 class PlanConflict(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
 from lowtide.analyse.storage import Overwrite
-from lowtide.plan import Stopped
+from lowtide.plan import Stopped, TrafficProof
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
@@ -37,14 +38,6 @@ class Move:
 
 
 @dataclass(frozen=True)
-class TrafficCertificate:
-    """Why no order has less traffic: `kind` names the argument of docs/spilling.md, `facts` are its numbers."""
-
-    kind: str = "none"
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class SpillAnswer:
     """What a method found.
 
@@ -66,7 +59,7 @@ class SpillAnswer:
         Sum of the moves' bytes.
     traffic_lower_bound_bytes
         No order, residency and addresses move fewer bytes, as far as the method proved it.
-    certificate
+    proof
         Why.
     stopped
         Why the method ended.
@@ -81,7 +74,7 @@ class SpillAnswer:
     workspace_offsets: dict[int, int]
     traffic_bytes: int
     traffic_lower_bound_bytes: int = 0
-    certificate: TrafficCertificate = field(default_factory=TrafficCertificate)
+    proof: TrafficProof = field(default_factory=partial(TrafficProof, kind="none"))
     stopped: Stopped = "complete"
     counters: dict[str, Any] = field(default_factory=dict)
 

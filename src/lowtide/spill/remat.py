@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind
-from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
+from lowtide.plan import TrafficProof
+from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.problem import SpillProblem
 
 MOST_TRIES = 200
@@ -104,7 +105,7 @@ def _unproved(answer: SpillAnswer, clones: tuple[Clone, ...]) -> SpillAnswer:
     counters = answer.counters | {"recomputed_ops": len(clones)}
     stopped = answer.stopped if answer.stopped != "proof" or not answer.traffic_bytes else "complete"
     return replace(
-        answer, traffic_lower_bound_bytes=0, certificate=TrafficCertificate(), counters=counters, stopped=stopped
+        answer, traffic_lower_bound_bytes=0, proof=TrafficProof(kind="none"), counters=counters, stopped=stopped
     )
 
 

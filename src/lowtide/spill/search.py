@@ -10,18 +10,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from lowtide import _core
-from lowtide.spill.answer import NoRoomError, SpillAnswer, TrafficCertificate
+from lowtide.plan import TrafficPart, TrafficProof
+from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import Belady, GreedySpill
 from lowtide.spill.bound import Window, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
 from lowtide.spill.orders import order_by
-from lowtide.spill.phases import ancestors, longest_chain, phases
+from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.rows import by_rows
@@ -96,7 +97,7 @@ class _Search:
         self.problem, self.limits, self.options = problem, limits, options
         self.best: Found | None = None
         self.bound = 0
-        self.proof: dict[str, Any] = {"kind": "none"}
+        self.proof = TrafficProof(kind="none")
         self.states = 0
         self.interrupted = False
         self.no_room = False
@@ -129,7 +130,7 @@ class _Search:
             if self.proved:
                 return
         summed = core_problem(problem, segments=[(w.ops, w.bytes) for w in parts])
-        if not self._prove(summed, self.options.states) and self.best is not None:
+        if not self._prove(summed, self.options.states, parts) and self.best is not None:
             self._improve()
 
     def _parts(self) -> tuple[Window, ...]:
@@ -137,11 +138,11 @@ class _Search:
         if self.best is None:
             return ()
         found = windows(self.problem, self.best.order, self.options.window_states, self.limits)
-        self._raise(sum(w.bytes for w in found), "windows", [w.bytes for w in found])
+        self._raise(sum(w.bytes for w in found), "windows", parts=found)
         if not self.proved and self.limits.left_seconds > 0:
             line = longest_chain(ancestors(self.problem), self._left_before())
             split = phases(self.problem, line, self.options.window_states, self.limits)
-            self._raise(sum(p.bytes for p in split), "phases", [p.bytes for p in split])
+            self._raise(sum(p.bytes for p in split), "phases", parts=split)
         return found
 
     def _with_lead(self) -> None:
@@ -158,9 +159,18 @@ class _Search:
             self._ask(core_problem(self.problem, order, chain=True), state_limit=self.options.states)
         self.bound, self.proof = without.bound, without.proof
 
-    def _raise(self, bound: int, kind: str, facts: Any) -> None:
+    def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[Window | Phase] = ()) -> None:
         if bound > self.bound:
-            self.bound, self.proof = bound, {"kind": kind, "states" if kind == "search" else "parts": facts}
+            self.bound = bound
+            self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
+
+    def _told(self, part: Window | Phase) -> TrafficPart:
+        """The part as a plan names it, by ids."""
+        ops = self.problem.model.graph.ops
+        if isinstance(part, Window):
+            return TrafficPart(bytes=part.bytes, ops=[ops[i].id for i in part.ops])
+        begin, end = (None if i is None else ops[i].id for i in (part.begin, part.end))
+        return TrafficPart(bytes=part.bytes, begin=begin, end=end)
 
     def _left_before(self) -> list[int]:
         """Ops of the best order before which something leaves, by step."""
@@ -172,15 +182,15 @@ class _Search:
             self._ask(whole, width=width)
             yield
 
-    def _prove(self, whole: CoreProblem, state_limit: int) -> bool:
-        """Whether the search ended: then the best is proved."""
+    def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[Window] = ()) -> bool:
+        """Whether the search ended: then the best is proved. `parts`: windows that `whole` counts on."""
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
         result = self._ask(whole, state_limit=min(state_limit, self.options.states))
         if self.best is None:
             self.no_room = result["proved"]
         else:
-            self._raise(min(result["bound"], self.best.traffic_bytes), "search", result["states"])
+            self._raise(min(result["bound"], self.best.traffic_bytes), "search", states=result["states"], parts=parts)
         return self.proved or self.no_room
 
     def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> dict[str, Any]:
@@ -241,17 +251,13 @@ class _Search:
             return replace(
                 online,
                 traffic_lower_bound_bytes=min(self.bound, online.traffic_bytes),
-                certificate=self._certificate(),
+                proof=self.proof,
                 stopped=stopped,
                 counters=counters,
             )
         if found is None:
             raise NoRoomError(proved=self.no_room)
         return found
-
-    def _certificate(self) -> TrafficCertificate:
-        facts = {key: value for key, value in self.proof.items() if key != "kind"}
-        return TrafficCertificate(self.proof["kind"], facts)
 
     def _placed(self) -> SpillAnswer:
         assert self.best is not None
@@ -279,7 +285,7 @@ class _Search:
             placement.workspace_offsets,
             traffic,
             min(self.bound, traffic),
-            self._certificate(),
+            self.proof,
             stopped,
             counters,
         )

@@ -36,10 +36,12 @@ from dataclasses import dataclass
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, Plan, SearchCertificate
-from lowtide.sizes import format_size
+from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.bound import check_bound, largest_single_op
 from lowtide.verify.memory import Memory, work_out
+from lowtide.verify.rewrites import rewritten
+from lowtide.verify.traffic import prove_traffic
 
 SLICE = 500
 """States that a direction looks at before it is the other's turn."""
@@ -94,6 +96,8 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
         ``bound`` or ``certificate``: the certificate does not hold, or an order exists that it rules out.
     """
     began = time.perf_counter()
+    if plan.moves is not None:
+        return _prove_traffic(graph, plan, target, seconds, max_states)
     memory = work_out(graph, target)
     _, note = check_bound(graph, plan, memory)
     certificate = plan.certificate
@@ -114,6 +118,21 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     if not found.complete:
         return Proof("not re-proved", found.why, found.states, spent)
     return Proof("re-proved", f"a search of {found.states:,} states finds no order", found.states, spent)
+
+
+def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
+    """The same for a plan with moves, whose bound is one on traffic."""
+    began = time.perf_counter()
+    bound = plan.traffic_lower_bound_bytes or 0
+    if not bound:
+        return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
+    again = prove_traffic(rewritten(graph, plan), plan, target, seconds=seconds, max_states=max_states)
+    spent = time.perf_counter() - began
+    how = f"a second search of {format_count(again.states, 'state')}"
+    if again.bytes < bound:
+        why = f"{how} says only that every order moves {format_size(again.bytes)}"
+        return Proof("not re-proved", why, again.states, spent)
+    return Proof("re-proved", f"{how} finds no order that moves less than {format_size(bound)}", again.states, spent)
 
 
 def refute(

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 from lowtide.errors import MissingExtraError
-from lowtide.plan import Stopped
+from lowtide.plan import Stopped, TrafficProof
 from lowtide.schedule.mathopt import Solver
-from lowtide.spill.answer import SpillAnswer, TrafficCertificate
+from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.cosma.divide import divide, order_parts
 from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve
 from lowtide.spill.cosma.tensors import space_of, why_not
@@ -231,11 +231,11 @@ def finish(solved: Solved, bound: int, solver: Solver) -> SpillAnswer:
         "ilp_bound_bytes": solved.bound,
         "ilp_gap_bytes": answer.traffic_bytes - solved.bound,
     }
-    certificate = TrafficCertificate("solver", {"solver": solver}) if bound else TrafficCertificate()
+    proof = TrafficProof(kind="solver" if bound else "none")
     return replace(
         answer,
         traffic_lower_bound_bytes=bound,
-        certificate=certificate,
+        proof=proof,
         stopped=STOPPED[solved.ended],
         counters=counters,
     )
