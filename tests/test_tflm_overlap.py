@@ -10,7 +10,7 @@ from lowtide.graph import Graph
 from lowtide.read.tflite import graph_of
 from lowtide.read.tflite_model import parse_tflite
 from lowtide.rules.tflm_kernels import BY_TYPE, distances
-from tflite_builder import Net
+from tflite_builder import Net, s
 
 pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
 
@@ -39,7 +39,7 @@ def test_the_distance_is_enough_and_a_row_nearer_is_not():
 
 
 def test_what_may_not_be_overlapped():
-    """What is broadcast itself, a constant, operators that are not in the table."""
+    """What is broadcast itself, a constant, operators that are not in the table, what is empty."""
     net = Net()
     x = net.tensor((1, 4, 4, 2), "float32")
     y = net.tensor((2,), "float32")
@@ -48,6 +48,9 @@ def test_what_may_not_be_overlapped():
     net.op("ADD", [x, y], [outs[0]])
     net.op("ADD", [x, c], [outs[1]])
     net.op("TILE", [x, y], [outs[2]])
-    net.ends([x, y], outs)
+    empty, w = net.tensor((1, 4, 4, 0)), net.tensor((2, 1, 1, 2), "int8", [1, 2, 3, 4])
+    outs.append(net.tensor((1, 4, 4, 2)))
+    net.op("TRANSPOSE_CONV", [w, w, empty], [outs[3]], s.TransposeConvOptionsT())
+    net.ends([x, y, empty], outs)
     found = graph(net)
-    assert [distances(found, op) for op in found.ops] == [((x, 0),), ((x, 0),), ()]
+    assert [distances(found, op) for op in found.ops] == [((x, 0),), ((x, 0),), (), ()]

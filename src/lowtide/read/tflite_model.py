@@ -17,7 +17,6 @@ OFFLINE_PLAN = "OfflineMemoryAllocation"
 CONTROL_DEPENDENCIES = "model_control_dependencies"
 _VERSION = 3
 _MOST_VALUES = 16
-_INTEGERS = {"int32": "i", "int64": "q"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class TfliteTensor:
     """A tensor. `bits` of one element (0: no fixed size); `buffer_bytes`: what its buffer holds in the file.
 
     `dynamic`: the file leaves a dimension open, and `shape` holds what it takes for it. `shape_at`: byte of the first
-    dimension in the file. `values`: what a short constant of whole numbers holds (axes, paddings and the like), else
+    dimension in the file. `values`: what a short constant of int32 holds (axes, paddings and the like), else
     none. `handle`: it names a variable, and VAR_HANDLE, which makes it, keeps it outside the arena in both runtimes.
     """
 
@@ -240,9 +239,9 @@ def _tensor(file: Flatbuffer, table: Table, index: int, buffers: tuple[Extent | 
         scales[1] if scales else 0,
         table.vector_at(0),
     )
-    if extent is None or dtype not in _INTEGERS or not 0 < made.elements <= _MOST_VALUES or made.size != extent.size:
+    if extent is None or dtype != "int32" or not 0 < made.elements <= _MOST_VALUES or made.size != extent.size:
         return made
-    return replace(made, values=file.integers(_INTEGERS[dtype], extent.at, made.elements))
+    return replace(made, values=file.integers("i", extent.at, made.elements))
 
 
 def _op(table: Table, index: int, codes: list[str], tensors: int, place: str) -> TfliteOp:

@@ -140,7 +140,9 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         if position >= len(data):
             continue
         read = data[position]
-        if read.kind is Kind.CONSTANT or read.shape is None or read.id == made.id or not _types_match(read, made):
+        if read.kind is Kind.CONSTANT or read.shape is None or not read.size or read.id == made.id:
+            continue
+        if not _types_match(read, made):
             continue
         if row.reads == "flat" and read.shape != made.shape:
             continue
