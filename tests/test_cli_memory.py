@@ -55,6 +55,8 @@ def test_plan_file_commands_and_verify(capsys: Captured, tmp_path: Path, model: 
     status, out, _ = run(capsys, "verify", model, plan)
     assert status == 0
     assert "whatever is read is there" in out
+    assert "--prove does" in out
+    assert "re-proved" in run(capsys, "verify", model, plan, "--prove")[1]
     made["moves"] = []
     plan.write_text(json.dumps(made))
     assert run(capsys, "verify", model, plan)[0] == 5
