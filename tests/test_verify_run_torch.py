@@ -58,3 +58,22 @@ def test_storages_live_at_once_are_those_of_the_plan(tmp_path: Path) -> None:
     assert not seen.vacuous
     assert seen.order_kept
     assert (seen.original_peak_bytes, seen.planned_peak_bytes) == (plan.own_order_peak_bytes, plan.peak_bytes)
+
+
+@pytest.mark.skipif(torch is None, reason="needs the extra torch")
+def test_a_free_dimension_runs_at_the_size_that_was_planned(tmp_path: Path) -> None:
+    """Not at the example's: what is measured is what the plan says."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x @ x.transpose(1, 2)).sum(1)
+
+    size = torch.export.Dim("n", min=2, max=64)
+    source = tmp_path / "m.pt2"
+    program = torch.export.export(Net(), (torch.randn(4, 8, 3),), dynamic_shapes={"x": {0: size}})
+    torch.export.save(program, source)
+    plan = lowtide.plan(source, dims={"x:0": 16})
+    seen = lowtide.verify(source, plan, dims={"x:0": 16}, run=True).run
+    assert isinstance(seen, TorchRunReport)
+    assert seen.equal
+    assert seen.planned_peak_bytes == seen.plan_bytes == plan.peak_bytes

@@ -187,7 +187,7 @@ def run(
     if name.lower().endswith(".tflite"):
         return _run_tflite(Path(model), planned, made)
     if name.lower().endswith(".pt2"):
-        return _run_torch(Path(model), planned, made)
+        return _run_torch(Path(model), planned, made, dims)
     if not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
         raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
@@ -227,11 +227,14 @@ def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRu
         return run_tflite(model, Path(planned), made, seed=made.seed)
 
 
-def _run_torch(model: Path, planned: str | Path | None, made: Plan) -> TorchRunReport:
+def _run_torch(model: Path, planned: str | Path | None, made: Plan, dims: Mapping[str, int]) -> TorchRunReport:
     """Run a torch.export archive and its planned form in eager mode."""
     import tempfile
 
+    from lowtide.graph import Kind
     from lowtide.verify.run_torch import run_torch
+
+    shapes = [t.shape for t in load(model, dims=dims).tensors if t.kind is Kind.INPUT]
 
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         if planned is None:
@@ -239,7 +242,7 @@ def _run_torch(model: Path, planned: str | Path | None, made: Plan) -> TorchRunR
 
             planned = Path(folder) / "planned.pt2"
             write_model(model, made.order, planned)
-        return run_torch(model, Path(planned), made, seed=made.seed)
+        return run_torch(model, Path(planned), made, seed=made.seed, shapes=shapes)
 
 
 def _with_weights(model: Path, out: Path) -> Path:

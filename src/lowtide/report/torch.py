@@ -26,6 +26,10 @@ def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
         ),
         ("measured after", f"{format_size(run.planned_peak_bytes)}"),
     ]
+    if run.plan_bytes:
+        off = run.planned_peak_bytes - run.plan_bytes
+        told = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} were measured"
+        rows.append(("planned", f"{format_size(run.plan_bytes)}: {told}"))
     if not run.order_kept:
         rows.append(("order", "torch runs the nodes in another order than the plan's"))
     return rows

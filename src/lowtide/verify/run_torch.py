@@ -8,6 +8,7 @@ in torch's weights-only way: run only archives that you trust.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,8 @@ class TorchRunReport:
         Whether the planned archive's nodes are the original's in the plan's order.
     original_peak_bytes, planned_peak_bytes
         Most bytes of storages live at once in each, weights and inputs apart.
+    plan_bytes
+        The plan's peak.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -42,6 +45,7 @@ class TorchRunReport:
     order_kept: bool
     original_peak_bytes: int
     planned_peak_bytes: int
+    plan_bytes: int = 0
 
     @property
     def equal(self) -> bool:
@@ -54,8 +58,21 @@ class TorchRunReport:
         return all(o.vacuous for o in self.outputs)
 
 
-def run_torch(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inputs: int = 3) -> TorchRunReport:
-    """Run two archives on the same random inputs, of the example's shapes, and compare what comes out.
+def run_torch(
+    original: Path,
+    planned: Path,
+    plan: Plan,
+    *,
+    seed: int = 0,
+    inputs: int = 3,
+    shapes: Sequence[Sequence[int] | None] = (),
+) -> TorchRunReport:
+    """Run two archives on the same random inputs and compare what comes out.
+
+    Parameters
+    ----------
+    shapes
+        Of the graph's inputs, for which it was planned; without them, or where there is another number, the example's.
 
     Raises
     ------
@@ -72,7 +89,7 @@ def run_torch(original: Path, planned: Path, plan: Plan, *, seed: int = 0, input
         raise MissingExtraError("torch", "torch", "lowtide verify --run on a .pt2 archive") from None
     try:
         before = torch.export.load(original)
-        feeds = [_draw(torch, before.example_inputs, seed + k) for k in range(inputs)]
+        feeds = [_draw(torch, before.example_inputs, shapes, seed + k) for k in range(inputs)]
         was = [_run(torch, before, feed) for feed in feeds]
         again = _run(torch, before, feeds[0])
     except InputError as error:
@@ -91,22 +108,26 @@ def run_torch(original: Path, planned: Path, plan: Plan, *, seed: int = 0, input
         _names(after) == _in_order(_names(before), plan),
         max(peak for _, peak in was),
         max(peak for _, peak in came),
+        plan.peak_bytes,
     )
 
 
-def _draw(torch: Any, example: Any, seed: int) -> Any:
+def _draw(torch: Any, example: Any, shapes: Sequence[Sequence[int] | None], seed: int) -> Any:
     """Inputs like the example's: floats afresh, whole numbers within the example's range."""
     if example is None:
         raise InputError("it holds no example inputs; export it again with them")
     generator = torch.Generator().manual_seed(seed)
+    tensors = [t for t in torch.utils._pytree.tree_leaves(example) if isinstance(t, torch.Tensor)]
+    planned = iter(shapes if len(shapes) == len(tensors) else [None] * len(tensors))
 
     def like(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
+        shape = next(planned) or leaf.shape
         if leaf.is_floating_point() or leaf.is_complex():
-            return torch.randn(leaf.shape, generator=generator).to(leaf.dtype)
+            return torch.randn(shape, generator=generator).to(leaf.dtype)
         low, high = (int(leaf.min()), int(leaf.max())) if leaf.numel() else (0, 0)
-        return torch.randint(low, high + 1, leaf.shape, generator=generator).to(leaf.dtype)
+        return torch.randint(low, high + 1, shape, generator=generator).to(leaf.dtype)
 
     return torch.utils._pytree.tree_map(like, example)
 
