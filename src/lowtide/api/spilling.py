@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,7 @@ def spilling_problem(
     from lowtide.spill.problem import Semantics, spill_problem
 
     if rules.overlap != "never" or rules.rule or not rules.count_inputs:
-        raise InputError(f"target {rules.name} has one arena; spill under another target")
+        raise InputError(f"target {rules.name} has one arena; spill under another one, as with --target generic")
     counted = {name: value for name, value in moves.items() if name not in ("bandwidth", "flops")}
     switches: dict[str, bool] = {}
     for name in ("parameters", "rematerialise"):
@@ -92,6 +92,10 @@ def spilling_problem(
         if value not in ("true", "false"):
             raise InputError(f"moves.{name} is {value!r}; it takes true or false")
         switches[name] = value == "true"
+    unknown = [name for name in counted if name not in {f.name for f in fields(Semantics)}]
+    if unknown:
+        known = ", ".join([*(f.name for f in fields(Semantics)), *switches, "bandwidth", "flops"])
+        raise InputError(f"moves has no option {unknown[0]!r}; its options: {known}")
     semantics = with_options(Semantics, "moves", counted)
     said = Spilling(
         write_once=semantics.write_once,
