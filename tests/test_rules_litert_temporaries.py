@@ -10,10 +10,10 @@ import pytest
 
 from lowtide.allocate.litert import litert_arena
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.read.tflite import graph_of
 from lowtide.read.tflite_model import parse_tflite
-from lowtide.rules.litert_temporaries import temporaries
+from lowtide.rules.litert_temporaries import _KERNELS, temporaries
 from lowtide.target import BUILT_IN
 from lowtide.verify.tflite_process import run
 from tflite_builder import SAME, Net, s
@@ -209,3 +209,12 @@ def test_the_arena_has_its_temporary_tensors(kernel: Callable[[random.Random], N
         measured = run("litert", [str(tmp_path / "m.tflite")], 0, 1, tensors)["measured"]
         found = litert_arena(memory_model(graph, BUILT_IN["tflite"]), range(len(graph.ops)))
         assert measured == [{"arena_bytes": found.bytes}], (seed, temporaries(graph, graph.ops[0]))
+
+
+@pytest.mark.parametrize("kind", sorted(_KERNELS))
+def test_shapes_that_the_runtime_refuses_are_no_error(kind: str) -> None:
+    """Operands of no dimension or of an empty one have no temporary tensors, or some."""
+    for shape in ((), (1,), (0,), (0, 3)):
+        tensors = (*(Tensor(i, 4, Kind.INPUT, "", shape, "float32") for i in range(5)), Tensor(5, 4, shape=shape))
+        graph = Graph("g", tensors, (Op(0, tuple(range(5)), (5,), type=kind),))
+        assert all(size >= 0 for size in temporaries(graph, graph.ops[0]))

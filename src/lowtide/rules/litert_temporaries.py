@@ -53,7 +53,10 @@ def temporaries(graph: Graph, op: Op) -> tuple[int, ...]:
             return ()
         found.append(_Sized(tensor.shape, tensor.dtype or "", tensor.size, tensor.kind is Kind.CONSTANT))
     *given, made = found
-    return kernel(op, given, made) if given[0].size and given[0].shape else ()
+    try:
+        return kernel(op, given, made) if given[0].size and given[0].shape else ()
+    except IndexError:  # fewer dimensions than the kernel accepts: LiteRT refuses the file
+        return ()
 
 
 def _hybrid(given: Sequence[_Sized]) -> bool:
