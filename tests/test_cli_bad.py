@@ -1,3 +1,4 @@
+import json
 import os
 import random
 from pathlib import Path
@@ -231,3 +232,31 @@ def test_a_time_to_prove_that_is_no_time(tmp_path: Path, capsys: Captured, secon
     assert main(["plan", str(path), "--plan", str(plan_file), "-q"]) == 0
     capsys.readouterr()
     assert "positive number of seconds" in refused(capsys, "verify", path, plan_file, "--prove", f"--time={seconds}")
+
+
+VALUES = (-1, 0, 2**62, [], {"0": -1})
+
+
+@pytest.mark.parametrize("more", ["--budget 40 --reserve 4", "--memory fast=512", "--bank a=1KiB"])
+def test_a_plan_file_edited_by_hand(tmp_path: Path, capsys: Captured, more: str):
+    """Every key left out, or given a value that is odd: refused or found wrong in one line, or not needed."""
+    path, plan, edited = graph_file(tmp_path, branches()), tmp_path / "p.json", tmp_path / "e.json"
+    main(["plan", str(path), *more.split(), "--plan", str(plan), "-q"])
+    made = json.loads(plan.read_text())
+    for key in made:
+        for value in VALUES:
+            edited.write_text(json.dumps({**made, key: value}))
+            _holds_or_is_refused(capsys, path, edited)
+        edited.write_text(json.dumps({k: v for k, v in made.items() if k != key}))
+        _holds_or_is_refused(capsys, path, edited)
+    for key, least in (("alignment", 1), ("lower_bound_bytes", 0)):
+        edited.write_text(json.dumps({**made, key: least - 1}))
+        assert f"Expected `int` >= {least} - at `$.{key}`" in refused(capsys, "verify", path, edited)
+
+
+def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
+    capsys.readouterr()
+    status = main(["verify", str(path), str(plan)])
+    err = capsys.readouterr().err
+    assert status in (0, 2, 5), f"{plan.read_text()}\n{err}"
+    assert err.count("\n") == (0 if status == 0 else 1)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lowtide.errors import InputError
+from lowtide.names import shorten
 
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
@@ -75,9 +76,9 @@ class Op:
 
     @property
     def label(self) -> str:
-        """Name and type if there are any, else the id: for messages."""
+        """Name, cut if it is long, and type if there are any, and the id: for messages."""
         kind = f" ({self.type})" if self.type else ""
-        return f"op {self.id} {self.name!r}{kind}" if self.name else f"op {self.id}{kind}"
+        return f"op {self.id} {shorten(self.name, 60)!r}{kind}" if self.name else f"op {self.id}{kind}"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ positions in `order`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 
+Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
 
@@ -91,7 +92,7 @@ class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     capacity_bytes: int
     size_bytes: int | None = None
-    alignment: int = 1
+    alignment: Alignment = 1
 
 
 class Residency(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +202,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     scratch: int
     persistent: int
     planning: int
-    alignment: int
+    alignment: Alignment
     exact: bool
     own_planned: int | None = None
 
@@ -238,11 +239,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: list[int]
     own_order_peak_bytes: int
     peak_bytes: int
-    lower_bound_bytes: int
+    lower_bound_bytes: Annotated[int, msgspec.Meta(ge=0)]
     optimal: bool
     certificate: Certificate
     in_place: list[tuple[int, int]]
-    alignment: int
+    alignment: Alignment
     required_bytes: int
     seconds: Seconds
     overlap: list[tuple[int, int, int]] | None = None

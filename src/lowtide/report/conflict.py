@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lowtide.names import shorten
 from lowtide.plan import Plan
-from lowtide.report.names import shorten
 
 MOST_NAMED = 6
 """Members named; the rest are counted."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from lowtide.names import shorten
 from lowtide.opset import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.report.conflict import conflict_text
-from lowtide.report.names import shorten
 from lowtide.rules import RULES
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml

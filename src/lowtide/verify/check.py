@@ -156,6 +156,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Check], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
     seen, most = check_spilling(graph, plan, target)
+    if plan.alignment != target.alignment:
+        raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
     if plan.peak_bytes != most:
         raise VerificationError("peak", f"the fast memory holds {most} bytes; the plan says {plan.peak_bytes}")
     fast = (plan.memories or [])[0]
