@@ -40,7 +40,7 @@ KEYS = {
 @pytest.fixture(scope="module")
 def small() -> bench.Results:
     """Every method on one small cell."""
-    return bench.schedule(networks=[SMALL], time=5)
+    return bench.schedule(networks=[SMALL])
 
 
 def test_published_figures_are_of_networks_that_are_there() -> None:
@@ -156,6 +156,8 @@ def test_graphs_of_a_directory(tmp_path: Path) -> None:
     assert str(tmp_path) not in to_json(found).decode()
     with pytest.raises(InputError, match=r"no \*\.graph\.json"):
         bench.schedule(graphs=Path(__file__).parent)
+    with pytest.raises(InputError, match="positive number of seconds"):
+        bench.schedule(graphs=tmp_path, time=0)
 
 
 def test_parts_run_their_settings() -> None:
@@ -165,7 +167,7 @@ def test_parts_run_their_settings() -> None:
     assert small_hmcos.cells[2].published[0].text == "0.023"
     rows = bench.schedule(parts=["serenity-2"], time=2)
     assert [len(c.published) for c in rows.cells] == [0, 1, 1]
-    zhong = bench.schedule(parts=["zhong-4", "zhong-5", "zhong-6", "zhong-9"], networks=[SMALL], time=2)
+    zhong = bench.schedule(parts=["zhong-4", "zhong-5", "zhong-6", "zhong-9"], networks=[SMALL])
     cells_of = Counter(c.part for c in zhong.cells)
     assert cells_of == {"zhong-4": 5, "zhong-5": 3, "zhong-6": 7, "zhong-9": 4}
     assert all(c.status == "ok" for c in zhong.cells)

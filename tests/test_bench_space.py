@@ -70,7 +70,7 @@ def test_the_same_seed_draws_the_same() -> None:
 
 def test_distribution_of_swiftnet() -> None:
     """Bins and shares add up; the optimum is marked; a few per cent are within 250 KB (SERENITY, Figure 3: 4.1 %)."""
-    found = bench.space("swiftnet_cell_a", orders=20_000, time=5)
+    found = bench.space("swiftnet_cell_a", orders=20_000)
     assert found.complete
     assert found.orders == 20_000 == sum(b.orders for b in found.bins)
     assert 0.02 < (found.share_within_constraint or 0) < 0.1

@@ -115,8 +115,11 @@ def space(
     Raises
     ------
     InputError
-        No such network, method or target; `orders` is below 1.
+        No such network, method or target; `orders` is below 1, or `time` not positive.
     """
+    from lowtide.api.planning import check_time
+
+    check_time(time)
     if orders < 1:
         raise InputError(f"orders is {orders}; draw at least one")
     for name in methods:

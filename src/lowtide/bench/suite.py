@@ -77,9 +77,12 @@ def schedule(
     Raises
     ------
     InputError
-        No such network, method, part or directory.
+        No such network, method, part or directory; `time` is not positive.
     """
+    from lowtide.api.planning import check_time
+
     began = clock.process_time()
+    check_time(time)
     for name in methods:
         make(name)
     limits = {"seconds": time, "memory_bytes": parse_size(search_memory, "search memory"), "seed": seed}
