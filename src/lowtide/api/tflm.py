@@ -49,11 +49,15 @@ def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: M
     if Path(graph.source).stat().st_size > MOST_BYTES:
         return None
     found = _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source)
-    if found is None or target.kernels == "reference":
-        return found
+    return None if found is None else _for_kernels(found, target)
+
+
+def _for_kernels(found: TflmArena, target: Target) -> TflmArena:
+    """An estimate where a library's kernels run: they take other scratch than the reference ones."""
     import msgspec
 
-    return replace(found, parts=msgspec.structs.replace(found.parts, exact=False))  # the library takes other scratch
+    exact = found.parts.exact and target.kernels == "reference"
+    return replace(found, parts=msgspec.structs.replace(found.parts, exact=exact))
 
 
 def arena_as_is(graph: Graph) -> TflmArena | None:
@@ -114,7 +118,8 @@ def buffer_plan_of(made: Plan, model: Graph | str | Path) -> bytes:
     if found is None:
         raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", graph.source or graph.name)
     name = Path(graph.source).stem
-    return buffer_plan(name, found.buffers, found.head_bytes, found.required_bytes, exact=found.parts.exact)
+    exact = made.runtime_parts is not None and made.runtime_parts.exact
+    return buffer_plan(name, found.buffers, found.head_bytes, found.required_bytes, exact=exact)
 
 
 def _tflm_file(graph: Graph, target: Target) -> bool:
@@ -147,13 +152,15 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
     from lowtide.read.tflite_model import read_offline_plan
 
     graph = model if isinstance(model, Graph) else load(model)
-    if not _tflm_file(graph, resolve(target, source=graph.source)):
+    rules = resolve(target, source=graph.source)
+    if not _tflm_file(graph, rules):
         return made
     found = arena_as_is(graph)
     if read_offline_plan(Path(graph.source).read_bytes(), graph.source) is not None:
         verify_file(graph, target)
     if found is None:
         return made
+    found = _for_kernels(found, rules)
     required = found.required_bytes + (made.reserve_bytes or 0)
     fits = made.budget_bytes is None or required <= made.budget_bytes
     status = "ok" if fits else "impossible" if made.status == "impossible" else "over_budget"
