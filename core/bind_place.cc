@@ -87,24 +87,31 @@ struct Exact {
     return out;
   }
 
-  nb::tuple fits(size_t i, const std::string& key, uint64_t seed, bool leaps, Bytes capacity, int64_t work, const nb::dict& switches,
+  std::vector<int> order(size_t i, const std::string& key, uint64_t seed) const {
+    return tide::place::ranking(parts.at(i).problem, key_of(key), seed);
+  }
+
+  nb::tuple fits(size_t i, const std::vector<int>& order, bool leaps, Bytes capacity, int64_t work, const nb::dict& switches,
                  nb::object stop) const {
+    std::vector<char> seen(parts.at(i).problem.buffers.size());
+    for (int b : order)
+      if (b < 0 || b >= static_cast<int>(seen.size()) || seen[b]++) throw std::invalid_argument("not an order of the part");
+    if (order.size() != seen.size()) throw std::invalid_argument("not an order of the part");
     const tide::place::Stop ask = [&] {
       nb::gil_scoped_acquire locked;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return !stop.is_none() && nb::cast<bool>(stop());
     };
-    const tide::place::Ranking ranking{key_of(key), seed, leaps};
     const tide::place::Pruning on = pruning_of(switches);
     tide::place::Fitted found;
     {
       nb::gil_scoped_release unlocked;
-      found = tide::place::fits(parts.at(i).problem, parts.at(i).items, ranking, on, capacity, work, ask);
+      found = tide::place::fits(parts.at(i).problem, parts.at(i).items, order, leaps, on, capacity, work, ask);
     }
     using tide::place::Fit;
     nb::object fit = nb::none();
     if (found.fit != Fit::kUnknown) fit = nb::bool_(found.fit == Fit::kFits);
-    return nb::make_tuple(fit, found.offsets, found.nodes, found.work);
+    return nb::make_tuple(fit, found.offsets, found.most, found.nodes, found.work);
   }
 };
 
@@ -176,6 +183,7 @@ void bind_place(nb::module_& m) {
       .def(nb::init<const Problem&>(), "problem"_a)
       .def("__len__", [](const Exact& e) { return e.parts.size(); })
       .def("part", &Exact::part, "part"_a, "A stretch: its members, load bound, unit of all heights, whether no is proved.")
-      .def("fits", &Exact::fits, "part"_a, "key"_a, "seed"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
-           "Whether a stretch fits (None: not known), its offsets if so, nodes, work.");
+      .def("order", &Exact::order, "part"_a, "key"_a, "seed"_a, "A stretch's buffers by a key, or with a seed near that.")
+      .def("fits", &Exact::fits, "part"_a, "order"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
+           "Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.");
 }

@@ -75,6 +75,7 @@ class Search {
   }
 
   const std::vector<Bytes>& offsets() const { return low_; }
+  int most() const { return most_; }
   int64_t nodes() const { return nodes_; }
   int64_t work_left() const { return work_left_; }
 
@@ -331,6 +332,7 @@ class Search {
     trail_.push_back({i, low_[i], 0, raiser_[i]});
     low_[i] = x;
     placed_[i] = 1;
+    most_ = std::max(most_, level_);
     trail_.push_back({i, -1, 0, 0});
     for (const Items::Shared& s : in_.shared[i])
       if (!placed_[s.other])
@@ -378,6 +380,7 @@ class Search {
   std::vector<int> raiser_;  // the level of what raised it to `low_`; -1
   Levels why_;               // of the last failure
   int level_ = 0;            // how many are placed
+  int most_ = 0;             // how many ever were
   bool leapt_ = false;
   std::vector<char> barred_;           // it would lie right on one of its life that is to lie above it
   std::vector<Bytes> covers_;          // above its offset, all that is to come is above it from there on
@@ -388,8 +391,8 @@ class Search {
   std::unordered_set<Hash, HashOf> failed_;
 };
 
-// By the key's order, but for those that have to come before others.
-std::vector<int> ranks(const Problem& problem, const Items& items, const Ranking& by) {
+// By an order of the buffers, but for those that have to come before others.
+std::vector<int> ranks(const Problem& problem, const Items& items, const std::vector<int>& by) {
   const int n = items.count();
   std::vector<int> item(problem.buffers.size(), -1), waits(n), rank(n);
   for (int i = 0; i < n; ++i) item[items.members[i]] = i;
@@ -404,16 +407,8 @@ std::vector<int> ranks(const Problem& problem, const Items& items, const Ranking
       ++waits[i];
     }
   std::vector<int> order;
-  Orders orders(problem);
-  for (int b : orders.by(by.key))
+  for (int b : by)
     if (item[b] >= 0) order.push_back(item[b]);
-  if (by.seed != 0) {
-    const uint64_t reach = n / (by.seed % 2 == 0 ? 10 : 40) + 1;
-    std::vector<std::pair<uint64_t, int>> moved;  // each by less than `reach` back
-    for (int k = 0; k < n; ++k) moved.emplace_back(k + mixed(mixed(by.seed) + order[k]) % reach, order[k]);
-    std::sort(moved.begin(), moved.end());
-    for (int k = 0; k < n; ++k) order[k] = moved[k].second;
-  }
   // Again and again the first that waits for nothing; most wait for nothing at once.
   int next = 0;
   std::vector<char> done(n);
@@ -439,12 +434,25 @@ bool* Pruning::named(const std::string& name) {
   return nullptr;
 }
 
-Fitted fits(const Problem& problem, const Items& items, const Ranking& ranking, const Pruning& on, Bytes capacity,
-            int64_t work, const Stop& stop) {
+std::vector<int> ranking(const Problem& problem, Key key, uint64_t seed) {
+  Orders orders(problem);
+  std::vector<int> order = orders.by(key);
+  if (seed == 0) return order;
+  const uint64_t reach = order.size() / (seed % 2 == 0 ? 10 : 40) + 1;
+  std::vector<std::pair<uint64_t, int>> moved;  // each by less than `reach` back
+  for (size_t k = 0; k < order.size(); ++k) moved.emplace_back(k + mixed(mixed(seed) + order[k]) % reach, order[k]);
+  std::sort(moved.begin(), moved.end());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = moved[k].second;
+  return order;
+}
+
+Fitted fits(const Problem& problem, const Items& items, const std::vector<int>& order, bool leaps, const Pruning& on,
+            Bytes capacity, int64_t work, const Stop& stop) {
   Fitted found;
-  const std::vector<int> rank = ranks(problem, items, ranking);
-  Search search(items, rank, ranking.leaps, on, capacity / items.unit, work, stop);
+  const std::vector<int> rank = ranks(problem, items, order);
+  Search search(items, rank, leaps, on, capacity / items.unit, work, stop);
   const Result result = search.run();
+  found.most = search.most();
   found.nodes = search.nodes();
   found.work = work - search.work_left();
   if (result == Result::kFails && items.exact) found.fit = Fit::kNever;

@@ -43,25 +43,24 @@ enum class Fit { kFits, kNever, kUnknown };
 struct Fitted {
   Fit fit = Fit::kUnknown;
   std::vector<Bytes> offsets;  // where it fits: per buffer
+  int most = 0;                // items that were placed at once
   int64_t nodes = 0, work = 0;
 };
 
 // Called now and then; whether to stop.
 using Stop = std::function<bool()>;
 
-// Which of items of equal key comes first: by a greedy's order, or with a seed by one near it. A search that went wrong
-// early rarely comes back, and another order goes wrong elsewhere: many short searches find what a long one does not.
-struct Ranking {
-  Key key;
-  uint64_t seed;  // 0: the key's own order
-  // Goes back at once past whatever raised nothing that a failure is about, in the manner of conflict-directed
-  // backjumping. Not everything that has a part in a failure is counted, so a search that leapt proves nothing.
-  bool leaps;
-};
+// An order of the buffers, which decides among items of equal key: by a greedy's key, or with a seed one near it.
+std::vector<int> ranking(const Problem& problem, Key key, uint64_t seed);
 
 // Whether the buffers fit under `capacity`, with at most `work` units of work: a unit is a look at one item or a few
 // sections, ten nanoseconds or so. Never `kNever` unless proved.
-Fitted fits(const Problem& problem, const Items& items, const Ranking& ranking, const Pruning& on, Bytes capacity,
-            int64_t work, const Stop& stop);
+//
+// A search that went wrong early rarely comes back, and another order goes wrong elsewhere: many short searches find
+// what a long one does not. One that `leaps` goes back at once past whatever raised nothing that a failure is about, in
+// the manner of conflict-directed backjumping. Not everything that has a part in a failure is counted, so a search that
+// leapt proves nothing.
+Fitted fits(const Problem& problem, const Items& items, const std::vector<int>& order, bool leaps, const Pruning& on,
+            Bytes capacity, int64_t work, const Stop& stop);
 
 }  // namespace tide::place

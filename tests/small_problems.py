@@ -198,7 +198,7 @@ def ask(
     answer: bool | None = True
     for k in range(len(core)):
         part = core.part(k)
-        fits, found, _, _ = core.fits(k, key, seed, leaps, capacity, 10**9, dict(switches))
+        fits, found, *_ = core.fits(k, core.order(k, key, seed), leaps, capacity, 10**9, dict(switches))
         if fits is None:
             assert leaps or not part["proves"]
             answer = None

@@ -99,7 +99,7 @@ def test_interlocking_groups_are_not_proved() -> None:
     problem = Problem((group, bar, other))
     core = _core.Exact(core_problem(problem))
     assert not core.part(0)["proves"]
-    assert core.fits(0, "area", 0, False, 9, 10**6, {})[0] is None
+    assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {})[0] is None
     packing = Exact(work=10**6).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.lower_bound_bytes == load_bound(problem)
@@ -181,7 +181,7 @@ def test_unknown_rules_are_refused() -> None:
     """A rule that does not exist is a mistake of ours, said at once."""
     core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1),))))
     with pytest.raises(KeyError):
-        core.fits(0, "area", 0, False, 1, 10, {"colour": False})
+        core.fits(0, core.order(0, "area", 0), False, 1, 10, {"colour": False})
 
 
 def test_very_large_problems_are_left_to_the_others() -> None:

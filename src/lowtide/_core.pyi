@@ -80,11 +80,13 @@ class Exact:
         A stretch: its members, load bound, unit of all heights, whether no is proved.
         """
 
+    def order(self, part: int, key: str, seed: int) -> list[int]:
+        """A stretch's buffers by a key, or with a seed near that."""
+
     def fits(
         self,
         part: int,
-        key: str,
-        seed: int,
+        order: Sequence[int],
         leaps: bool,
         capacity: int,
         work: int,
@@ -92,7 +94,7 @@ class Exact:
         stop: object | None = None,
     ) -> tuple:
         """
-        Whether a stretch fits (None: not known), its offsets if so, nodes, work.
+        Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.
         """
 
 def serenity(

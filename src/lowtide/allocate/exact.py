@@ -3,9 +3,13 @@
 A question is "do the buffers fit under this height?", and has three answers: yes, proved not to, not known. It is put
 to the core (core/place_exact.h) for each stretch of time that no buffer crosses, in many short searches by different
 orders and a longer one at last. First at the lower bound, where a search fails soonest; a no raises the bound. Then at
-the capacity, or else by bisection between the bound and the best known; what is not known there is left for a later
-round, with four times the work. All of it is counted in work, not in seconds, which only stop it: without a time
-limit that is reached the result is always the same.
+the capacity, or else down from the best known, in steps that become smaller where nothing is found; what is not known
+then is left for a later round, with four times the work. All of it is counted in work, not in seconds, which only stop
+it: without a time limit that is reached the result is always the same.
+
+The first short searches take greedy orders. The others climb: a few buffers change their rank in the order of the
+search that had the most buffers placed at once, and the new order is kept if as many are placed. The order of a
+placement that was found is where the climb to the next height begins.
 
 Source: the search is of the family of Moffitt, "MiniMalloc" (ASPLOS 2023); docs/proofs.md proves its rules.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from random import Random
 from typing import ClassVar
 
 from lowtide import _core
@@ -29,7 +34,7 @@ WORK = 100_000_000
 """What an instance may cost; a unit is about ten nanoseconds."""
 
 QUESTION = 10_000_000
-"""What a question may cost in the first round. One at the lower bound may cost four times as much."""
+"""What a question may cost in the first round. The first at the lower bound may cost four times as much."""
 
 SLICE = 1_000_000
 """What the first short searches of a question may cost, at least; way down and some way back take longer in crowds."""
@@ -38,7 +43,16 @@ DESCENTS = 12
 """What they may cost, too, per buffer and buffer: going down once costs half of that."""
 
 GROWTH = 110
-"""What those with the next seed may cost, in percent of that."""
+"""What those by the next greedy orders may cost, in percent of that."""
+
+GREEDY_TURNS = 3
+"""How often every key has a turn before the climb."""
+
+STEADY = 100
+"""After so many more searches a climb's may cost what its first did once more; that is twice the first greedy's."""
+
+ANEW = 3
+"""One search in so many takes an order near a greedy's instead."""
 
 MOST_BUFFERS = 3_000
 """Above that, what meets what is too much to list: 200 MB where everything meets."""
@@ -47,16 +61,66 @@ RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks
 """The pruning rules of the search, each of which can be left out; core/place_exact.h says what each does."""
 
 
+class _Climb:
+    """The short searches of a stretch at a height: which order comes next, and what came of it."""
+
+    def __init__(self, s: _Stretch, keys: Sequence[str], seed: int, height: int) -> None:
+        self.s, self.keys, self.seed = s, keys, seed
+        self.rng = Random(seed * 1_000_003 + s.index * 10_007 + height)
+        self.turn, self.most = 0, -1
+        self.order = s.order
+        self.greedy = 0 if s.order else GREEDY_TURNS * len(keys)
+        self.least = max(SLICE, DESCENTS * len(s.members) ** 2)
+
+    @property
+    def work(self) -> int:
+        """What the next search may cost."""
+        if self.turn < self.greedy:
+            return self.least * (100 + (GROWTH - 100) * (self.turn // len(self.keys))) // 100
+        return self.least * (STEADY + self.turn - self.greedy) // STEADY * 2
+
+    def next(self) -> tuple[Sequence[int], bool]:
+        """The order of the next search, and whether it leaps."""
+        turn, self.turn = self.turn, self.turn + 1
+        if turn < self.greedy:
+            k = turn // len(self.keys)
+            return self._greedy(self.keys[turn % len(self.keys)], k), k % 3 != 1
+        if turn == 0:
+            return self.order, True
+        if turn % ANEW == 0:
+            k = turn // ANEW
+            return self._greedy(self.keys[k % len(self.keys)], GREEDY_TURNS + k), True
+        return self._moved(self.order), True
+
+    def learn(self, order: Sequence[int], most: int) -> None:
+        """A search by this order had so many buffers placed at once."""
+        if most >= self.most:
+            self.order, self.most = order, most
+
+    def _greedy(self, key: str, k: int) -> Sequence[int]:
+        return self.s.core.order(self.s.index, key, k and self.seed * 1_000_003 + k)
+
+    def _moved(self, order: Sequence[int]) -> Sequence[int]:
+        moved, n = list(order), len(order)
+        for _ in range(2 ** self.rng.randrange(4)):
+            i = self.rng.randrange(n)
+            buffer = moved.pop(i)
+            moved.insert(self.rng.randrange(max(0, i - n // 2), n), buffer)
+        return moved
+
+
 class _Stretch:
     """A stretch of time that no buffer crosses, and what is known of it."""
 
     def __init__(self, core: _core.Exact, index: int, offsets: Sequence[int], problem: Problem) -> None:
         facts = core.part(index)
-        self.index = index
+        self.core, self.index = core, index
         self.members: list[int] = facts["members"]
         self.bound: int = facts["bound"]
         self.unit: int = facts["unit"]
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
+        self.order: Sequence[int] = ()  # of the last search that found a placement
+        self.climbs: dict[int, _Climb] = {}
         self.sizes = [problem.buffers[i].size for i in self.members]
         self.take([offsets[i] for i in self.members])
 
@@ -75,6 +139,7 @@ class _Search:
         self.stretches = [_Stretch(self.core, i, known.offsets, problem) for i in range(len(self.core))]
         self.least = known.lower_bound_bytes
         self.work = self.nodes = self.questions = 0
+        self.share = 4  # what is asked next lies by so much of the gap below the best known
 
     @property
     def bound(self) -> int:
@@ -98,18 +163,26 @@ class _Search:
         before = -1
         while not self.done and before < self.work:
             before = self.work
-            while not self.done and self.ask(self.bound, 4 * budget) is False:
+            at_the_bound = budget if before else 4 * budget
+            while not self.done and self.ask(self.bound, at_the_bound) is False:
                 pass
             enough = self.limits.enough_bytes
             if enough is not None and self.bound < enough < self.height:
                 self.ask(enough, 4 * budget)
-            unit = gcd(*(s.unit for s in self.stretches))
-            low = self.bound if enough is None else self.height
-            while not self.done and (self.height - low - 1) // unit > 0:
-                middle = low + (self.height - low) // 2 // unit * unit
-                if self.ask(max(middle, low + 1), budget) is not True:
-                    low = max(middle, low + 1, self.bound)
+            if enough is None:
+                self.descend(budget)
             budget *= 4
+
+    def descend(self, budget: int) -> None:
+        """Ask below the best known, by a fourth of what is left to the bound, and less where nothing is found."""
+        unit = gcd(*(s.unit for s in self.stretches))
+        while not self.done:
+            step = max(1, (self.height - self.bound) // self.share // unit) * unit
+            if self.ask(max(self.bound, self.height - step), budget) is not True:
+                if step == unit:
+                    break
+                self.share *= 2
+        self.share = max(4, self.share // 4)
 
     def ask(self, height: int, budget: int) -> bool | None:
         """Whether everything fits under a height; what is found and what is proved is kept."""
@@ -131,32 +204,37 @@ class _Search:
         """Short searches, and with the last quarter of the budget a long one."""
         if self.engine.work is not None:
             budget = min(budget, self.engine.work - self.work)
-        end, seed = self.work + budget, 0
-        part = max(SLICE, DESCENTS * len(s.members) ** 2)
-        while self.work + part < end - budget // 4:
-            for key in self.engine.keys:
-                answer, stop = self.search(s, height, key, seed, seed % 3 != 1, part)
-                if stop:
-                    return answer
-            part, seed = part * GROWTH // 100, seed + 1
-        return self.search(s, height, self.engine.keys[0], 0, False, max(0, end - self.work))[0]
+        end, left = self.work + budget, budget - budget // 4
+        climb = s.climbs.setdefault(height, _Climb(s, self.engine.keys, self.limits.seed, height))
+        while (part := climb.work) <= left:
+            order, leaps = climb.next()
+            before = self.work
+            answer, stop, most = self.search(s, height, order, leaps, part)
+            if stop:
+                return answer
+            climb.learn(order, most)
+            left -= max(self.work - before, part // 4)  # not too many of those that end by leaps
+        first = s.core.order(s.index, self.engine.keys[0], 0)
+        return self.search(s, height, first, False, max(0, end - self.work))[0]
 
-    def search(self, s: _Stretch, height: int, key: str, seed: int, leaps: bool, work: int) -> tuple[bool | None, bool]:
-        """One search: its answer, and whether that ends the question."""
+    def search(
+        self, s: _Stretch, height: int, order: Sequence[int], leaps: bool, work: int
+    ) -> tuple[bool | None, bool, int]:
+        """One search: its answer, whether that ends the question, and how many buffers were placed at once."""
         if self.limits.left_seconds <= 0:
-            return None, True
-        drawn = seed and self.limits.seed * 1_000_003 + seed
-        answer, offsets, nodes, used = self.core.fits(
-            s.index, key, drawn, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
+            return None, True, 0
+        answer, offsets, most, nodes, used = self.core.fits(
+            s.index, order, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
         )
         self.work += used
         self.nodes += nodes
         if answer:
             s.take(offsets)
+            s.order = order
         over = used < work and not leaps and self.limits.left_seconds > 0
         if over and not answer:
             s.tried = max(s.tried, height)
-        return answer, answer is not None or over
+        return answer, answer is not None or over, most
 
 
 @dataclass(frozen=True)
