@@ -11,6 +11,8 @@ from lowtide.errors import InputError
 
 _MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
 
+_WRITTEN = "files to write, together or not at all"
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as all of lowtide's."""
@@ -72,25 +74,28 @@ def _parser() -> _Parser:
         "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
-    p.add_argument("-o", dest="out", metavar="OUT", help="write the model in the plan's order, in its own format")
-    p.add_argument("--plan", dest="plan_file", metavar="P.json", help="write the plan")
-    p.add_argument("--log", dest="log_file", metavar="L.csv", help="write when the best and the bound got better")
-    p.add_argument(
+    written = p.add_argument_group(_WRITTEN)
+    written.add_argument("-o", dest="out", metavar="OUT", help="the model in the plan's order, in its own format")
+    written.add_argument("--plan", dest="plan_file", metavar="P.json", help="the plan")
+    _exports(written)
+    written.add_argument("--buffer-plan", metavar="B.h", help="the layout as TFLM's BufferPlan, with the arena's size")
+    written.add_argument("--commands", metavar="C.txt", help="what a driver runs when it spills; .json as JSON")
+    written.add_argument("--snippet", metavar="S.py", help="the onnxruntime session that keeps order and arena")
+    written.add_argument("--log", dest="log_file", metavar="L.csv", help="when the best and the bound got better")
+    written.add_argument(
+        "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
+    )
+    _planning(p, budget=True, method=True, spilling=True)
+    runtime = p.add_argument_group("onnxruntime's own optimiser")
+    runtime.add_argument(
         "--runtime-optimized", metavar="OPT.onnx",
         help="let onnxruntime optimise MODEL into OPT.onnx, and plan that file",
     )  # fmt: skip
-    p.add_argument("--buffer-plan", metavar="B.h", help="write the layout as TFLM's BufferPlan, with the arena's size")
-    p.add_argument(
+    runtime.add_argument(
         "--runtime-level", default="extended", metavar="LEVEL",
         help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
     )  # fmt: skip
-    p.add_argument("--snippet", metavar="S.py", help="write the onnxruntime session that keeps order and arena")
-    p.add_argument("--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere")
-    p.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
-    _exports(p)
-    p.add_argument("--commands", metavar="C.txt", help="write what a driver runs when it spills; .json as JSON")
-    _planning(p, budget=True, method=True)
-    _spilling(p)
+    _printing(p)
 
     p = add(
         "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
@@ -98,7 +103,8 @@ def _parser() -> _Parser:
         "lowtide inspect model.onnx --target strict --time 30 --json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
-    _planning(p, budget=False, method=True, time=10)
+    _planning(p, method=True, time=10)
+    _printing(p)
 
     p = add(
         "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
@@ -109,6 +115,7 @@ def _parser() -> _Parser:
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
     _planning(p, budget=True, method=True)
+    _printing(p)
 
     p = add(
         "compare", "run every method on one model, and show one table", commands.compare,
@@ -118,8 +125,8 @@ def _parser() -> _Parser:
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: all)")
-    _planning(p, budget=False, method=False)
-    _spilling(p)
+    _planning(p, spilling=True)
+    _printing(p)
 
     p = add(
         "verify", "check a plan with code that shares nothing with the planner", commands.verify,
@@ -147,8 +154,9 @@ def _parser() -> _Parser:
         "lowtide allocate buffers.csv --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
     p.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment,offset,gaps], half-open")
-    p.add_argument("-o", dest="out", metavar="OUT.csv", help="write the CSV there instead of printing it")
-    _exports(p)
+    written = p.add_argument_group(_WRITTEN)
+    written.add_argument("-o", dest="out", metavar="OUT.csv", help="the CSV with offsets, which is not printed then")
+    _exports(written)
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
     p.add_argument("--spread", action="store_true", help="reuse bytes only where the capacity demands it")
     _banks(p)
@@ -162,11 +170,12 @@ def _parser() -> _Parser:
         "lowtide share detect.onnx classify.onnx --budget 256KiB --json",
     )  # fmt: skip
     p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; two or more")
-    _exports(p)
-    p.add_argument("--plans", metavar="FOLDER", help="write each model's plan there, with its offsets in the arena")
+    written = p.add_argument_group(_WRITTEN)
+    _exports(written)
+    written.add_argument("--plans", metavar="FOLDER", help="each model's plan, with its offsets in the arena")
     p.add_argument("--budget", metavar="SIZE", help="what the arena may take: exit 3 if it needs more, 4 if it must")
-    _planning(p, budget=False, method=False)
-    _kept(p)
+    _planning(p, kept=True)
+    _printing(p)
 
     p = add(
         "bench", "run a benchmark suite: ours beside what the papers publish", None,
@@ -204,32 +213,48 @@ def _parser() -> _Parser:
     return parser
 
 
-def _planning(p: _Parser, *, budget: bool, method: bool, time: int = 60) -> None:
-    """Options that every planning command takes."""
-    group = p.add_argument_group("planning (sizes take B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
-    group.add_argument(
+def _planning(
+    p: _Parser,
+    *,
+    budget: bool = False,
+    spilling: bool = False,
+    method: bool = False,
+    kept: bool = False,
+    time: int = 60,
+) -> None:
+    """Options that planning commands take."""
+    counted = p.add_argument_group("what counts as memory")
+    counted.add_argument(
         "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
     )
+    _model_options(counted)
+    if budget or kept:
+        _kept(counted)
     if budget:
-        group.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
-        _banks(group)
-        _kept(group)
-        _fixed(group)
-        group.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
-        group.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
+        _fixed(counted)
+    there = p.add_argument_group("what there is (B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
+    if budget:
+        there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
+        there.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
+        _banks(there)
+    if spilling:
+        _spilling(there)
+    if budget and spilling:
+        there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
+    search = p.add_argument_group("search")
+    search.add_argument(
+        "--time", type=float, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
+    )
+    search.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="limit of the search (default: 2GiB)")
+    search.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    if budget:
+        search.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
-        group.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
-    group.add_argument(
+        search.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
+    search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
         help="an option of a method; target.OPTION=VALUE, or OPTION=VALUE, is one of the target",
     )  # fmt: skip
-    group.add_argument(
-        "--time", type=float, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
-    )
-    group.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="limit of the search (default: 2GiB)")
-    group.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
-    _model_options(group)
-    _printing(p)
 
 
 def _kept(p: Any) -> None:
@@ -284,11 +309,11 @@ def _moves(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _exports(p: _Parser) -> None:
+def _exports(p: Any) -> None:
     """The layout for firmware and compilers."""
-    p.add_argument("--header", metavar="H.h", help="write the layout as C macros: arena size, offsets, sizes")
-    p.add_argument("--table", metavar="T.txt", help="write the layout as text: who lies where and when")
-    p.add_argument("--usmp", metavar="U.json", help="write the layout as TVM's pool, buffer and allocation records")
+    p.add_argument("--header", metavar="H.h", help="the layout as C macros: arena size, offsets, sizes")
+    p.add_argument("--table", metavar="T.txt", help="the layout as text: who lies where and when")
+    p.add_argument("--usmp", metavar="U.json", help="the layout as TVM's pool, buffer and allocation records")
 
 
 def _model_options(p: Any) -> None:
@@ -302,8 +327,9 @@ def _model_options(p: Any) -> None:
 
 
 def _printing(p: _Parser) -> None:
-    p.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
-    loud = p.add_mutually_exclusive_group()
+    said = p.add_argument_group("what is printed")
+    said.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
+    loud = said.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages, errors apart")
     loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
 
