@@ -94,7 +94,7 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     try:
         found = runpy.run_path(str(file)).get(function)
         made = found() if callable(found) else None
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # it is the user's own code
         raise InputError(f"running {function}() raised {type(error).__name__}: {error}", str(file)) from error
     if not callable(found):
         raise InputError(f"it defines no function {function!r}", str(file))

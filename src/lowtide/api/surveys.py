@@ -231,7 +231,7 @@ def _run_method(
         return MethodResult(name, "timeout", INTERRUPTED, seconds=clock.perf_counter() - began)
     except VerificationError as error:
         return MethodResult(name, "error", f"its plan does not hold: {error}", seconds=clock.perf_counter() - began)
-    except Exception as error:
+    except Exception as error:  # a method may be of another package: what it raises is its row
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return MethodResult(name, "error", text, seconds=clock.perf_counter() - began)
     if memories and made.moves is None:

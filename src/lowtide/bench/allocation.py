@@ -285,7 +285,7 @@ def _orders(
             continue
         try:
             found = scheduler.schedule(model, Limits(seconds))
-        except Exception as error:
+        except Exception as error:  # one that fails is a row, and the others go on
             text = " ".join(f"{type(error).__name__}: {error}".split())
             yield Row(**about, order=method, buffers=0, allocator=OURS, status="error", reason=text)
             continue
@@ -319,7 +319,7 @@ def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) 
         if made.stopped == "interrupt":
             raise KeyboardInterrupt
         verify_plan(graph, made, target, replay_bytes=True)
-    except Exception as error:
+    except Exception as error:  # one that fails is a row, and the others go on
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return Row(**about, status="error", reason=text)
     lost = (made.search or {}).get("arena_lost")

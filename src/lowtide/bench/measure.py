@@ -134,7 +134,7 @@ def measure(
             return Cell(**about, status="unsupported", reason=reason)
         found, seconds, runs = _best_run(method, model, limits)
         peak = _checked_peak(subject, found)
-    except Exception as error:
+    except Exception as error:  # one that fails is a row, and the others go on
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return Cell(**about, status="error", reason=text)
     if own_result:

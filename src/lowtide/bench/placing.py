@@ -171,7 +171,7 @@ def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[
                 break
         wrong = overlap(problem, found.offsets)
         assert wrong is None, wrong
-    except Exception as error:
+    except Exception as error:  # one that fails is a row, and the others go on
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return Row(**about, status="error", reason=text)
     capacity = about.get("capacity_bytes")

@@ -354,7 +354,7 @@ def _measure(problem: SpillProblem, method: SpillMethod, about: dict[str, Any], 
                 break
         traffic = simulate(problem, found)
         assert traffic == found.traffic_bytes, f"the planner counts {found.traffic_bytes} bytes, the replay {traffic}"
-    except Exception as error:
+    except Exception as error:  # one that fails is a row, and the others go on
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return SpillCell(**about, status="error", reason=text)
     if found.stopped == "interrupt":

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         say("out of memory; lower --search-memory, or plan on a larger machine")
         return 1
-    except Exception as error:
+    except Exception as error:  # a bug is one line too; -v shows the rest
         if verbose:
             _traceback()
         hint = "" if verbose else "; run again with -v for the traceback"

@@ -53,7 +53,7 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     source = _with_shapes(model)
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
         reason = (str(error).splitlines() or [""])[0][:300]
         raise InputError(f"onnxruntime cannot load it, so it cannot optimise it: {reason}", str(model)) from None
 

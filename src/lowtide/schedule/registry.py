@@ -41,7 +41,7 @@ def methods() -> dict[str, type[Method]]:
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
         try:
             method = point.load()
-        except Exception as error:
+        except Exception as error:  # it is another package's import
             _leave_out(point, f"it cannot be loaded: {type(error).__name__}: {error}")
             continue
         name = getattr(method, "name", None)

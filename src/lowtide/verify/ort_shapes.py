@@ -37,7 +37,7 @@ def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         try:
             session = open_session(model, PLANNED, folder, "shapes")
-        except Exception as error:
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
             reason = (str(error).splitlines() or [""])[0][:300]
             raise InputError(f"onnxruntime cannot load what it optimised: {reason}", str(model)) from None
         draw(session, model, seed, 1, dims)

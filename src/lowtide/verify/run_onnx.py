@@ -184,7 +184,7 @@ def run_onnx(
         try:
             before = open_session(original, PLANNED, folder, "original")
             shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
-        except Exception as error:
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
             raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
         was_nodes, came_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(was_nodes, came_nodes, plan, planned)
@@ -197,7 +197,7 @@ def run_onnx(
             planned_profile = after.end_profiling()
             came += [after.run(None, feed) for feed in feeds[1:]]
             exact_profile = _in_exact_arena(planned, plan, folder, feeds)
-        except Exception as error:
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
             raise VerificationError("run", f"{planned}: onnxruntime fails: {_first_line(error)}") from None
         was = [base, *(before.run(None, feed) for feed in feeds[1:])]
         again = before.run(None, feeds[0])
@@ -273,7 +273,7 @@ def draw(
             for feed in feeds[1:]:
                 session.run(None, feed)
             return feeds, session.run(None, feeds[0])
-        except Exception as error:
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
             trouble = trouble or error
     raise InputError(f"onnxruntime cannot run it: {_first_line(trouble)}", str(path))
 

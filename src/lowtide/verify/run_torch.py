@@ -94,12 +94,12 @@ def run_torch(
         again = _run(torch, before, feeds[0])
     except InputError as error:
         raise InputError(str(error), str(original)) from None
-    except Exception as error:
+    except Exception as error:  # torch raises whatever its parts do
         raise InputError(f"torch cannot run it: {_first_line(error)}", str(original)) from None
     try:
         after = torch.export.load(planned)
         came = [_run(torch, after, feed) for feed in feeds]
-    except Exception as error:
+    except Exception as error:  # torch raises whatever its parts do
         raise VerificationError("run", f"{planned}: torch fails: {_first_line(error)}") from None
     return TorchRunReport(
         tuple(_compare(torch, i, [a[i] for a, _ in was], [b[i] for b, _ in came]) for i in range(len(again[0]))),
