@@ -72,6 +72,7 @@ def kinds() -> dict[tuple[str, str], Make]:
             found[kind, dtype] = _pool(kind, dtype)
         found["FULLY_CONNECTED", dtype] = _fully_connected(dtype)
         found["CONCATENATION", dtype] = _concatenation(dtype)
+        found["BATCH_MATMUL", dtype] = _batch_matmul(dtype)
     for dtype in ("int8", "float32"):
         found["ADD_N", dtype] = _add_n(dtype)
         found["SELECT_V2", dtype] = _select(dtype)
@@ -206,9 +207,8 @@ def _softmax_wide(draw: random.Random, net: Net) -> tuple[list[int], int]:
 def _typed(kind: str, given: str, made: str) -> Make:
     def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
         x = net.tensor(_shape(draw), given)
-        options = {
-            "QUANTIZE": s.QuantizeOptionsT, "DEQUANTIZE": s.DequantizeOptionsT, "CAST": s.CastOptionsT
-        }.get(kind, s.LogicalNotOptionsT)()  # fmt: skip
+        named = {"QUANTIZE": "Quantize", "DEQUANTIZE": "Dequantize", "CAST": "Cast", "LOGICAL_NOT": "LogicalNot"}
+        options = getattr(s, f"{named[kind]}OptionsT")()
         out = net.tensor(net.shape(x), made, scale=0.03, zero=5 if made == "int8" else 0)
         net.op(kind, [x], [out], options)
         return [x], out
@@ -292,6 +292,22 @@ def _fully_connected(dtype: str) -> Make:
     return make
 
 
+def _batch_matmul(dtype: str) -> Make:
+    def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
+        front = tuple(draw.randint(1, 3) for _ in range(draw.randint(0, 2)))
+        rows, depth, columns = draw.randint(1, 6), draw.randint(1, 6), draw.randint(1, 6)
+        o = s.BatchMatMulOptionsT()
+        o.adjY = draw.random() < 0.5
+        x = net.tensor((*front, rows, depth), dtype)
+        behind = tuple(d if draw.random() < 0.7 else 1 for d in front)
+        y = net.tensor((*behind, *((columns, depth) if o.adjY else (depth, columns))), dtype)
+        out = net.tensor((*front, rows, columns), dtype, scale=0.2)
+        net.op("BATCH_MATMUL", [x, y], [out], o)
+        return [x, y], out
+
+    return make
+
+
 def _concatenation(dtype: str) -> Make:
     def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
         shape = [draw.choice((1, 1, 2)), draw.randint(1, 6), draw.randint(2, 6), draw.randint(2, 8)]
@@ -358,10 +374,8 @@ def _transpose_conv(dtype: str) -> Make:
         x = net.tensor((n, height, width, depth), dtype)
         kernel, stride = (draw.randint(1, 3), draw.randint(1, 3)), (draw.randint(1, 3), draw.randint(1, 3))
         padding, made = draw.choice((SAME, VALID)), draw.randint(1, 5)
-        size = [
-            i * t if padding == SAME else (i - 1) * t + k
-            for i, k, t in zip((height, width), kernel, stride, strict=True)
-        ]
+        sides = zip((height, width), kernel, stride, strict=True)
+        size = [i * t if padding == SAME else (i - 1) * t + k for i, k, t in sides]
         shape = (made, *kernel, depth)
         w = net.tensor(shape, "int8", net.rng.integers(-127, 128, shape), scale=[0.01] * made)
         b = net.tensor((made,), "int32" if dtype == "int8" else "int64", np.arange(made), scale=[0.0005] * made)

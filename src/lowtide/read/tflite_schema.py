@@ -103,6 +103,7 @@ OPTIONS: dict[int, tuple[Field, ...]] = {
     92: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # IfOptions
     93: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # WhileOptions
     94: ((0, "block_size", "i", 0),),  # DepthToSpaceOptions
+    101: ((0, "adj_x", "B", 0), (1, "adj_y", "B", 0)),  # BatchMatMulOptions
     103: ((0, "subgraph", "i", 0),),  # CallOnceOptions
 }  # fmt: skip
 """Fields that planning needs, by the kind of builtin options. Padding 0 is SAME, 1 VALID."""

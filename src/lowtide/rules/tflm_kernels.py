@@ -88,7 +88,11 @@ KERNELS: tuple[Kernel, ...] = (
         dtypes=("float32",),
     ),
     Kernel(("RESIZE_BILINEAR",), "interpolation", (0,), "resize_bilinear.h"),
-    Kernel(("FULLY_CONNECTED",), "row", (0,), "fully_connected.h, integer_ops/fully_connected.h"),
+    Kernel(
+        ("FULLY_CONNECTED", "BATCH_MATMUL"), "row", (0,),
+        "fully_connected.h, integer_ops/fully_connected.h; batch_matmul.cc, batch_matmul.h where the first operand is "
+        "neither transposed nor broadcast (the second is copied before, or read where it is)",
+    ),
     Kernel(
         ("TRANSPOSE_CONV",), "before", (2,),
         "integer_ops/transpose_conv.h: sums in scratch; for floats it clears the output first",
@@ -217,7 +221,7 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
         moved = copy_distance(op, read.shape, made.shape)
         return None if moved is None else moved * width_out
     if reads == "row":
-        window, groups = _rows_of(data, made), 1
+        window, groups = _rows_of(op, data, made), 1
     elif reads == "image":
         window, groups = _image_of(op, read.shape, made.shape), 1
     elif reads == "interpolation":
@@ -234,15 +238,22 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
     return window_distance(window, width_in, width_out, channelwise=reads in ("channel window", "image"), groups=groups)
 
 
-def _rows_of(data: list[Tensor], made: Tensor) -> Window | None:
-    """A fully connected layer as a convolution: a row is a pixel."""
-    weights = data[1].shape if len(data) > 1 else None
-    if weights is None or len(weights) != 2 or 0 in weights or not made.shape or made.shape[-1] != weights[0]:
+def _rows_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
+    """A product of matrices as a convolution: a row is a pixel."""
+    given, weights = data[0].shape or (), data[1].shape if len(data) > 1 else None
+    if weights is None or 0 in weights or not given or not made.shape:
         return None
+    depth, outputs = given[-1], made.shape[-1]
     batches = prod(made.shape[:-1])
-    if batches > _MOST_ROWS or prod(data[0].shape or ()) != batches * weights[1]:
+    if op.type == "FULLY_CONNECTED":
+        if len(weights) != 2 or outputs != weights[0]:
+            return None
+        depth = weights[1]
+    elif op.attributes.get("adj_x", 1) or given[:-1] != made.shape[:-1]:
         return None
-    return Window((1, batches, 1, weights[1]), (1, batches, 1, weights[0]), (1, 1), (1, 1), (0, 0), (1, 1))
+    if batches > _MOST_ROWS or prod(given) != batches * depth:
+        return None
+    return Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
 
 
 def _image_of(op: Op, given: tuple[int, ...], made: tuple[int, ...]) -> Window | None:

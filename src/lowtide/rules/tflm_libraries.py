@@ -24,7 +24,8 @@ CMSIS-NN (commit 99f736a; called by tensorflow/lite/micro/kernels/cmsis_nn at tf
         reference. From three dimensions on, with a depth that is a multiple of 4, it is a 1x1 convolution: none.
     arm_softmax_s8, _s8_s16: maximum and sum of a row first, then element by element: as the reference.
     arm_pad_s8: memcpy of a row, which may not touch its own copy.
-    The rest (int16 but for ADD and MUL, int4 filters, arm_transpose_s8, arm_transpose_conv_s8): not reviewed, none.
+    The rest (int16 but for ADD and MUL, int4 filters, arm_transpose_s8, arm_transpose_conv_s8, arm_batch_matmul_s8):
+        not reviewed, none.
 
 No pointer to an input of these is `restrict`. Plain C and DSP variants (their instructions written out in C) were also
 compiled for x86-64 and run (docs/tflite.md); MVE was read only.
@@ -56,7 +57,7 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "ADD": _QUANTISED, "MUL": _QUANTISED, "MAXIMUM": _INT8, "MINIMUM": _INT8, "CONV_2D": _QUANTISED,
         "DEPTHWISE_CONV_2D": _QUANTISED, "AVERAGE_POOL_2D": _QUANTISED, "MAX_POOL_2D": _QUANTISED,
         "FULLY_CONNECTED": _QUANTISED, "SOFTMAX": _QUANTISED, "PAD": _INT8, "PADV2": _INT8, "TRANSPOSE": _INT8,
-        "TRANSPOSE_CONV": _QUANTISED,
+        "TRANSPOSE_CONV": _QUANTISED, "BATCH_MATMUL": _QUANTISED,
     },
     "esp_nn": dict.fromkeys(
         ("ADD", "MUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "SOFTMAX",
