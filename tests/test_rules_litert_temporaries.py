@@ -15,7 +15,7 @@ from lowtide.read.tflite import graph_of
 from lowtide.read.tflite_model import parse_tflite
 from lowtide.rules.litert_temporaries import _KERNELS, temporaries
 from lowtide.target import BUILT_IN
-from lowtide.verify.tflite_process import run
+from lowtide.verify.tflite_process import _litert
 from tflite_builder import SAME, Net, s
 
 pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'lowtide[tflite]'")
@@ -206,9 +206,9 @@ def test_the_arena_has_its_temporary_tensors(kernel: Callable[[random.Random], N
         graph = read(data)
         (tmp_path / "m.tflite").write_bytes(data)
         tensors = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
-        measured = run("litert", [str(tmp_path / "m.tflite")], 0, 1, tensors)["measured"]
+        measured = _litert("litert", str(tmp_path / "m.tflite")).measured(tensors)  # placed, and never run
         found = litert_arena(memory_model(graph, BUILT_IN["tflite"]), range(len(graph.ops)))
-        assert measured == [{"arena_bytes": found.bytes}], (seed, temporaries(graph, graph.ops[0]))
+        assert measured == {"arena_bytes": found.bytes}, (seed, temporaries(graph, graph.ops[0]))
 
 
 @pytest.mark.parametrize("kind", sorted(_KERNELS))
