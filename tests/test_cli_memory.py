@@ -101,6 +101,7 @@ WRONG = {
     "leave out --budget": ("--memory", "fast=10", "--budget", "20"),
     "name the memories": ("--moves", "write_once=false"),
     "no option 'twice'": ("--memory", "fast=10", "--moves", "twice=1"),
+    "a smaller moves.lead": ("--memory", "fast=10", "--target", "strict", "--moves", "lead=1"),
     "rematerialise, bandwidth, flops": ("--memory", "fast=10", "--moves", "lag=1"),
     "true or false": ("--memory", "fast=10", "--moves", "parameters=perhaps"),
     "not NAME=VALUE": ("--memory", "fast=10", "--moves", "lead"),

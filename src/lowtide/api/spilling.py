@@ -127,7 +127,7 @@ def spilled_plan(
     """A plan for a fast memory and those behind it; see `lowtide.plan` for the parameters.
 
     Where an op does not fit the fast memory alone it is a plan without spilling, with status ``"impossible"`` and that
-    op's tensors as its conflict; where no order fits for another reason, a plan without spilling and over budget.
+    op's tensors as its conflict; where it is proved that no order fits for another reason, a plan without spilling.
     """
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
@@ -153,8 +153,15 @@ def spilled_plan(
                 require_optimal=require_optimal, began=began, dma=dma,
             )  # fmt: skip
             return _with(made, overwrite_inputs=overwrite_inputs or None, pin_inputs=pin_inputs or None)
-    except NoRoomError:
-        pass
+    except NoRoomError as error:
+        if not error.proved:
+            ahead = f" with what comes in moves.lead={said.lead} ahead" if said.lead else ""
+            mend = "a smaller moves.lead" if said.lead else "more --time"
+            raise InputError(
+                f"no order was found in which every op{ahead} fits the {problem.capacity:,} B of {found[0].name}; "
+                f"give more memory or {mend}",
+                graph.source or graph.name,
+            ) from None
     if said.parameters and rules.constants == "never":
         rules = replace(rules, name=f"{rules.name},constants=while_used", constants="while_used")
         problem, _ = spilling_problem(graph, rules, found, {k: v for k, v in moves.items() if k != "parameters"})
