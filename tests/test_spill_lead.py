@@ -123,8 +123,11 @@ def test_the_checker_wants_the_lead():
         graph = random_graph(rng, 8, plain=True)
         least = lowtide.plan(graph, target="strict", memories=["fast=1000000"]).lower_bound_bytes
         for lead in ("0", "2"):
-            plan = lowtide.plan(graph, target="strict", memories={"fast": least + 8}, moves={"lead": lead})
-            if plan.moves is None:
+            try:
+                plan = lowtide.plan(graph, target="strict", memories={"fast": least + 8}, moves={"lead": lead})
+            except InputError as error:
+                assert lead == "2"
+                assert "smaller moves.lead" in str(error)
                 continue
             verify_plan(graph, plan, STRICT)
             if lead == "0" and plan.moves:
