@@ -40,12 +40,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
 
 def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     """Options of the target as part of its name, as `lowtide.target.resolve` takes them."""
-    settings = getattr(options, "settings", [])
-    for method, option, value in settings:
-        if method == "target":
-            options.target += f",{option}={value}"
+    settings = getattr(options, "settings", None)
     if settings:
-        options.settings = [s for s in settings if s[0] != "target"]
+        options.target += "".join(f",{option}={value}" for method, option, value in settings if method == "target")
+        options.settings = [setting for setting in settings if setting[0] != "target"]
     return options
 
 
