@@ -181,7 +181,7 @@ def allocate(
     step_of = {i: step for step, i in enumerate(order)}
     taken = sorted(made.in_place, key=lambda o: step_of[o.op])
     exact = [o for o in taken if o.distance is None or _coincide(o, offsets, sizes)]
-    kept = {o.op for o in taken}
+    kept, coinciding = {o.op for o in taken}, set(exact)
     return Allocation(
         offsets,
         {op: packing.offsets[b] for op, b in made.workspace_of.items()},
@@ -191,7 +191,7 @@ def allocate(
         tuple((o.output, o.input) for o in wanted if o.op not in kept),
         packing.engine,
         packing.counters,
-        tuple((o.output, o.input, n) for o in taken if o not in exact and (n := _shared(o, offsets, sizes)) > 0),
+        tuple((o.output, o.input, n) for o in taken if o not in coinciding and (n := _shared(o, offsets, sizes)) > 0),
         packing.interrupted,
     )
 
