@@ -217,14 +217,14 @@ class Sweep:
                     key: (c, a, f, _plus(load, key >> shift & self.mask, more), way)
                     for key, (c, a, f, load, way) in self.states.items()
                 }
-            self._fit()
+            if self.loads.shared or any(more > 0 for _, more in section.changed):
+                self._fit()
             for i in section.begun:
                 self._begin(i, section.live[i])
-                if not self.loads.shared:
-                    self._fit()
                 self._narrow()
-            self._fit()
-            if self.prices is not None:
+            if self.loads.shared:
+                self._fit()
+            if self.prices is not None and any(self.prices.slack[t]):
                 self._settle(self.prices.slack[t])
             self.visited += len(self.states)
             previous = section.live
@@ -256,31 +256,37 @@ class Sweep:
         extra = tuple(place * d.bytes for place in range(len(d.allowed)))
         if self.prices is not None:
             extra = self.prices.extra[i]
+        # What pairs share is known once both are there: until the section is over a load may be above a capacity.
+        most = [math.inf] * len(self.capacities) if self.loads.shared else self.capacities
+        ways = [
+            (k, k << shift, place * d.bytes, place * d.accesses, extra[place], most[k])
+            for place, k in enumerate(d.allowed)
+        ]
         made: dict[int, State] = {}
         for key, (cost, accesses, bound, load, way) in self.states.items():
-            for place, k in enumerate(d.allowed):
-                if bound + extra[place] > self.limit:
+            for k, mark, more_cost, more_accesses, more_bound, room in ways:
+                total = bound + more_bound
+                if total > self.limit:
                     continue
-                common = sum(c for s, c in partners if key >> s & self.mask == k)
-                made[key | k << shift] = (
-                    cost + place * d.bytes,
-                    accesses + place * d.accesses,
-                    bound + extra[place],
-                    _plus(load, k, size - common),
-                    (way, i, k),
-                )
+                have = load[k] + size
+                if partners:
+                    have -= sum(c for s, c in partners if key >> s & self.mask == k)
+                if have <= room:
+                    loads = (*load[:k], have, *load[k + 1 :])
+                    made[key | mark] = (cost + more_cost, accesses + more_accesses, total, loads, (way, i, k))
         self.states = made
 
     def _end(self, i: int, size: int) -> None:
         shift = self.shift_of.pop(i)
         self.free.append(shift)
         partners = [(self.shift_of[j], common) for j, common in self.loads.shared.get(i, ()) if j in self.shift_of]
+        rest_of = ~(self.mask << shift)
         merged: dict[int, State] = {}
         for key, (cost, accesses, bound, load, way) in self.states.items():
-            k = key >> shift & self.mask
-            common = sum(c for s, c in partners if key >> s & self.mask == k)
-            rest = key & ~(self.mask << shift)
-            if rest not in merged or (cost, accesses) < merged[rest][:2]:
+            k, rest = key >> shift & self.mask, key & rest_of
+            known = merged.get(rest)
+            if known is None or (cost, accesses) < known[:2]:
+                common = sum(c for s, c in partners if key >> s & self.mask == k) if partners else 0
                 merged[rest] = (cost, accesses, bound, _plus(load, k, common - size), way)
         self.states = merged
 
@@ -294,12 +300,15 @@ class Sweep:
 
     def _settle(self, price: Sequence[float]) -> None:
         """The section is over: what it left free was paid for, and is given back."""
-        self.states = {
-            key: (c, a, f + back, load, way)
-            for key, (c, a, f, load, way) in self.states.items()
-            if f + (back := sum(p * (m - have) for p, m, have in zip(price, self.capacities, load, strict=True)))
-            <= self.limit
-        }
+        paid = [(k, p, self.capacities[k]) for k, p in enumerate(price) if p]
+        settled: dict[int, State] = {}
+        for key, (c, a, f, load, way) in self.states.items():
+            back = f
+            for k, p, most in paid:
+                back += p * (most - load[k])
+            if back <= self.limit:
+                settled[key] = (c, a, back, load, way)
+        self.states = settled
 
     def _narrow(self) -> None:
         if len(self.states) <= self.width:
