@@ -23,6 +23,15 @@ def test_the_log_closes_in_on_the_plan(tmp_path: Path, capsys: pytest.CaptureFix
     assert rows[-1][1:] == (1786624, 1786624)
 
 
+def test_the_log_of_a_method_without_one_has_both_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Where it began, the own order, and its plan with the bound of the largest op."""
+    log = tmp_path / "log.csv"
+    assert main(["plan", "zoo:swiftnet_cell_a", "--target", "strict", "--method", "lpmf", "--log", str(log), "-q"]) == 0
+    capsys.readouterr()
+    rows = [line.split(",")[1:] for line in log.read_text(encoding="utf-8").splitlines()[1:]]
+    assert rows == [["376320", "0"], ["225792", "175616"]]
+
+
 def test_the_log_is_never_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """An output over the input is refused before anything is planned."""
     model = tmp_path / "cell.graph.json"

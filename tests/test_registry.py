@@ -135,3 +135,23 @@ def test_make_refuses_values_of_the_wrong_type(points: list[str], option: str, t
     points.append("reverse = test_registry:Reverse")
     with pytest.raises(InputError, match=f"reverse.{option} is '{text}'; it takes {wanted}"):
         registry.make("reverse", {option: text})
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "text"),
+    [
+        ("exact", "first_slice", "0"),
+        ("exact", "first_slice", "99999999999999999999"),
+        ("serenity", "step_limit", "0"),
+        ("zhong", "bound", "0"),
+        ("zhong", "parts", "-1"),
+        ("zhong", "part_nodes", "0"),
+        ("zhong", "part_variables", "-1"),
+        ("zhong", "imbalance", "nan"),
+        ("zhong", "ilp_seconds", "inf"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(method: str, option: str, text: str) -> None:
+    """Before anything runs, with the option's name and what it takes."""
+    with pytest.raises(InputError, match=rf"{method}\.{option} is .*; take "):
+        registry.make(method, {option: text})

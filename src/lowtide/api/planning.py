@@ -116,7 +116,8 @@ def plan(
         Whether to stop once the budget is met or proved impossible, as `check` does, and leave out the byte-level
         replay, which finds nothing that the checks of the offsets do not.
     trace
-        A list to which the exact method appends each improvement of its best order or its bound: an anytime log.
+        A list to which the exact method appends each improvement of its best order or its bound: an anytime log. Of
+        other methods, and of what comes after the search, it has where they began and where they ended.
     report
         Called now and then while the search runs. If it raises KeyboardInterrupt, or Ctrl-C does, the search stops
         and the best plan so far is returned, with `Plan.stopped` ``"interrupt"``.
@@ -187,6 +188,8 @@ def plan(
         layout = place(memory, schedule.order, limits)
     layout, runtime_arena = _as_run(layout, memory, limits, free=method == "exact")
     made = _assemble(graph, memory, rules, schedule, layout, method, seed)
+    if trace is not None:
+        _close(trace, made, scheduled - read)
     made = with_arena(_replaced(made, runtime_arena_bytes=runtime_arena), graph, rules)
     made = _judge(made, budget_bytes, reserve_bytes, require_optimal)
     if banked is not None:
@@ -214,6 +217,14 @@ def plan(
         total=done - began,
     )
     return _replaced(made, seconds=seconds)
+
+
+def _close(trace: list[Progress], made: Plan, seconds: float) -> None:
+    """Begin the log with the own order and end it with the plan, if the method has not."""
+    if not trace:
+        trace.append(Progress(made.own_order_peak_bytes, 0, 0.0))
+    if (trace[-1].best_bytes, trace[-1].bound_bytes) != (made.peak_bytes, made.lower_bound_bytes):
+        trace.append(Progress(made.peak_bytes, made.lower_bound_bytes, seconds))
 
 
 def exit_status(status: Status, stopped: Stopped) -> int:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
+from lowtide.errors import InputError
 from lowtide.plan import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
@@ -19,6 +20,9 @@ from lowtide.stop import Limits, Progress
 
 SECONDS_PER_OP = 1e-4
 """What all plain orders together take; set aside from the search's time to try them where it proves nothing."""
+
+MOST_STATES = 10**9
+"""More states than any turn can expand: they do not fit in memory."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Exact:
     propagate: bool = True
     symmetry: bool = True
     first_slice: int = 2000
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first_slice <= MOST_STATES:
+            raise InputError(f"exact.first_slice is {self.first_slice}; take from 1 to {MOST_STATES} states")
 
     @property
     def switches(self) -> dict[str, bool]:

@@ -104,7 +104,7 @@ class Serenity:
 
     def __post_init__(self) -> None:
         if not 1 <= self.step_limit < 2**62:
-            raise InputError(f"serenity.step_limit is {self.step_limit}; a step needs room for a set: take 1 or more")
+            raise InputError(f"serenity.step_limit is {self.step_limit}; take from 1 to 2**62 - 1 sets for a step")
 
     @property
     def exact(self) -> bool:

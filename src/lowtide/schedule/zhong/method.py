@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from math import inf
 from typing import Any, ClassVar
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
-from lowtide.errors import MissingExtraError
+from lowtide.errors import InputError, MissingExtraError
 from lowtide.plan import Stopped
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
@@ -137,6 +138,13 @@ class Zhong:
     imbalance: float = 0.25
     printed_outputs: bool = False
     ilp_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        least = {"bound": 1, "parts": 0, "part_nodes": 1, "part_variables": 0, "imbalance": 0, "ilp_seconds": 0}
+        for option, smallest in least.items():
+            value = getattr(self, option)
+            if not smallest <= value < inf:
+                raise InputError(f"zhong.{option} is {value}; take {smallest} or more")
 
     def supports(self, model: MemoryModel) -> str | None:
         """Every graph of up to 20,000 ops, if OR-tools is installed."""
