@@ -40,7 +40,7 @@ ALL_ON = dict.fromkeys(SWITCHES, True)
 TARGETS = (
     *(BUILT_IN[name] for name in ("strict", "hmcos", "generic")),
     replace(BUILT_IN["generic"], overwrite_inputs=True),
-    replace(BUILT_IN["generic"], pin_inputs=True),
+    replace(BUILT_IN["generic"], keep_inputs=True),
     replace(BUILT_IN["hmcos"], constants="always"),
 )
 

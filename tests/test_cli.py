@@ -169,8 +169,8 @@ def test_dims_are_bound(tmp_path: Path, capsys: Captured):
     assert large["own_order_peak_bytes"] == 8 * small["own_order_peak_bytes"]
 
 
-def test_pinned_inputs_stay(tmp_path: Path, capsys: Captured):
-    """The peak of an order that ends far from its input rises by the input."""
+def test_kept_inputs_stay(tmp_path: Path, capsys: Captured):
+    """The peak of an order that ends far from its input rises by the input; a pinned one goes after its last use."""
     chain = {
         "name": "chain",
         "tensors": [tensor(0, 64, "input"), tensor(1, 64), tensor(2, 64), tensor(3, 64, "output")],
@@ -178,7 +178,18 @@ def test_pinned_inputs_stay(tmp_path: Path, capsys: Captured):
     }
     path = graph_file(tmp_path, chain)
     assert run_json(capsys, "plan", path)["peak_bytes"] == 128
-    assert run_json(capsys, "plan", path, "--pin-inputs")["peak_bytes"] == 192
+    assert run_json(capsys, "plan", path, "--pin-inputs")["peak_bytes"] == 128
+    assert run_json(capsys, "plan", path, "--set", "keep_inputs=true")["peak_bytes"] == 192
+
+
+def test_pinned_inputs_are_not_overwritten(tmp_path: Path, capsys: Captured):
+    """Where the target lets an elementwise op run over the graph's input, pinning it takes that away."""
+    step = {**op(0, [0], [1]), "type": "Relu"}
+    graph = {"name": "one", "tensors": [tensor(0, 64, "input"), tensor(1, 64, "output")], "ops": [step]}
+    path = graph_file(tmp_path, graph)
+    assert run_json(capsys, "plan", path, "--target", "hmcos")["peak_bytes"] == 64
+    pinned = run_json(capsys, "plan", path, "--target", "hmcos", "--pin-inputs")
+    assert (pinned["peak_bytes"], pinned["pin_inputs"]) == (128, True)
 
 
 def test_overwritten_inputs_save_memory(tmp_path: Path, capsys: Captured):

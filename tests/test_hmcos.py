@@ -128,7 +128,7 @@ def test_random_graphs_against_brute_force():
         graph = random_graph(rng, rng.randint(1, 10), plain=k % 3 == 0)
         target = BUILT_IN[("strict", "hmcos", "generic")[k % 3 if k % 2 else 1]]
         if k % 7 == 0:
-            target = replace(target, constants="always", pin_inputs=True)
+            target = replace(target, constants="always", keep_inputs=True)
         model = memory_model(graph, target)
         best = optimum(graph, target)
         start = profile(model, Rpo().schedule(model, Limits()).order).peak

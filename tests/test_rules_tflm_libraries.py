@@ -103,7 +103,14 @@ def test_options_of_a_target():
     found = resolve("auto,kernels=cmsis_nn,overlap=in_place", source="m.tflite")
     assert (found.name, found.kernels) == ("tflm,kernels=cmsis_nn,overlap=in_place", "cmsis_nn")
     assert resolve("generic,overwrite_inputs=true,alignment=16").alignment == 16
-    for wrong in ("tflm,kernels=mine", "tflm,name=x", "tflm,overlap", "tflm,alignment=x", "tflm,pin_inputs=1", "x,a=b"):
+    for wrong in (
+        "tflm,kernels=mine",
+        "tflm,name=x",
+        "tflm,overlap",
+        "tflm,alignment=x",
+        "tflm,keep_inputs=1",
+        "x,a=b",
+    ):
         with pytest.raises(InputError):
             resolve(wrong)
     with pytest.raises(InputError, match="rule tflm alone"):

@@ -22,7 +22,7 @@ GENERIC = BUILT_IN["generic"]
 TARGETS = [
     *BUILT_IN.values(),
     remake(GENERIC, name="overwriting", overwrite_inputs=True),
-    remake(GENERIC, name="pinned", pin_inputs=True, constants="always"),
+    remake(GENERIC, name="pinned", keep_inputs=True, constants="always"),
     remake(BUILT_IN["strict"], name="streamed", constants="while_used"),
 ]
 change = msgspec.structs.replace

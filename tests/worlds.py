@@ -23,7 +23,7 @@ TARGETS = {
     "hmcos": BUILT_IN["hmcos"],
     "generic": BUILT_IN["generic"],
     "overwrite": replace(BUILT_IN["generic"], overwrite_inputs=True),
-    "pin": replace(BUILT_IN["generic"], pin_inputs=True),
+    "pin": replace(BUILT_IN["generic"], keep_inputs=True),
 }
 GRAPHS = 40
 
@@ -151,7 +151,7 @@ def world_of(graph: Graph, target: Target, what: str) -> World:
 def samples(target: Target, seed: int, graphs: int = GRAPHS) -> Iterator[tuple[Random, World]]:
     """Worlds of ops and of macros, forward and reversed, each with a generator."""
     for index in range(graphs):
-        rng = Random(f"{seed} {index} {target.name} {target.pin_inputs} {target.overwrite_inputs}")
+        rng = Random(f"{seed} {index} {target.name} {target.keep_inputs} {target.overwrite_inputs}")
         graph = random_graph(rng, rng.randint(3, 7))
         ops = world_of(graph, target, f"graph {index}")
         at = {v: i for i, v in enumerate(op.id for op in graph.ops)}

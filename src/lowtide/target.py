@@ -45,9 +45,9 @@ class Target:
     in_place_batch_normalisation
         Whether an inference batch normalisation may run in place.
     overwrite_inputs
-        Whether a graph input may be overwritten in place.
-    pin_inputs
-        Whether graph inputs stay to the end.
+        Whether a graph input may be overwritten in place; its memory is free after its last use in any case.
+    keep_inputs
+        Whether graph inputs stay to the end, for a caller that runs the model again without setting them.
     alignment
         Offsets are multiples of this many bytes.
     constants
@@ -84,7 +84,7 @@ class Target:
     in_place_reshape: bool = False
     in_place_batch_normalisation: bool = False
     overwrite_inputs: bool = True
-    pin_inputs: bool = False
+    keep_inputs: bool = False
     alignment: int = 1
     constants: Constants = "never"
     view_types: tuple[str, ...] = ()
@@ -237,7 +237,7 @@ BUILT_IN: dict[str, Target] = {
             alignment=64,
         ),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
-        Target("tflite", overwrite_inputs=False, pin_inputs=True, alignment=64, rule="tflite"),
+        Target("tflite", overwrite_inputs=False, keep_inputs=True, alignment=64, rule="tflite"),
         Target(
             "onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, folds=False, rule="onnxruntime"
         ),
@@ -295,9 +295,9 @@ def resolve(
     if (overwrite_inputs or pin_inputs) and not found.count_inputs:
         raise InputError(f"under {found.name} inputs are the caller's; drop --overwrite-inputs or --pin-inputs")
     if overwrite_inputs:
-        found = replace(found, overwrite_inputs=True, pin_inputs=False)
+        found = replace(found, overwrite_inputs=True, keep_inputs=False)
     if pin_inputs:
-        found = replace(found, pin_inputs=True, overwrite_inputs=False)
+        found = replace(found, overwrite_inputs=False)
     if fixed:
         known = [entry for entry in found.fixed if entry.rpartition("=")[0] not in fixed]
         found = replace(found, fixed=(*known, *(f"{name}={offset}" for name, offset in fixed.items())))

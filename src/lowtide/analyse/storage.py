@@ -146,7 +146,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             at_start = bool(copies) or any(t.id not in made for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
-            at_end = at_end or (at_start and target.pin_inputs)
+            at_end = at_end or (at_start and target.keep_inputs)
         ordered = (root, *(i for i in ids if i != root))
         for i in ids:
             storage_of[i] = len(storages)

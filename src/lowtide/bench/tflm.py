@@ -52,7 +52,7 @@ class Row:
         of this order; else empty.
     in_place_head_bytes
         Head with outputs exactly over inputs of equal size, and no partial overlap.
-    kept_input_head_bytes, pinned_head_bytes
+    pinned_head_bytes, kept_head_bytes
         Head if no output may lie over a graph input; if inputs stay to the end.
     outputs
         For each runtime ``"equal"`` bit by bit to the original's, ``"differ"``, or why it does not run it.
@@ -71,8 +71,8 @@ class Row:
     lower_bound_bytes: int = 0
     proof: str = ""
     in_place_head_bytes: int = 0
-    kept_input_head_bytes: int = 0
     pinned_head_bytes: int = 0
+    kept_head_bytes: int = 0
     outputs: str = ""
     published_bytes: int | None = None
     error: str = ""
@@ -133,8 +133,8 @@ def _measure(path: Path, time: float, seed: int) -> Row:
     target = lowtide.target("tflm")
     made = lowtide.plan(graph, target=target, time=time, seed=seed)
     exact = lowtide.plan(graph, target=replace(target, overlap="in_place"), time=time, seed=seed)
-    kept = lowtide.plan(graph, target=replace(target, overwrite_inputs=False), time=time, seed=seed)
     pinned = lowtide.plan(graph, target=target, pin_inputs=True, time=time, seed=seed)
+    kept = lowtide.plan(graph, target=replace(target, keep_inputs=True, overwrite_inputs=False), time=time, seed=seed)
     with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
         out, written = Path(folder) / "planned.tflite", Path(folder) / "plan.json"
         made.apply(path, out)
@@ -159,8 +159,8 @@ def _measure(path: Path, time: float, seed: int) -> Row:
         _bound(made, graph),
         _proof(made, graph),
         exact.arena_bytes or 0,
-        kept.arena_bytes or 0,
         pinned.arena_bytes or 0,
+        kept.arena_bytes or 0,
         ", ".join(said),
         PUBLISHED.get(path.stem),
     )
@@ -185,7 +185,7 @@ def _proof(made: Plan, graph: Graph) -> str:
 
 _HEADS = (
     "model", "ops", "TFLM's own head", "planned head", "measured", "proved least over", "in place only",
-    "inputs not overwritten", "inputs pinned", "own arena", "planned arena", "measured", "outputs", "TinyTS",
+    "inputs pinned", "inputs kept", "own arena", "planned arena", "measured", "outputs", "TinyTS",
 )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def cells(row: Row) -> tuple[str, ...]:
     if row.error:
         return (row.model, *[""] * (len(_HEADS) - 2), row.error)
     heads = (row.own_head_bytes, row.planned_head_bytes, row.head_bytes)
-    others = (row.in_place_head_bytes, row.kept_input_head_bytes, row.pinned_head_bytes)
+    others = (row.in_place_head_bytes, row.pinned_head_bytes, row.kept_head_bytes)
     arenas = (row.own_arena_bytes, row.planned_arena_bytes, row.arena_bytes)
     return (
         row.model,

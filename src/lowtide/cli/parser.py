@@ -321,7 +321,11 @@ def _model_options(p: Any) -> None:
     )  # fmt: skip
     inputs = p.add_mutually_exclusive_group()
     inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
-    inputs.add_argument("--pin-inputs", action="store_true", help="graph inputs stay to the end")
+    inputs.add_argument(
+        "--pin-inputs",
+        action="store_true",
+        help="graph inputs are not overwritten in place (to keep them to the end: --set keep_inputs=true)",
+    )
 
 
 def _printing(p: _Parser) -> None:

@@ -133,7 +133,7 @@ def work_out(graph: Graph, target: Target) -> Memory:
             at_start, at_end = True, bool(touchers)
         if (not touchers and not at_end) or (at_start and not constant and not target.count_inputs):
             continue
-        if at_start and target.pin_inputs:
+        if at_start and target.keep_inputs:
             at_end = True
         for t in members:
             block_of[t.id] = len(blocks)
