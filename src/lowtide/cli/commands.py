@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,10 @@ from lowtide.sizes import format_size, parse_size
 
 if TYPE_CHECKING:
     from lowtide.stop import Progress
+
+
+BARS = 72
+"""Of the profile of footprints that `inspect` draws, at most; the terminal may have room for fewer."""
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -81,7 +86,8 @@ def inspect(options: argparse.Namespace) -> int:
     else:
         from lowtide.report.text import inspection_text
 
-        show(inspection_text(seen, plain=not _unicode()))
+        width = min(BARS, shutil.get_terminal_size().columns - 2)
+        show(inspection_text(seen, width=max(width, 1), plain=not _unicode()))
     return 130 if seen.stopped == "interrupt" else 0
 
 

@@ -246,7 +246,9 @@ def _slow_text(plan: Plan) -> str:
 def _stopped_text(plan: Plan) -> str:
     ended = {"proof": "ended by proof", "complete": "ended", **CUT_SHORT}[plan.stopped]
     states = (plan.search or {}).get("states")
-    return ended if states is None else f"{ended}, {format_count(states, 'state')}"
+    if states is None:
+        return ended
+    return f"{ended}, {format_count(states, 'state') if states else 'without a search'}"
 
 
 def _folded(plan: Plan) -> str:
