@@ -379,7 +379,7 @@ def test_options_are_typed() -> None:
     made = registry.make("serenity", {"cells": "cell", "soft_budget": "no", "sequences": "yes"})
     assert made == hmcos_comparison()
     assert replace(Serenity(), soft_budget=False) == rows()["DP + divide and conquer"]
-    with pytest.raises(InputError, match="take 1 or more"):
+    with pytest.raises(InputError, match="take from 1 to"):
         registry.make("serenity", {"step_limit": "0"})
 
 
