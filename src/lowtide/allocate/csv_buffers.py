@@ -177,7 +177,8 @@ def format_buffers(
     aligned = any(b.alignment != 1 for b in buffers)
     placed = offsets is not None or any(b.offset is not None for b in buffers)
     gaps = [_gaps(b) for b in buffers]
-    names += ["alignment"] * aligned + ["offset"] * placed + ["gaps"] * any(gaps)
+    gapped = any(gaps)
+    names += ["alignment"] * aligned + ["offset"] * placed + ["gaps"] * gapped
     over: list[list[str]] = [[] for _ in buffers]
     apart: list[list[str]] = [[] for _ in buffers]
     for p in problem.pairs:
@@ -198,7 +199,7 @@ def format_buffers(
         offset = b.offset if offsets is None else offsets[b.name]
         row = [b.name, str(b.start), str(max(b.end, b.start + 1)), str(b.size)]
         row += [str(b.alignment)] * aligned + ["-1" if offset is None else str(offset)] * placed
-        rows.append(",".join([*row, *([gap] * any(gaps)), *(" ".join(entries[k]) for _, entries in lists)]))
+        rows.append(",".join([*row, *([gap] * gapped), *(" ".join(entries[k]) for _, entries in lists)]))
     return "\n".join(rows) + "\n"
 
 
