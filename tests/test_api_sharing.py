@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.api.sharing import Shared, share
+from lowtide.api.sharing import Shared, share, shared_map
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
+from lowtide.report.allocation_table import live_bytes
 from lowtide.target import BUILT_IN, resolve
 from lowtide.verify.check import verify_plan
 from lowtide.verify.shared import check_shared
@@ -142,6 +143,20 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert pinned["models"][1]["plan"]["pin_inputs"] is True
     assert main(["share", str(one)]) == 2
     assert one.read_bytes() == before
+
+
+def test_the_table_keeps_what_a_persistent_view_shows():
+    """A persistent tensor that is a view of another: their storage is there while the other model runs, too."""
+    a = chain("a", [8, 16, 4])
+    tensors = (
+        Tensor(0, 8, Kind.INPUT, "x"), Tensor(1, 16, Kind.ACTIVATION, "h"),
+        Tensor(2, 16, Kind.ACTIVATION, "view", alias_of=1), Tensor(3, 4, Kind.OUTPUT, "y"),
+    )  # fmt: skip
+    b = Graph("b", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2,), (3,))))
+    found = share([a, b], target="strict", persistent=["view"])
+    layout = shared_map(found, [a, b], "both", {"target": "strict"})
+    assert {block.name: block.spans for block in layout.blocks}["b/h"] == ((0, 5),)
+    assert max(live_bytes(layout.blocks, layout.steps, layout.blocks)) == found.arena_bytes == 24 + 16
 
 
 def test_two_of_one_name_get_numbers(tmp_path: Path):

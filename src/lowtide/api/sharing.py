@@ -240,9 +240,13 @@ def shared_map(found: Shared, models: Sequence[Graph | str | Path], name: str, s
         one = layout_of(member.plan, graph, settings.get("target", "auto"))
         kept = {*(member.plan.persistent or ()), *(member.plan.double_buffered or ())}
         places += [replace(p, name=f"{member.name}/{p.name}") for p in one.places]
+        # By address: the block of a view has the name of another tensor.
+        held = [p.offset for p in one.places if p.name in kept and p.purpose != "workspace"]
         base = len(blocks)
         for b in one.blocks:
-            spans = ((0, total),) if b.name in kept else tuple((lo + steps, hi + steps) for lo, hi in b.spans)
+            spans = tuple((lo + steps, hi + steps) for lo, hi in b.spans)
+            if any(b.offset <= at < b.offset + b.size for at in held):
+                spans = ((0, total),)
             over = None if b.over is None else b.over + base
             blocks.append(replace(b, name=f"{member.name}/{b.name}", spans=spans, over=over))
         steps += max(len(member.plan.order), 1)
