@@ -354,8 +354,12 @@ def read_toml(path: Path) -> Target:
                 raise InputError(f"{key} must be a list of texts", str(path))
             table[key] = tuple(value)
         elif type(value) is not type(old):
-            raise InputError(f"{key} is {value!r}; it must be of type {type(old).__name__}", str(path))
-    return replace(base, **table)
+            wanted = {bool: "true or false", int: "a whole number", str: "a text"}[type(old)]
+            raise InputError(f"{key} is {str(value)[:80]!r}; it must be {wanted}", str(path))
+    try:
+        return replace(base, **table)
+    except InputError as error:  # it names the target, which the user knows as a file
+        raise InputError(str(error).removeprefix(f"{table.get('name', base.name)}: "), str(path)) from None
 
 
 def to_toml(target: Target) -> str:

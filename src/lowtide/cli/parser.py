@@ -140,7 +140,7 @@ def _parser() -> _Parser:
     p.add_argument("--run", action="store_true", help="run both orders in the model's runtime on random inputs")
     p.add_argument("--random-weights", action="store_true", help="for --run: random where the model's own are missing")
     p.add_argument("--prove", action="store_true", help="prove the bound again with a second, plain search")
-    p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
+    p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
     p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")
     _model_options(p)
     _printing(p)
@@ -158,7 +158,7 @@ def _parser() -> _Parser:
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
     p.add_argument("--spread", action="store_true", help="reuse bytes only where the capacity demands it")
     _banks(p)
-    p.add_argument("--time", type=float, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
+    p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
     _printing(p)
 
@@ -241,7 +241,7 @@ def _planning(
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     search = p.add_argument_group("search")
     search.add_argument(
-        "--time", type=float, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
+        "--time", type=_seconds, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
     )
     search.add_argument("--search-memory", default="2GiB", metavar="SIZE", help="limit of the search (default: 2GiB)")
     search.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
@@ -342,6 +342,13 @@ class _Version(argparse.Action):
 
         print(f"lowtide {__version__}")
         parser.exit(0)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
 
 
 def _seed(text: str) -> int:
