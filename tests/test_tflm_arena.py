@@ -133,7 +133,7 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
 
 
 def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
-    """VAR_HANDLE keeps the number of its variable to itself."""
+    """VAR_HANDLE keeps the number of its variable to itself; what TFLM keeps for variables is told, a little more."""
     net = Net()
     x = net.tensor((1, 8, 8, 4))
     handle = net.tensor((1,), "resource", scale=0.0)
@@ -149,8 +149,10 @@ def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
     model, graph = read(data)
     head = tflm_head(model, graph, graph.own_order)
     assert head is not None
-    assert head.bytes == measured(tmp_path, data)["head_bytes"] == 768
+    seen = measured(tmp_path, data)
+    assert head.bytes == seen["head_bytes"] == 768
     assert handle not in head.offsets
+    assert 0 <= arena_parts(model, graph, graph.own_order).persistent_bytes - seen["tail_bytes"] <= 32
 
 
 @pytest.mark.parametrize("seed", range(4))

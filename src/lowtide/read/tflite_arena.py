@@ -102,6 +102,10 @@ class ArenaParts:
         return self.exact and self.smallest_arena(head_bytes) > self.preparing_bytes
 
 
+_VARIABLE = 96
+"""Bytes that a handle of a variable takes, its kernel's included, measured; the variable's own are beside them."""
+
+
 class _Tail:
     """Bytes taken from the end of an arena whose end is aligned."""
 
@@ -129,6 +133,8 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int]) -> Arena
     for _, op in ops:
         if op.type in DATA:
             tail.take(DATA[op.type])
+    for size in _variables(ops):
+        tail.take(size)
     requests = {op.id: scratch(graph, op) for op in graph.ops}
     count = preparing = 0
     for position, (subgraph, op) in enumerate(ops):
@@ -174,6 +180,19 @@ def _prepared(subgraph: Subgraph, op: TfliteOp) -> tuple[int, ...]:
     if op.type == "FULLY_CONNECTED" and weights.channels > 1:
         return (4 * weights.channels,) * 2
     return ()
+
+
+def _variables(ops: Sequence[tuple[Subgraph, TfliteOp]]) -> list[int]:
+    """What TFLM keeps for variables that have handles: never less than it does, and up to 16 bytes more for each read."""
+    taken = [_VARIABLE for _, op in ops if op.type == "VAR_HANDLE"]
+    known: set[tuple[int, int]] = set()
+    for subgraph, op in ops:
+        if op.type != "ASSIGN_VARIABLE" or len(op.inputs) < 2 or min(op.inputs[:2]) < 0:
+            continue
+        handle, value = id(subgraph), op.inputs[0]
+        taken.append(16 if (handle, value) in known else 16 + subgraph.tensors[op.inputs[1]].size)
+        known.add((handle, value))
+    return taken
 
 
 def _temporaries(subgraph: Subgraph, op: TfliteOp) -> int:
