@@ -183,7 +183,7 @@ def _prepared(subgraph: Subgraph, op: TfliteOp) -> tuple[int, ...]:
 
 
 def _variables(ops: Sequence[tuple[Subgraph, TfliteOp]]) -> list[int]:
-    """What TFLM keeps for variables that have handles: never less than it does, and up to 16 bytes more for each read."""
+    """What TFLM keeps for variables with handles: never less than it does, and up to 16 bytes more for each read."""
     taken = [_VARIABLE for _, op in ops if op.type == "VAR_HANDLE"]
     known: set[tuple[int, int]] = set()
     for subgraph, op in ops:
