@@ -75,6 +75,7 @@ class ProgressLine:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = self._heard = time.monotonic()
         self._said = 0.0
+        self._last = "working"
         self._shown = False
         self._over = threading.Event()
         self._writing = threading.Lock()
@@ -93,7 +94,7 @@ class ProgressLine:
         while not self._over.wait(FIRST_SECONDS / 2):
             now = time.monotonic()
             if now - self._heard >= pause:
-                self._tell(f"working, {now - self._began:.0f} s")
+                self._tell(f"{self._last}, {now - self._began:.0f} s")
                 self._heard = now if not self._terminal else self._heard
 
     def __call__(self, progress: Progress, label: str = "") -> None:
@@ -105,13 +106,13 @@ class ProgressLine:
         self._said = self._heard = now
         best, bound = progress.best_bytes, progress.bound_bytes
         gap = 100 * (best - bound) / best if best else 0.0
-        text = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %, {progress.seconds:.0f} s"
-        self._tell(text)
+        self._last = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %"
+        self._tell(f"{self._last}, {progress.seconds:.0f} s")
 
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""
         self.clear()
-        self._heard = time.monotonic()
+        self._heard, self._last = time.monotonic(), "working"
         if not self._quiet:
             say(text)
 
