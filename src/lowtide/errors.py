@@ -50,3 +50,12 @@ class VerificationError(LowtideError):
     def __init__(self, failure: str, message: str) -> None:
         self.failure = failure
         super().__init__(f"{failure}: {message}")
+
+
+def first_line(error: BaseException | None) -> str:
+    """The first line of what another library says, at most 300 letters; its kind if it says nothing.
+
+    >>> first_line(ValueError("bad\\n  at 0x7f"))
+    'bad'
+    """
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from lowtide.errors import InputError, MissingExtraError
+from lowtide.errors import InputError, MissingExtraError, first_line
 
 Level = Literal["extended", "all"]
 
@@ -54,8 +54,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        reason = (str(error).splitlines() or [""])[0][:300]
-        raise InputError(f"onnxruntime cannot load it, so it cannot optimise it: {reason}", str(model)) from None
+        said = f"onnxruntime cannot load it, so it cannot optimise it: {first_line(error)}"
+        raise InputError(said, str(model)) from None
 
 
 def _with_shapes(model: Path) -> str | bytes:

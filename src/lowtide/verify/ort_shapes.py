@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lowtide.errors import InputError
+from lowtide.errors import InputError, first_line
 from lowtide.verify.ort_session import PLANNED, open_session
 from lowtide.verify.run_onnx import draw
 
@@ -38,8 +38,7 @@ def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
         try:
             session = open_session(model, PLANNED, folder, "shapes")
         except Exception as error:  # onnxruntime's own kinds of error have no common base
-            reason = (str(error).splitlines() or [""])[0][:300]
-            raise InputError(f"onnxruntime cannot load what it optimised: {reason}", str(model)) from None
+            raise InputError(f"onnxruntime cannot load what it optimised: {first_line(error)}", str(model)) from None
         draw(session, model, seed, 1, dims)
         events = json.loads(Path(session.end_profiling()).read_bytes())
     made = _outputs(graph.node)

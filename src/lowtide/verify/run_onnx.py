@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.errors import InputError, VerificationError
+from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.verify.ort_session import AS_SHIPPED, PLANNED, NodeEvent, Profile, open_session, read_profile, runtime
 from lowtide.verify.random_weights import check_weights
@@ -185,7 +185,7 @@ def run_onnx(
             before = open_session(original, PLANNED, folder, "original")
             shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
         except Exception as error:  # onnxruntime's own kinds of error have no common base
-            raise InputError(f"onnxruntime cannot load it: {_first_line(error)}", str(original)) from None
+            raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
         was_nodes, came_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(was_nodes, came_nodes, plan, planned)
         feeds, base = draw(before, original, seed, inputs, dims or {})
@@ -198,7 +198,7 @@ def run_onnx(
             came += [after.run(None, feed) for feed in feeds[1:]]
             exact_profile = _in_exact_arena(planned, plan, folder, feeds)
         except Exception as error:  # onnxruntime's own kinds of error have no common base
-            raise VerificationError("run", f"{planned}: onnxruntime fails: {_first_line(error)}") from None
+            raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
         was = [base, *(before.run(None, feed) for feed in feeds[1:])]
         again = before.run(None, feeds[0])
         first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
@@ -275,7 +275,7 @@ def draw(
             return feeds, session.run(None, feeds[0])
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             trouble = trouble or error
-    raise InputError(f"onnxruntime cannot run it: {_first_line(trouble)}", str(path))
+    raise InputError(f"onnxruntime cannot run it: {first_line(trouble)}", str(path))
 
 
 def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], limit: int) -> np.ndarray:
@@ -368,7 +368,3 @@ def _distance(a: Any, b: Any) -> float:
     ):
         return float("nan")
     return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))
-
-
-def _first_line(error: BaseException | None) -> str:
-    return (str(error).splitlines() or [""])[0][:300]

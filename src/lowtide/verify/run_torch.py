@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lowtide.errors import InputError, MissingExtraError, VerificationError
+from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.verify.run_onnx import OutputComparison
 
@@ -95,12 +95,12 @@ def run_torch(
     except InputError as error:
         raise InputError(str(error), str(original)) from None
     except Exception as error:  # torch raises whatever its parts do
-        raise InputError(f"torch cannot run it: {_first_line(error)}", str(original)) from None
+        raise InputError(f"torch cannot run it: {first_line(error)}", str(original)) from None
     try:
         after = torch.export.load(planned)
         came = [_run(torch, after, feed) for feed in feeds]
     except Exception as error:  # torch raises whatever its parts do
-        raise VerificationError("run", f"{planned}: torch fails: {_first_line(error)}") from None
+        raise VerificationError("run", f"{planned}: torch fails: {first_line(error)}") from None
     return TorchRunReport(
         tuple(_compare(torch, i, [a[i] for a, _ in was], [b[i] for b, _ in came]) for i in range(len(again[0]))),
         inputs,
@@ -189,7 +189,3 @@ def _names(program: Any) -> list[str]:
 
 def _in_order(names: list[str], plan: Plan) -> list[str]:
     return [names[i] for i in plan.order] if len(names) == len(plan.order) else []
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
