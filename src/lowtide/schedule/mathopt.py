@@ -159,6 +159,8 @@ def _read(
     mathopt = load("a solver")
     if isinstance(outcome, BaseException):
         reason = str(outcome.__context__ or outcome)
+        if solver == "gurobi" and reason == "bad_function_call":  # what OR-tools says where it finds no library
+            reason = "its library is not installed"
         raise InputError(f"solver {solver} cannot be used: {reason}; use highs, scip or cp_sat") from None
     ended = outcome.termination.reason
     values = outcome.variable_values(list(columns)) if outcome.has_primal_feasible_solution() else None
