@@ -161,10 +161,6 @@ class Graph:
         """Op ids in the order of the file."""
         return tuple(op.id for op in self.ops)
 
-    def is_input(self, tensor: Tensor) -> bool:
-        """Whether `tensor` is there before the first step and is no constant."""
-        return tensor.kind is not Kind.CONSTANT and tensor.id not in self.producer
-
 
 def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
     """Set apart the ops that read constants only, and mark what they make as constant.
