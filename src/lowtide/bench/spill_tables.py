@@ -77,6 +77,10 @@ def tables(results: SpillResults) -> list[Table]:
     growth = [c for c in results.cells if c.part == "growth"]
     if growth:
         found.append(_growth(growth))
+    wide = [c for c in results.cells if c.part == "wide"]
+    if wide:
+        found.append(_grid("wide graphs, activations only: non-compulsory traffic, KiB", wide, _traffic, bounds=True))
+        found.append(_grid("wide graphs, activations only: CPU seconds", wide, _seconds, bounds=False))
     if results.sizes:
         found.append(_sizes(results.sizes))
     if results.off_chip:

@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 from lowtide import _core
 from lowtide.plan import TrafficPart, TrafficProof
 from lowtide.spill.answer import NoRoomError, SpillAnswer
-from lowtide.spill.baselines import Belady, GreedySpill
+from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import Window, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
+from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.orders import order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import Placement, place
@@ -84,10 +85,14 @@ class Spill:
         """Find the best order, residency and addresses within the limits."""
         search = _Search(problem, limits, self)
         search.run()
-        if search.proved or search.no_room or GreedySpill().supports(problem) is not None:
+        if search.proved or search.no_room or why_not_apart(problem) is not None:
             return search.answer()
-        schemes = (GreedySpill("own"), GreedySpill("exact"), Belady("own"), Belady("exact"))
-        online = [scheme.spill(problem, limits) for scheme in schemes]
+        orders = list(search.orders)
+        if search.best is not None:
+            orders.append(search.best.order)
+        online = [
+            simulate_arena(problem, order, policy) for order in dict.fromkeys(orders) for policy in (cheapest, furthest)
+        ]
         best = min(online, key=lambda answer: answer.traffic_bytes)
         return search.answer(best)
 
@@ -96,6 +101,7 @@ class _Search:
     def __init__(self, problem: SpillProblem, limits: Limits, options: Spill) -> None:
         self.problem, self.limits, self.options = problem, limits, options
         self.best: Found | None = None
+        self.orders: list[tuple[int, ...]] = []
         self.bound = 0
         self.proof = TrafficProof(kind="none")
         self.states = 0
@@ -110,6 +116,7 @@ class _Search:
             return
         for name in ("exact", "own"):
             order = order_by(name, problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+            self.orders.append(tuple(order))
             alone = core_problem(problem, order, chain=True)
             self._ask(alone, width=CHAIN_WIDTH)
             if not self.proved:
