@@ -189,3 +189,28 @@ def test_very_large_problems_are_left_to_the_others() -> None:
     buffers = tuple(block(f"b{k}", 0, 1, 1) for k in range(3_001))
     assert Exact().supports(Problem(buffers)) == "too many buffers"
     assert Exact().supports(Problem(buffers[1:])) is None
+
+
+def test_a_climb_finds_what_greedy_orders_do_not() -> None:
+    """103 buffers, 40 bytes live all the time: by no greedy order soon, by climbing from the best at its load."""
+    problem = full_memory(Random(49), 24, 40, 14)
+    work = 40_000_000
+    packing = Exact(work=work, question=work).pack(problem, Limits())
+    check(problem, packing.offsets)
+    assert packing.optimal
+    core = _core.Exact(core_problem(problem))
+    for turn in range(12):
+        order = core.order(0, KEYS[turn % 4], turn // 4)
+        answer, _, most, _, used = core.fits(0, order, True, 40, 1_000_000, {})
+        assert answer is None
+        assert 0 < most < len(problem.buffers)
+        assert used >= 1_000_000
+
+
+def test_an_order_names_each_buffer_once() -> None:
+    """Anything else is a mistake of ours, said at once."""
+    core = _core.Exact(core_problem(Problem((block("a", 0, 1, 1), block("b", 0, 1, 2)))))
+    for order in ([0], [0, 0], [0, 2], [-1, 0]):
+        with pytest.raises(ValueError, match="not an order"):
+            core.fits(0, order, False, 3, 10, {})
+    assert core.fits(0, [1, 0], False, 3, 10, {})[:3] == (True, [2, 0], 2)

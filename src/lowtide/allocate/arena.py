@@ -49,9 +49,14 @@ class Improver(Engine, Protocol):
 ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), Exact())
 """In the order in which they are asked; the first one packs everything."""
 
-THOROUGH: tuple[Engine, ...] = (*ENGINES, CpSat(), Exact(work=None, question=40_000_000))
-"""For plain buffers: where the exact search does not decide it soon, CP-SAT, and then that search for as long as there
-is time."""
+THOROUGH: tuple[Engine, ...] = (
+    *ENGINES,
+    Exact(work=1_000_000_000, question=40_000_000),
+    CpSat(),
+    Exact(work=None, question=160_000_000),
+)
+"""For plain buffers: where the exact search does not decide it soon, more of it, CP-SAT for a second opinion, and then
+that search for as long as there is time."""
 
 
 MOST_FOR_FREER = 20_000
