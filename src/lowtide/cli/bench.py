@@ -161,7 +161,7 @@ def _spill(suites: Any, seed: Callable[[str], int], printing: Callable[[Any], No
     s.add_argument(
         "--settings", dest="counted", metavar="A,B", default="", help="activations, parameters (default: both)"
     )
-    s.add_argument("--part", metavar="A,B,...", default="", help="networks, growth, sizes, off-chip, or all")
+    s.add_argument("--part", metavar="A,B,...", default="", help="networks, growth, wide, sizes, off-chip, or all")
     s.add_argument("--label", default="", metavar="TEXT", help="files of -o are called spill-TEXT")
     _common(s, seed, printing)
 
