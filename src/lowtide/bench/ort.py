@@ -16,7 +16,7 @@ from pathlib import Path
 import lowtide
 from lowtide.api.models import NO_DIMS
 from lowtide.bench.machine import Machine, machine
-from lowtide.errors import LowtideError
+from lowtide.errors import InputError, LowtideError
 
 ZOO = (
     "nasnet_a_cifar", "nasnet_a_imagenet", "amoebanet_a_cifar", "amoebanet_a_imagenet", "darts_cifar", "darts_imagenet",
@@ -104,9 +104,14 @@ def onnxruntime(
     ------
     MissingExtraError
         onnxruntime is not installed.
+    InputError
+        A file that is not there. What a file is refused for later is in its row.
     """
     from lowtide.verify.ort_session import runtime
 
+    for model in models:
+        if not model.startswith("zoo:") and not Path(model).is_file():
+            raise InputError(f"{model}: there is no such file; name ONNX files or zoo:NAME")
     version = runtime().__version__
     rows: list[Row] = []
     complete = True
