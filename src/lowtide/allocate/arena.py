@@ -50,13 +50,12 @@ ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel()
 """In the order in which they are asked; the first one packs everything."""
 
 THOROUGH: tuple[Engine, ...] = (
-    *ENGINES,
+    *ENGINES[:-1],
     Exact(work=1_000_000_000, question=40_000_000),
     CpSat(),
     Exact(work=None, question=160_000_000),
 )
-"""For plain buffers: where the exact search does not decide it soon, more of it, CP-SAT for a second opinion, and then
-that search for as long as there is time."""
+"""For plain buffers: more of the exact search, CP-SAT for a second opinion, then that search until the time is over."""
 
 
 MOST_FOR_FREER = 20_000

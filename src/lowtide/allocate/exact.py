@@ -34,7 +34,8 @@ WORK = 100_000_000
 """What an instance may cost; a unit is about ten nanoseconds."""
 
 QUESTION = 10_000_000
-"""What a question may cost in the first round. The first at the lower bound may cost four times as much."""
+"""What a question may cost in the first round. The first at the lower bound, and one at the capacity,
+may cost four times as much."""
 
 SLICE = 1_000_000
 """What the first short searches of a question may cost, at least; way down and some way back take longer in crowds."""
@@ -69,7 +70,7 @@ class _Climb:
         self.rng = Random(seed * 1_000_003 + s.index * 10_007 + height)
         self.turn, self.most = 0, -1
         self.order = s.order
-        self.greedy = 0 if s.order else GREEDY_TURNS * len(keys)
+        self.greedy = 0 if s.found else GREEDY_TURNS * len(keys)
         self.least = max(SLICE, DESCENTS * len(s.members) ** 2)
 
     @property
@@ -85,8 +86,8 @@ class _Climb:
         if turn < self.greedy:
             k = turn // len(self.keys)
             return self._greedy(self.keys[turn % len(self.keys)], k), k % 3 != 1
-        if turn == 0:
-            return self.order, True
+        if turn == self.greedy:
+            return self.s.order, True
         if turn % ANEW == 0:
             k = turn // ANEW
             return self._greedy(self.keys[k % len(self.keys)], GREEDY_TURNS + k), True
@@ -119,10 +120,12 @@ class _Stretch:
         self.bound: int = facts["bound"]
         self.unit: int = facts["unit"]
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
-        self.order: Sequence[int] = ()  # of the last search that found a placement
+        self.found = False  # whether a search found a placement
         self.climbs: dict[int, _Climb] = {}
         self.sizes = [problem.buffers[i].size for i in self.members]
         self.take([offsets[i] for i in self.members])
+        # By this order the search found what is known, or would go a similar way.
+        self.order: Sequence[int] = sorted(range(len(self.members)), key=lambda i: (self.offsets[i], i))
 
     def take(self, offsets: Sequence[int]) -> None:
         self.offsets = offsets
@@ -163,10 +166,10 @@ class _Search:
         before = -1
         while not self.done and before < self.work:
             before = self.work
-            at_the_bound = budget if before else 4 * budget
+            enough = self.limits.enough_bytes
+            at_the_bound = budget if before or (enough is not None and enough > self.bound) else 4 * budget
             while not self.done and self.ask(self.bound, at_the_bound) is False:
                 pass
-            enough = self.limits.enough_bytes
             if enough is not None and self.bound < enough < self.height:
                 self.ask(enough, 4 * budget)
             if enough is None:
@@ -230,7 +233,7 @@ class _Search:
         self.nodes += nodes
         if answer:
             s.take(offsets)
-            s.order = order
+            s.order, s.found = order, True
         over = used < work and not leaps and self.limits.left_seconds > 0
         if over and not answer:
             s.tried = max(s.tried, height)
