@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from lowtide import _core
+from lowtide import _core, zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill import mend as mending
 from lowtide.spill.answer import NoRoomError
 from lowtide.spill.baselines import Belady
-from lowtide.spill.bound import window_bound, windows
+from lowtide.spill.bound import live_too_much, window_bound, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
+from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill, found_by_core
@@ -256,3 +257,25 @@ def test_too_many_ways_to_make_room_are_not_all_tried():
 def least_by_belady(problem: SpillProblem) -> int:
     """Traffic of the own order if, to make room, what is used last leaves: least here, as all sizes are equal."""
     return Belady().spill(problem, Limits(60)).traffic_bytes
+
+
+def test_what_is_live_at_once_bounds_every_order():
+    """Never above the least traffic; sometimes more than nothing."""
+    rng = Random(21)
+    above = 0
+    for k in range(120):
+        problem = small_problem(rng, EVERY_SEMANTICS[k % len(EVERY_SEMANTICS)], n_ops=6)
+        _, peak = least_peak(problem, Limits(20))
+        bound = live_too_much(problem, peak)
+        least = least_traffic(problem, addresses=False)
+        assert least is None or bound <= least
+        above += bound > 0
+    for seed in range(6):
+        graph = zoo.build(f"random_width:width=12,n=60,seed={seed}").graph()
+        problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
+        problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
+        _, peak = least_peak(problem, Limits(20))
+        bound = live_too_much(problem, peak)
+        assert bound <= Belady("exact").spill(problem, Limits(20)).traffic_bytes
+        above += bound > 0
+    assert above > 3

@@ -92,6 +92,7 @@ def _proof(plan: Plan) -> str:
         "search": "a search over all orders",
         "windows": f"parts of the graph one by one, {len(proof.parts) if proof else 0} of them",
         "phases": f"phases between ops that run in turn, {len(proof.parts) if proof else 0} of them",
+        "peak": "what is live at once in every order",
         "solver": "a solver",
         "none": "nothing is proved" if not plan.optimal else "there is none",
     }.get(proof.kind if proof else "none", "")

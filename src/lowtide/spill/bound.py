@@ -75,3 +75,15 @@ def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limit
             if best[begin][0] + window.bytes > best[end][0]:
                 best[end] = (best[begin][0] + window.bytes, (*best[begin][1], window))
     return best[n][1]
+
+
+def live_too_much(problem: SpillProblem, peak: int) -> int:
+    """Least traffic if no order's peak is below `peak`: what is live then and does not fit is written and read again.
+
+    Inputs, constants and outputs may be away for nothing, so they are left out. 0 where sizes are rounded up.
+    """
+    storages = problem.model.storages
+    if any(s.size != exact for s, exact in zip(storages, problem.traffic_bytes, strict=True)):
+        return 0
+    free = sum(s.size for k, s in enumerate(storages) if problem.from_outside(k) or problem.is_output[k])
+    return 2 * max(0, peak - problem.capacity - free)

@@ -26,3 +26,9 @@ def order_by(name: OrderName, problem: SpillProblem, limits: Limits) -> tuple[in
     if name == "own":
         return tuple(range(problem.steps))
     return make(name).schedule(model_while_used(problem), limits).order
+
+
+def least_peak(problem: SpillProblem, limits: Limits) -> tuple[tuple[int, ...], int]:
+    """The order of least peak as `order_by` finds it, and bytes that no order's peak is below."""
+    found = make("exact").schedule(model_while_used(problem), limits)
+    return found.order, found.lower_bound

@@ -18,11 +18,11 @@ from lowtide import _core
 from lowtide.plan import TrafficPart, TrafficProof
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
-from lowtide.spill.bound import Window, windows
+from lowtide.spill.bound import Window, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
 from lowtide.spill.online import cheapest, furthest, simulate_arena
-from lowtide.spill.orders import order_by
+from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import Placement, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
@@ -102,6 +102,7 @@ class _Search:
         self.problem, self.limits, self.options = problem, limits, options
         self.best: Found | None = None
         self.orders: list[tuple[int, ...]] = []
+        self.peak = 0
         self.bound = 0
         self.proof = TrafficProof(kind="none")
         self.states = 0
@@ -109,13 +110,19 @@ class _Search:
         self.no_room = False
 
     def run(self) -> None:
-        """Orders that are known, beams, then the proof."""
-        problem = self.problem
-        if problem.semantics.lead:
+        """Search; where nothing is proved, see what the least peak says."""
+        if self.problem.semantics.lead:
             self._with_lead()
             return
-        for name in ("exact", "own"):
-            order = order_by(name, problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+        self._run()
+        if self.best is not None and not self.proved:
+            self._raise(min(live_too_much(self.problem, self.peak), self.best.traffic_bytes), "peak")
+
+    def _run(self) -> None:
+        """Orders that are known, beams, then the proof."""
+        problem = self.problem
+        found, self.peak = least_peak(problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+        for order in (found, order_by("own", problem, self.limits)):
             self.orders.append(tuple(order))
             alone = core_problem(problem, order, chain=True)
             self._ask(alone, width=CHAIN_WIDTH)

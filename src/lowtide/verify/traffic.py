@@ -35,6 +35,7 @@ KINDS = {
     "search": "a search over all orders",
     "windows": "searches of parts of the graph",
     "phases": "searches of phases between ops that run in turn",
+    "peak": "what is live at once in every order",
     "solver": "a solver's word",
 }
 
