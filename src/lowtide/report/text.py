@@ -368,7 +368,12 @@ def run_text(run: RunReport) -> str:
         said += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
     rows = [("outputs", said)]
     if not (run.original.nodes and run.planned.nodes):
-        return columns([*rows, ("measured", "this onnxruntime does not tell (1.24 and later do)")])
+        return columns(
+            [
+                *rows,
+                ("measured", "not told: by onnxruntime before 1.24, or where it takes functions of the model apart"),
+            ]
+        )
     before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
     rows.append(("measured before", f"{format_size(before)} in onnxruntime, the file's order, without graph inputs"))
     rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))

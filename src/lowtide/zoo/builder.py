@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.zoo.mixing import DOMAIN, VERSION, mix_attributes, mix_function, mix_type
 from lowtide.zoo.values import TINY, UNIT, Ints, Node, Signal, Value, Weight, mean_taps
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Net:
         Whether an op that repeats an earlier one (same type, inputs and attributes) is that op. Exporters do
         so, and HMCOS's published figures need it.
     runnable
-        Whether there are operators behind the ops. Synthetic graphs have sizes only, and no ONNX form.
+        Whether there are operators behind the ops. Where there are none the net has no ONNX form.
 
     Examples
     --------
@@ -370,14 +371,14 @@ class Net:
         Raises
         ------
         InputError
-            The net is synthetic, or its weights do not fit one protobuf message (2 GiB).
+            The net has no operators, or its weights do not fit one protobuf message (2 GiB).
         """
         import numpy as np
         from onnx import TensorProto, helper
 
         if not self.runnable:
             raise InputError(
-                "a synthetic graph has sizes and no operators, so there is no ONNX form; write it as .graph.json",
+                "this network has sizes and no operators, so there is no ONNX form; write it as .graph.json",
                 f"zoo:{self.name}",
             )
         total = sum(w.value.size for w in self.weights)
@@ -386,17 +387,22 @@ class Net:
                 f"the weights take {total} bytes, too many for one ONNX file; take a smaller network",
                 f"zoo:{self.name}",
             )
-        element = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+        element = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "uint8": TensorProto.UINT8}
         generator = np.random.default_rng(seed)
         initializers = []
         for weight in self.weights:
             value = weight.value
             raw = weight.draw(generator).tobytes()
             initializers.append(helper.make_tensor(value.name, element[value.dtype], value.shape, raw, raw=True))
-        nodes = [
-            helper.make_node(n.type, [v.name for v in n.inputs], [n.output.name], n.name, **dict(n.attributes))
-            for n in self.nodes
-        ]
+        nodes = []
+        mixes = sorted({len(n.inputs) for n in self.nodes if n.type == mix_type(len(n.inputs))})
+        for n in self.nodes:
+            attributes = dict(n.attributes)
+            domain, _, kind = n.type.rpartition("::")
+            if domain == DOMAIN:
+                attributes = mix_attributes(sum(v.size for v in n.inputs), n.output.size, generator)
+            read = [v.name for v in n.inputs]
+            nodes.append(helper.make_node(kind, read, [n.output.name], n.name, domain=domain or None, **attributes))
         outputs = {v.key for v in self.outputs}
 
         def info(values: Sequence[Value]) -> list[onnx.ValueInfoProto]:
@@ -410,8 +416,11 @@ class Net:
             initializers,
             value_info=info([n.output for n in self.nodes if n.output.key not in outputs]),
         )
-        opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, producer_name="lowtide", ir_version=IR_VERSION)
+        opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, VERSION)] if mixes else [])]
+        functions = [mix_function(reads, OPSET) for reads in mixes]
+        return helper.make_model(
+            graph, functions=functions, opset_imports=opsets, producer_name="lowtide", ir_version=IR_VERSION
+        )
 
     def _value(self, name: str, shape: Ints, dtype: str, signal: Signal) -> Value:
         self._keys += 1

@@ -1,4 +1,4 @@
-"""Hard synthetic graphs: sizes and dependencies only, so they have a `Graph` and no ONNX form.
+"""Hard synthetic graphs: sizes and dependencies, and operators that only mix bytes (`zoo/mixing.py`).
 
 Each stresses an exact scheduler in one way: many tensors of unrelated sizes alive at once (``random_width``), deep
 nesting (``series_parallel``), values that are read far apart (``matmul``, ``fft``), wavefronts (``grid``, ``lstm``)
@@ -13,6 +13,7 @@ from random import Random
 
 from lowtide.errors import InputError
 from lowtide.zoo.builder import Net, Value
+from lowtide.zoo.mixing import mix_type
 from lowtide.zoo.network import Network, Parameter
 
 MOST_BYTES = 100
@@ -147,7 +148,7 @@ def build_moe(name: str, *, experts: int, layers: int, seed: int) -> Net:
 
 
 def _net(name: str) -> Net:
-    return Net(name, merge=False, runnable=False)
+    return Net(name, merge=False)
 
 
 def _input(net: Net, name: str, size: int) -> Value:
@@ -155,7 +156,7 @@ def _input(net: Net, name: str, size: int) -> Value:
 
 
 def _op(net: Net, inputs: list[Value], size: int) -> Value:
-    return net.op("Synthetic", inputs, (size,), dtype="uint8")
+    return net.op(mix_type(len(inputs)), inputs, (size,), dtype="uint8")
 
 
 def _in_pairs(net: Net, values: list[Value], size: Callable[[], int]) -> Value:
@@ -170,7 +171,7 @@ _SEED = Parameter(0, 0, 10**9, "seed")
 
 
 def _network(name: str, what: str, make: Callable[..., Net], **parameters: Parameter) -> Network:
-    return Network(name, "synthetic, drawn by lowtide", f"{what}; bytes only, no ONNX form", make, parameters)
+    return Network(name, "synthetic, drawn by lowtide", f"{what}; bytes only", make, parameters)
 
 
 NETWORKS = (
