@@ -1,14 +1,18 @@
+import _thread
 import importlib.util
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lowtide.allocate.arena import THOROUGH, allocate_buffers
 from lowtide.allocate.buffers import Pair, Problem, block
-from lowtide.allocate.cp_sat import CpSat
+from lowtide.allocate.cp_sat import CpSat, solve
 from lowtide.allocate.greedy import Portfolio
 from lowtide.stop import Limits, Progress
 from small_problems import check, least_height, random_buffers
@@ -83,3 +87,24 @@ def test_without_ortools_it_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert CpSat().supports(FULL) == "needs the extra lowtide[solvers]"
     assert any(isinstance(engine, CpSat) for engine in THOROUGH)
     assert allocate_buffers(FULL).optimal
+
+
+def test_an_interrupt_ends_the_solver() -> None:
+    """Ctrl-C while it solves tells it to stop, and is raised; what the solver itself raises comes through."""
+    told = threading.Event()
+
+    def until_told(_: object) -> None:
+        _thread.interrupt_main()
+        told.wait(60)
+
+    stub: Any = SimpleNamespace(parameters=SimpleNamespace(), solve=until_told, stop_search=told.set)
+    with pytest.raises(KeyboardInterrupt):
+        solve(stub, stub)
+    assert told.is_set()
+
+    def broken(_: object) -> None:
+        raise ValueError("a wrong model")
+
+    stub.solve = broken
+    with pytest.raises(ValueError, match="a wrong model"):
+        solve(stub, stub)

@@ -11,6 +11,7 @@ from lowtide.allocate.assignment import Demand, Loads, cost_of, least_cost
 from lowtide.allocate.buffers import Buffer, Piece, Problem, block
 from lowtide.allocate.memories import Bank, BankPlacement, part_of, place_in_banks
 from lowtide.allocate.prices import find_prices
+from lowtide.stop import Limits, Progress
 from small_problems import check, least_height, random_buffers, with_ties
 
 #  step  0 1 2 3 4
@@ -227,3 +228,47 @@ def test_a_memory_that_its_load_fits_and_its_placement_does_not(monkeypatch: pyt
             assert not found.optimal or found.slow_bytes == least_slow(problem, banks, demands)
             return
     raise AssertionError("no such instance was drawn")
+
+
+def many(seed: int) -> tuple[Loads, list[Demand], list[int], Problem]:
+    """Forty buffers of which no narrow sweep finds the least cost, and capacities for half of the load."""
+    rng = Random(seed)
+    starts = [rng.randrange(30) for _ in range(40)]
+    problem = Problem(
+        tuple(block(f"b{i}", t, t + rng.randint(5, 25), rng.randint(20, 90)) for i, t in enumerate(starts))
+    )
+    load = max(sum(s.live.values()) for s in Loads(problem).sections)
+    return Loads(problem), [Demand((0, 1), b.size) for b in problem.buffers], [load // 2, 2 * load], problem
+
+
+def test_no_wider_sweep_begins_when_the_time_is_over():
+    """The first one is made in any case; what is then said is true, and is no proof."""
+    loads, demands, capacities, _ = many(1)
+    first = least_cost(loads, demands, capacities, assignment.WIDTHS[:1])
+    timed = least_cost(loads, demands, capacities, limits=Limits(0.0))
+    full = least_cost(loads, demands, capacities)
+    assert not first.complete
+    assert timed == first
+    assert full.states > first.states
+    assert full.bank_of is not None
+    assert timed.bank_of is not None
+    assert timed.lower_bound <= full.lower_bound <= cost_of(demands, full.bank_of) <= cost_of(demands, timed.bank_of)
+
+
+def test_an_interrupt_ends_with_the_best_placement_so_far():
+    """Whenever it comes: every buffer has a place, bounds hold, and the progress before it was of the cost."""
+    _, demands, capacities, problem = many(1)
+    banks = [Bank("fast", capacities[0]), Bank("slow", capacities[1])]
+    for after in (1, 30, 70):
+        heard: list[Progress] = []
+
+        def stop(progress: Progress, after: int = after, heard: list[Progress] = heard) -> None:
+            heard.append(progress)
+            if len(heard) == after:
+                raise KeyboardInterrupt
+
+        found = place_in_banks(problem, banks, demands, Limits(report=stop))
+        assert found.interrupted
+        assert found.fits
+        check_placement(problem, banks, demands, found)
+        assert all(p.bound_bytes <= found.slow_bytes for p in heard)

@@ -162,3 +162,24 @@ def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
     assert [row["status"] for row in rows] == ["unsupported", "unsupported"]
     assert "alone needs 10 B; fast has 9 B" in rows[0]["reason"]
     assert all(row["peak_bytes"] is None and not row["optimal"] for row in rows)
+
+
+def test_an_interrupted_placement_in_memories_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best so far, whether it fits or not, a line that says so, status 130."""
+    from lowtide.allocate import memories
+
+    path = tmp_path / "b.csv"
+    path.write_text("id,lower,upper,size\na,0,2,8\nb,1,3,4\n")
+    for offsets, used, fits, words in (
+        ((0, 0), (8, 4), True, "4 B in slow memory, at least 0 B"),
+        ((0, 0), (8, 20), False, "b 20 B of 9 B, excess 11 B; interrupted before it was known whether they fit"),
+    ):
+        made = memories.BankPlacement((0, 1), offsets, used, 4, 0, fits, False, interrupted=True)
+        monkeypatch.setattr(memories, "place_in_banks", lambda *_, made=made: made)
+        assert main(["allocate", str(path), "--bank", "a=8", "--bank", "b=9"]) == 130
+        said = capsys.readouterr()
+        assert "b,1,3,4,0,b" in said.out
+        assert words in said.err
+        assert "lowtide: interrupted: this is the best placement so far" in said.err

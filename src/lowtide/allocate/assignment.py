@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from lowtide.allocate.buffers import Problem
 from lowtide.allocate.prices import Prices, find_prices
+from lowtide.stop import Limits, Progress
 
 WIDTHS = (64, 256, 1024, 4096, 16384)
 """Most states kept in a section, sweep by sweep."""
@@ -51,13 +53,14 @@ class Assignment:
     """The memory of each buffer; None if none was found that fits.
 
     `lower_bound` is in bytes as `Demand.bytes` counts them. `complete`: nothing was left out, so that what was not
-    found is not there.
+    found is not there. `interrupted`: the user ended the sweeps.
     """
 
     bank_of: tuple[int, ...] | None
     lower_bound: int
     complete: bool
     states: int = 0
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,11 @@ class Loads:
 
 
 def least_cost(
-    loads: Loads, demands: Sequence[Demand], capacities: Sequence[int], widths: Sequence[int] = WIDTHS
+    loads: Loads,
+    demands: Sequence[Demand],
+    capacities: Sequence[int],
+    widths: Sequence[int] = WIDTHS,
+    limits: Limits | None = None,
 ) -> Assignment:
     """Find the assignment of least cost whose loads fit.
 
@@ -124,7 +131,9 @@ def least_cost(
     capacities
         Per memory, bytes.
     widths
-        Of the sweeps; the first one is made in any case.
+        Of the sweeps; the first one is made in any case. Without any the greedies decide.
+    limits
+        For the time that the others take; `report` hears of the cost and its bound.
     """
     if _hopeless(loads, demands, capacities):
         return Assignment(None, 0, True)
@@ -135,13 +144,29 @@ def least_cost(
             limit = found
     best = Assignment(limit, 0, False)
     for width in widths:
-        swept = Sweep(loads, demands, capacities, best.bank_of, width).run()
+        cost = None if best.bank_of is None else cost_of(demands, best.bank_of)
+        over = partial(_over, limits, cost, best.lower_bound, width == widths[0])
+        try:
+            swept = Sweep(loads, demands, capacities, best.bank_of, width).run(over)
+        except KeyboardInterrupt:
+            return replace(best, interrupted=True)
+        if swept is None:
+            break
         bound = max(swept.lower_bound, best.lower_bound)
         met = swept.bank_of is not None and cost_of(demands, swept.bank_of) == bound
         best = Assignment(swept.bank_of, bound, swept.complete or met, best.states + swept.states)
         if best.complete or best.states + 2 * swept.states > WORK:
             break
     return best
+
+
+def _over(limits: Limits | None, cost: int | None, bound: int, first: bool) -> bool:
+    """Whether a sweep has no time left; says how far the sweeps are, once something is known."""
+    if limits is None:
+        return False
+    if limits.report is not None and cost is not None:
+        limits.report(Progress(cost, bound, limits.seconds - limits.left_seconds))
+    return not first and limits.left_seconds <= 0
 
 
 def _hopeless(loads: Loads, demands: Sequence[Demand], capacities: Sequence[int]) -> bool:
@@ -205,8 +230,8 @@ class Sweep:
         bound = 0.0 if self.prices is None else self.prices.bound
         self.states: dict[int, State] = {0: (0, 0, bound, (0,) * len(capacities), None)}
 
-    def run(self) -> Assignment:
-        """Go through all sections once."""
+    def run(self, over: Callable[[], bool] = lambda: False) -> Assignment | None:
+        """Go through all sections once; None if it is `over` before the end."""
         previous: dict[int, int] = {}
         for t, section in enumerate(self.loads.sections):
             for i in section.ended:
@@ -220,6 +245,8 @@ class Sweep:
             if self.loads.shared or any(more > 0 for _, more in section.changed):
                 self._fit()
             for i in section.begun:
+                if over():
+                    return None
                 self._begin(i, section.live[i])
                 self._narrow()
             if self.loads.shared:

@@ -8,10 +8,11 @@ deterministic time: the result does not depend on the clock. Needs the extra `so
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound
@@ -29,6 +30,12 @@ SLICES = (0.05,)
 
 MOST_PIECES = 3_000
 """Above that `NoOverlap2D` is too slow to be of use."""
+
+POLL_SECONDS = 0.1
+"""How often the thread that waits looks up."""
+
+PATIENCE_SECONDS = 0.5
+"""How long to wait for a solver that was told to stop."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ class _Question:
         solver.parameters.max_deterministic_time = seconds
         solver.parameters.max_time_in_seconds = max(limits.left_seconds, 0.001)
         solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
-        status = solver.solve(model)
+        status = solve(solver, model)
         if status == cp_model.INFEASIBLE:
             return False, ()
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -142,6 +149,36 @@ class _Question:
         return True, [
             solver.value(step) * _stride(b, self.unit) * self.unit for b, step in zip(buffers, steps, strict=True)
         ]
+
+
+def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """Solve on one thread beside this one, which waits and hears Ctrl-C; the solver itself would not until its end.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
+    """
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append(solver.solve(model))
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+    except KeyboardInterrupt:
+        solver.stop_search()
+        thread.join(PATIENCE_SECONDS)
+        raise
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _stride(b: Buffer, unit: int) -> int:

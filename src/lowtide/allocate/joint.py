@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.allocate.assignment import Demand
 from lowtide.allocate.buffers import Problem
+from lowtide.allocate.cp_sat import solve
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -34,7 +35,13 @@ class Joint:
 
 
 def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Demand], limits: Limits) -> Joint | None:
-    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None."""
+    """Solve, if ortools is there, the instance is small, and it has no pairs and none kept apart; else None.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C ended the solver.
+    """
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -77,7 +84,7 @@ def place_jointly(problem: Problem, banks: Sequence[Bank], demands: Sequence[Dem
     solver.parameters.max_deterministic_time = DETERMINISTIC_SECONDS
     solver.parameters.max_time_in_seconds = limits.left_seconds
     solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
-    status = solver.solve(model)
+    status = solve(solver, model)
     if status == cp_model.INFEASIBLE:
         return Joint(None, (), 0, True)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

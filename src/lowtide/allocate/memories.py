@@ -25,8 +25,14 @@ from lowtide.allocate.buffers import Pair, Problem
 from lowtide.allocate.joint import place_jointly
 from lowtide.stop import Limits
 
+A_MOMENT_SECONDS = 1.0
+"""What there is at least, where the search for an order has used up the time."""
+
 ROUNDS = 12
 """How often a capacity is lowered before a placement is given up."""
+
+LATE_ROUNDS = 4
+"""How often of these once the time is over, or the user ended the search: by the greedies alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,8 @@ class BankPlacement:
         Bytes read and written in an inference, times the place of the memory; the least found of equal cost.
     counters
         The search's own figures.
+    interrupted
+        Whether the user ended the search; this is the best so far.
     """
 
     bank_of: tuple[int, ...]
@@ -73,6 +81,7 @@ class BankPlacement:
     impossible: bool
     accesses_bytes: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
 
     @property
     def optimal(self) -> bool:
@@ -98,7 +107,7 @@ def place_in_banks(
     demands
         Per buffer, the memories that it may lie in and what its bytes count; all of them, and its size, if not given.
     limits
-        For the engines, and for the solver where a placement fails.
+        For the sweeps, the engines, and the solver where a placement fails. `report` hears of the cost and its bound.
 
     Returns
     -------
@@ -107,26 +116,38 @@ def place_in_banks(
         one is taken to be as large as needed, and all of them if that is not enough.
     """
     limits = limits or Limits()
+    used = limits.seconds - limits.left_seconds
+    limits = replace(limits, seconds=max(limits.seconds, used + A_MOMENT_SECONDS))
     if demands is None:
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
     loads = Loads(problem)
     capacities = [b.capacity for b in banks]
-    first = found = least_cost(loads, demands, capacities)
+    first = found = least_cost(loads, demands, capacities, limits=limits)
     bound, counters = first.lower_bound, {"states": first.states}
     best: BankPlacement | None = None
+    interrupted, late = found.interrupted, 0
     for _ in range(ROUNDS):
         if found.bank_of is None:
             break
-        placed = _place(problem, banks, found.bank_of, limits, engines)
-        over = [used - b.capacity for used, b in zip(placed[1], banks, strict=True)]
+        placed, stopped = _place(problem, banks, found.bank_of, limits, engines[:1] if interrupted else engines)
+        interrupted |= stopped
+        late += interrupted or limits.left_seconds <= 0
+        over = [size - b.capacity for size, b in zip(placed[1], banks, strict=True)]
         if max(over, default=0) <= 0:
             best = _result(found.bank_of, placed, demands, bound, counters, fits=True)
             break
+        if late > LATE_ROUNDS:
+            break
         capacities = [max(0, c - max(0, o)) for c, o in zip(capacities, over, strict=True)]
-        found = least_cost(loads, demands, capacities)
+        found = least_cost(loads, demands, capacities, () if late else WIDTHS, limits)
+        interrupted |= found.interrupted
     impossible = first.bank_of is None and first.complete
     settled = impossible or (best is not None and best.optimal)
-    joint = None if settled else place_jointly(problem, banks, demands, limits)
+    joint = None
+    try:
+        joint = None if settled or interrupted else place_jointly(problem, banks, demands, limits)
+    except KeyboardInterrupt:
+        interrupted = True
     if joint is not None:
         bound, impossible = max(bound, joint.lower_bound), joint.impossible
         if joint.bank_of is not None:
@@ -135,30 +156,37 @@ def place_in_banks(
             if best is None or other.slow_bytes < best.slow_bytes:
                 best = other
     if best is not None:
-        return replace(best, slow_lower_bound_bytes=bound)
+        return replace(best, slow_lower_bound_bytes=bound, interrupted=interrupted)
     unbounded = sum(b.size + b.alignment for b in problem.buffers)
     for roomy in ([b.capacity for b in banks[:-1]] + [unbounded], [unbounded] * len(banks)):
         found = least_cost(loads, demands, roomy, WIDTHS[:1])
         if found.bank_of is not None:
-            placed = _place(problem, banks, found.bank_of, limits, engines)
-            return _result(found.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
+            placed, stopped = _place(problem, banks, found.bank_of, limits, engines[:1] if interrupted else engines)
+            made = _result(found.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
+            return replace(made, interrupted=interrupted or stopped)
     raise AssertionError("everything fits memories without end")
 
 
 def _place(
     problem: Problem, banks: Sequence[Bank], bank_of: Sequence[int], limits: Limits, engines: Sequence[Engine]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Offsets per buffer and bytes used per memory."""
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], bool]:
+    """Offsets per buffer and bytes used per memory, and whether the user stopped an engine."""
     offsets = [0] * len(problem.buffers)
     used = []
+    stopped = False
     for k, bank in enumerate(banks):
         members = [i for i, at in enumerate(bank_of) if at == k]
         part = part_of(problem, members, bank.alignment)
-        packing = allocate_best(part, replace(limits, enough_bytes=bank.capacity), engines)
+        asked = replace(limits, enough_bytes=bank.capacity, report=None)  # a memory's height is not the cost
+        try:
+            packing = allocate_best(part, asked, engines[:1] if stopped else engines)
+        except KeyboardInterrupt:
+            packing, stopped = allocate_best(part, asked, engines[:1]), True
+        stopped |= packing.interrupted
         for i, offset in zip(members, packing.offsets, strict=True):
             offsets[i] = offset
         used.append(packing.height_bytes)
-    return tuple(offsets), tuple(used)
+    return (tuple(offsets), tuple(used)), stopped
 
 
 def part_of(problem: Problem, members: Sequence[int], alignment: int = 1) -> Problem:

@@ -196,8 +196,9 @@ def best_in_banks(
             if best is None or found.rank < best.rank:
                 best = found
             states += found.found.counters.get("states", 0)
+            interrupted = found.found.interrupted
             done = (best.found.fits and not best.found.slow_bytes) or states > MOST_STATES
-            if done or limits.left_seconds <= 0:
+            if done or interrupted or limits.left_seconds <= 0:
                 break
     except KeyboardInterrupt:
         if best is None:

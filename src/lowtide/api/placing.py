@@ -187,6 +187,7 @@ def _in_memories(
         found.slow_lower_bound_bytes,
         conflict=conflict,
         status="ok" if found.fits else "impossible" if found.impossible else "over_budget",
+        interrupted=found.interrupted or None,
     )
 
 

@@ -214,7 +214,8 @@ def allocate(options: argparse.Namespace) -> int:
     if wanted:
         check_outputs(options.buffers, None, *outputs)
     settings = _memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
-    placed = api.allocate(options.buffers, options.capacity, report=options.line, **settings)
+    label = "in slow memories: " if settings["banks"] or settings["board"] else ""
+    placed = api.allocate(options.buffers, options.capacity, report=lambda p: options.line(p, label), **settings)
     options.line.end()
     problem = read_problem(options.buffers).problem
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
@@ -296,7 +297,10 @@ def _placement_lines(placed: api.Placement, capacity: int | None, status: int) -
         slow = f"{placed.slow_bytes or 0:,} B in slow memory, " + (
             "proved fewest" if placed.optimal else f"at least {placed.slow_lower_bound_bytes or 0:,} B"
         )
-        verdict = {0: slow, 3: "does not fit", 4: "proved not to fit"}[status]
+        known = {"ok": slow, "over_budget": "does not fit", "impossible": "proved not to fit"}
+        verdict = known[placed.status or "ok"]
+        if placed.interrupted and placed.status == "over_budget":
+            verdict = "interrupted before it was known whether they fit"
         return [f"{'; '.join(each)}; {verdict}; {count}", *why]
     bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
     known = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}
