@@ -265,7 +265,7 @@ def test_what_is_live_at_once_bounds_every_order():
     above = 0
     for k in range(120):
         problem = small_problem(rng, EVERY_SEMANTICS[k % len(EVERY_SEMANTICS)], n_ops=6)
-        _, peak = least_peak(problem, Limits(20))
+        peak = least_peak(problem, Limits(20)).lower_bound
         bound = live_too_much(problem, peak)
         least = least_traffic(problem, addresses=False)
         assert least is None or bound <= least
@@ -274,7 +274,7 @@ def test_what_is_live_at_once_bounds_every_order():
         graph = zoo.build(f"random_width:width=12,n=60,seed={seed}").graph()
         problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
         problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
-        _, peak = least_peak(problem, Limits(20))
+        peak = least_peak(problem, Limits(20)).lower_bound
         bound = live_too_much(problem, peak)
         assert bound <= Belady("exact").spill(problem, Limits(20)).traffic_bytes
         above += bound > 0

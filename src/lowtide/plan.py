@@ -146,17 +146,21 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_
 
 class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Part of a bound on traffic: `bytes` that every order moves for it. A window is some `ops` (ids); a phase lasts
-    from op `begin` to op `end`, which run in turn in every order (None: from the start, to the end)."""
+    from op `begin` to op `end`, which run in turn in every order (None: from the start, to the end). With `peak` it is
+    the whole graph: no order's peak without moves is below that, as `cut` shows if it is there, or else a search."""
 
     bytes: int
     ops: list[int] = []
     begin: int | None = None
     end: int | None = None
+    peak: int | None = None
+    cut: CutCertificate | None = None
 
 
 class TrafficProof(msgspec.Struct, frozen=True, kw_only=True):
     """Why no order has less traffic: ``"search"`` (all orders), ``"windows"`` and ``"phases"`` (parts of the graph),
-    ``"solver"``, or ``"none"``. A search may count on windows in its `parts`."""
+    ``"peak"`` (what is live at once in every order), ``"solver"``, or ``"none"``. A search may count on windows in its
+    `parts`."""
 
     kind: str
     states: int = 0

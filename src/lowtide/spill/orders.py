@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.schedule.method import Schedule
 from lowtide.schedule.registry import make
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
@@ -28,7 +29,6 @@ def order_by(name: OrderName, problem: SpillProblem, limits: Limits) -> tuple[in
     return make(name).schedule(model_while_used(problem), limits).order
 
 
-def least_peak(problem: SpillProblem, limits: Limits) -> tuple[tuple[int, ...], int]:
-    """The order of least peak as `order_by` finds it, and bytes that no order's peak is below."""
-    found = make("exact").schedule(model_while_used(problem), limits)
-    return found.order, found.lower_bound
+def least_peak(problem: SpillProblem, limits: Limits) -> Schedule:
+    """The order of least peak as `order_by` finds it, with the bytes that no order's peak is below, and why."""
+    return make("exact").schedule(model_while_used(problem), limits)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from lowtide import _core
-from lowtide.plan import TrafficPart, TrafficProof
+from lowtide.plan import CutCertificate, TrafficPart, TrafficProof
+from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import Window, live_too_much, windows
@@ -102,7 +103,7 @@ class _Search:
         self.problem, self.limits, self.options = problem, limits, options
         self.best: Found | None = None
         self.orders: list[tuple[int, ...]] = []
-        self.peak = 0
+        self.peak = Schedule(())
         self.bound = 0
         self.proof = TrafficProof(kind="none")
         self.states = 0
@@ -116,13 +117,13 @@ class _Search:
             return
         self._run()
         if self.best is not None and not self.proved:
-            self._raise(min(live_too_much(self.problem, self.peak), self.best.traffic_bytes), "peak")
+            self._raise_by_peak(self.best.traffic_bytes)
 
     def _run(self) -> None:
         """Orders that are known, beams, then the proof."""
         problem = self.problem
-        found, self.peak = least_peak(problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
-        for order in (found, order_by("own", problem, self.limits)):
+        self.peak = least_peak(problem, replace(self.limits, seconds=self.limits.seconds * 0.2))
+        for order in (self.peak.order, order_by("own", problem, self.limits)):
             self.orders.append(tuple(order))
             alone = core_problem(problem, order, chain=True)
             self._ask(alone, width=CHAIN_WIDTH)
@@ -177,6 +178,15 @@ class _Search:
         if bound > self.bound:
             self.bound = bound
             self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
+
+    def _raise_by_peak(self, upper: int) -> None:
+        """Count what no order keeps at once, at most `upper`."""
+        peak, certificate = self.peak.lower_bound, self.peak.certificate
+        bound = min(live_too_much(self.problem, peak), upper)
+        if bound > self.bound:
+            cut = certificate if isinstance(certificate, CutCertificate) else None
+            self.bound = bound
+            self.proof = TrafficProof(kind="peak", parts=[TrafficPart(bytes=bound, peak=peak, cut=cut)])
 
     def _told(self, part: Window | Phase) -> TrafficPart:
         """The part as a plan names it, by ids."""

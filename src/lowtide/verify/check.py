@@ -167,7 +167,7 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Chec
         raise VerificationError("bound", f"the bound is {plan.lower_bound_bytes}, above the peak {plan.peak_bytes}")
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
-    note = f"traffic bound: {check_proof(graph, plan)}"
+    note = f"traffic bound: {check_proof(graph, plan, target)}"
     return Report((*checks, *seen, Check("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ())
 
 

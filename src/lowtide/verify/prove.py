@@ -39,9 +39,10 @@ from lowtide.plan import CutCertificate, Plan, SearchCertificate
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.bound import check_bound, largest_single_op
+from lowtide.verify.live_at_once import peak_to_refute
 from lowtide.verify.memory import Memory, work_out
 from lowtide.verify.rewrites import rewritten
-from lowtide.verify.traffic import prove_traffic
+from lowtide.verify.traffic import check_proof, prove_traffic
 
 SLICE = 500
 """States that a direction looks at before it is the other's turn."""
@@ -126,6 +127,8 @@ def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max
     bound = plan.traffic_lower_bound_bytes or 0
     if not bound:
         return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
+    if plan.traffic_proof is not None and plan.traffic_proof.kind == "peak":
+        return _prove_peak(rewritten(graph, plan), plan, target, seconds, max_states)
     again = prove_traffic(rewritten(graph, plan), plan, target, seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
     how = f"a second search of {format_count(again.states, 'state')}"
@@ -133,6 +136,26 @@ def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max
         why = f"{how} says only that every order moves {format_size(again.bytes)}"
         return Proof("not re-proved", why, again.states, spent)
     return Proof("re-proved", f"{how} finds no order that moves less than {format_size(bound)}", again.states, spent)
+
+
+def _prove_peak(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
+    """The same where every order has too much live at once: a lower peak is refuted, or a flow shows it."""
+    began = time.perf_counter()
+    check_proof(graph, plan, target)
+    memory, needed = peak_to_refute(graph, plan, target)
+    if plan.traffic_proof is not None and plan.traffic_proof.parts[0].cut is not None:
+        return Proof("checked", "the flow holds, and what is live then does not fit", 0, time.perf_counter() - began)
+    found = refute(graph, memory, needed - 1, seconds=seconds, max_states=max_states)
+    spent = time.perf_counter() - began
+    if found.order is not None:
+        raise VerificationError(
+            "traffic", f"every order is said to have {needed} bytes live at once, but this one has not: {found.order}"
+        )
+    if not found.complete:
+        why = f"a peak below {format_size(needed)} is not refuted: {found.why}"
+        return Proof("not re-proved", why, found.states, spent)
+    how = f"a search of {format_count(found.states, 'state')} finds no order of a peak below {format_size(needed)}"
+    return Proof("re-proved", how, found.states, spent)
 
 
 def refute(

@@ -4,6 +4,7 @@ A *part* is some of the ops, their precedences and the blocks that they touch (d
 
     search     one part, the whole graph; `parts` are windows, whose bytes the search may count on
     windows    parts that share no op; a block has a price in the part that has all its touchers
+    peak       the whole graph, whose least peak does not fit (theorem 7): `lowtide.verify.prove` refutes a lower one
     phases     from one op of a chain to the next: what is begun earlier is there at the start, reads have a price in
                each phase, a write in one; until the phase's first op runs there is room for everything
 
@@ -28,6 +29,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan, Spilling, TrafficPart, TrafficProof
 from lowtide.target import Target
+from lowtide.verify.live_at_once import peak_to_refute
 from lowtide.verify.moves import counted_memory
 
 KINDS = {
@@ -387,7 +389,7 @@ class _Parts:
                     self.rules.write_once or start, at)  # fmt: skip
 
 
-def check_proof(graph: Graph, plan: Plan) -> str:
+def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
     """See that the proof's parts are parts of this graph, and that their bytes make up the bound. Returns a note.
 
     Raises
@@ -403,6 +405,10 @@ def check_proof(graph: Graph, plan: Plan) -> str:
         raise VerificationError("traffic", f"nothing is said for a bound of {bound}")
     if plan.spilling is not None and plan.spilling.rematerialise and bound:
         raise VerificationError("traffic", "no bound is known where ops may run again")
+    if proof.kind == "peak":
+        peak_to_refute(graph, plan, target)
+    elif any(p.peak is not None or p.cut is not None for p in parts):
+        raise VerificationError("traffic", f"a bound by {proof.kind!r} names a peak")
     if proof.kind == "phases":
         ends = [None, *(p.end for p in parts[:-1])]
         if not parts or ends != [p.begin for p in parts] or parts[-1].end is not None:
@@ -416,6 +422,8 @@ def check_proof(graph: Graph, plan: Plan) -> str:
         raise VerificationError("traffic", f"the parts move {sum(p.bytes for p in parts)} bytes, the bound is {bound}")
     if not bound:
         return "none is claimed" if plan.traffic_bytes else "nothing moves"
+    if proof.kind == "peak" and parts[0].cut is not None:
+        return f"by {KINDS[proof.kind]}; proved by flow"
     return f"by {KINDS[proof.kind]}; not searched again (--prove does)"
 
 
@@ -436,7 +444,7 @@ def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, m
     VerificationError
         ``traffic``: a part needs less than the proof says.
     """
-    check_proof(graph, plan)
+    check_proof(graph, plan, target)
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
     deadline = time.perf_counter() + seconds
     made = _Parts(graph, plan, target)
