@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,16 +92,19 @@ def test_without_ortools_it_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_interrupt_ends_the_solver() -> None:
     """Ctrl-C while it solves tells it to stop, and is raised; what the solver itself raises comes through."""
-    told = threading.Event()
+    told, ended = threading.Event(), threading.Event()
 
     def until_told(_: object) -> None:
         _thread.interrupt_main()
         told.wait(60)
+        sleep(0.05)
+        ended.set()
 
     stub: Any = SimpleNamespace(parameters=SimpleNamespace(), solve=until_told, stop_search=told.set)
     with pytest.raises(KeyboardInterrupt):
         solve(stub, stub)
     assert told.is_set()
+    assert ended.is_set()
 
     def broken(_: object) -> None:
         raise ValueError("a wrong model")

@@ -34,8 +34,8 @@ MOST_PIECES = 3_000
 POLL_SECONDS = 0.1
 """How often the thread that waits looks up."""
 
-PATIENCE_SECONDS = 0.5
-"""How long to wait for a solver that was told to stop."""
+PATIENCE_SECONDS = 5.0
+"""How long to wait for a solver that was told to stop: a process that ends while it runs is aborted."""
 
 
 @dataclass(frozen=True)
@@ -160,21 +160,23 @@ def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolv
         Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
     """
     outcome: list[Any] = []
+    ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
 
     def work() -> None:
         try:
             outcome.append(solver.solve(model))
         except BaseException as error:
             outcome.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=work, daemon=True)
     try:
-        thread.start()
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
+        threading.Thread(target=work, daemon=True).start()
+        while not ended.wait(POLL_SECONDS):
+            pass
     except KeyboardInterrupt:
         solver.stop_search()
-        thread.join(PATIENCE_SECONDS)
+        ended.wait(PATIENCE_SECONDS)
         raise
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
