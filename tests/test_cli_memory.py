@@ -164,6 +164,17 @@ def test_compare_says_that_no_order_spills(capsys: Captured, model: str):
     assert all(row["peak_bytes"] is None and not row["optimal"] for row in rows)
 
 
+def test_compare_says_that_a_lead_leaves_no_room(capsys: Captured, model: str):
+    """What comes in ahead of an op does not fit beside it: the row says so, and is no error."""
+    call = ("compare", model, "--target", "strict", "--memory", "fast=10", "--moves", "lead=1", "--json")
+    status, out, _ = run(capsys, *call, "--methods", "spill,belady")
+    assert status == 0
+    ours, other = json.loads(out)
+    assert [row["status"] for row in (ours, other)] == ["unsupported", "unsupported"]
+    assert "with what comes in moves.lead=1 ahead fits the 10 B of fast" in ours["reason"]
+    assert "traffic_bytes" not in ours
+
+
 def test_an_interrupted_placement_in_memories_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,10 @@ class InputError(LowtideError, ValueError):
         super().__init__(" ".join(text.split()))
 
 
+class NoOrderFoundError(InputError):
+    """A search that was not cut short met no order in which every op fits with what comes in ahead of it."""
+
+
 class MissingExtraError(InputError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 

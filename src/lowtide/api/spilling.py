@@ -8,7 +8,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.errors import InputError
+from lowtide.errors import InputError, NoOrderFoundError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import (
     NoCertificate,
@@ -157,7 +157,8 @@ def spilled_plan(
         if not error.proved:
             ahead = f" with what comes in moves.lead={said.lead} ahead" if said.lead else ""
             mend = "a smaller moves.lead" if said.lead else "more --time"
-            raise InputError(
+            kind = NoOrderFoundError if said.lead and limits.left_seconds > 0 else InputError
+            raise kind(
                 f"no order was found in which every op{ahead} fits the {problem.capacity:,} B of {found[0].name}; "
                 f"give more memory or {mend}",
                 graph.source or graph.name,

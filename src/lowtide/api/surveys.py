@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import NO_OPTIONS, Options, Size, check_time, plan
 from lowtide.api.spilling import Memories, find_memories, spilling_problem, too_small
-from lowtide.errors import InputError, VerificationError
+from lowtide.errors import InputError, NoOrderFoundError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
@@ -229,6 +229,8 @@ def _run_method(
         made = make_plan()
     except KeyboardInterrupt:
         return MethodResult(name, "timeout", INTERRUPTED, seconds=clock.perf_counter() - began)
+    except NoOrderFoundError as error:
+        return MethodResult(name, "unsupported", str(error), seconds=clock.perf_counter() - began)
     except VerificationError as error:
         return MethodResult(name, "error", f"its plan does not hold: {error}", seconds=clock.perf_counter() - began)
     except Exception as error:  # a method may be of another package: what it raises is its row
