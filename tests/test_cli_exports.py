@@ -58,6 +58,19 @@ def test_allocate_writes_every_layout(tmp_path: Path, capsys: Captured):
     assert (pools[0]["size_hint_bytes"], pools[0]["used_bytes"]) == (32, 24)
 
 
+def test_a_memorys_alignment_is_in_what_allocate_writes(tmp_path: Path, capsys: Captured):
+    """Offsets on its multiples mean nothing unless the memory's own address is one: header, table and JSON say so."""
+    source, header, table = tmp_path / "b.csv", tmp_path / "b.h", tmp_path / "b.txt"
+    source.write_text(BUFFERS)
+    banks = ("--bank", "fast=16@64", "--bank", "slow=64@8")
+    status, out, _ = run(capsys, "allocate", source, *banks, "--header", header, "--table", table, "--json")
+    assert status == 0
+    assert [m["alignment"] for m in json.loads(out)["memories"]] == [64, 8]
+    assert "#define B_ARENA_FAST_ALIGN 64\n" in header.read_text()
+    assert "#define B_ARENA_SLOW_ALIGN 8\n" in header.read_text()
+    assert [x.split()[1] for x in table.read_text().splitlines() if x.startswith("alignment")] == ["64", "8"]
+
+
 def test_what_allocate_writes_it_reads(tmp_path: Path, capsys: Captured):
     """Offsets written are fixed when read again, and the second file is the first."""
     path, once, twice = tmp_path / "b.csv", tmp_path / "1.csv", tmp_path / "2.csv"

@@ -40,19 +40,24 @@ OPS_TO_PLACE = 8_000
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """A memory: bytes that the layout requires of it, bytes there are, and bytes too many (0 if it fits)."""
+    """A memory: bytes that the layout requires of it, bytes there are, and bytes too many (0 if it fits).
+
+    `alignment` is what all offsets in it are multiples of, and its own address has to be.
+    """
 
     name: str
     required_bytes: int
     available_bytes: int
     excess_bytes: int
+    alignment: int = 1
 
 
 def memory_uses(made: Plan) -> list[MemoryUse]:
     """What a plan requires of each of its memories."""
     return [
-        MemoryUse(m.name, m.size_bytes or 0, m.capacity_bytes, max(0, (m.size_bytes or 0) - m.capacity_bytes))
+        MemoryUse(m.name, size, m.capacity_bytes, max(0, size - m.capacity_bytes), max(made.alignment, m.alignment))
         for m in made.memories or []
+        for size in (m.size_bytes or 0,)
     ]
 
 

@@ -163,10 +163,11 @@ def write_placement(
     with Outputs([] if source is None else [source]) as outputs:
         if out is not None:
             outputs.write(out, placed_csv(placed, problem).encode())
-        capacities = None if placed.memories is None else {m.name: m.available_bytes for m in placed.memories}
-        exports.write(
-            map_of_buffers(name, problem.buffers, placed.offsets, capacity, placed.memory_of, capacities), outputs
-        )
+        regions = None
+        if placed.memories is not None:
+            regions = {m.name: (m.available_bytes, m.alignment) for m in placed.memories}
+        layout = map_of_buffers(name, problem.buffers, placed.offsets, capacity, placed.memory_of, regions)
+        exports.write(layout, outputs)
 
 
 def placed_csv(placed: Placement, problem: Problem) -> str:

@@ -180,7 +180,7 @@ def _in_memories(
         clock.perf_counter() - began,
         {name: banks[k].name for name, k in zip(names, found.bank_of, strict=True)},
         [
-            MemoryUse(b.name, used, b.capacity, max(0, used - b.capacity))
+            MemoryUse(b.name, used, b.capacity, max(0, used - b.capacity), b.alignment)
             for b, used in zip(banks, found.used_bytes, strict=True)
         ],
         found.slow_bytes,

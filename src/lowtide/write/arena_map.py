@@ -149,7 +149,7 @@ def map_of_buffers(
     offsets: Mapping[str, int],
     capacity: int | None = None,
     memory_of: Mapping[str, str] | None = None,
-    capacities: Mapping[str, int] | None = None,
+    regions: Mapping[str, tuple[int, int]] | None = None,
 ) -> ArenaMap:
     """The layout of plain buffers.
 
@@ -159,8 +159,8 @@ def map_of_buffers(
         Bytes from the start of the memory, by name.
     capacity
         Bytes there are in the one memory, if known.
-    memory_of, capacities
-        With several memories, the one that a buffer lies in, and the bytes of each.
+    memory_of, regions
+        With several memories, the one that a buffer lies in, and the bytes and the alignment of each.
     """
     home = memory_of or {}
     blocks = tuple(
@@ -176,14 +176,14 @@ def map_of_buffers(
         for b in buffers
         if b.pieces
     )
-    known: Mapping[str, int | None] = {ARENA: capacity} if capacities is None else capacities
-    regions = []
-    for memory, room in known.items():
+    known: Mapping[str, tuple[int | None, int]] = {ARENA: (capacity, 1)} if regions is None else regions
+    made = []
+    for memory, (room, unit) in known.items():
         inside = [b for b in blocks if b.memory == memory]
         height = max((b.offset + b.size for b in inside), default=0)
-        regions.append(Region(memory, height, max((b.alignment for b in inside), default=1), room))
+        made.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
-    return ArenaMap(name, tuple(regions), places, blocks, max((b.end for b in buffers), default=0))
+    return ArenaMap(name, tuple(made), places, blocks, max((b.end for b in buffers), default=0))
 
 
 def _rank(purpose: str) -> int:
