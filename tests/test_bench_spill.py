@@ -42,6 +42,8 @@ def test_cells_are_complete_and_least(darts: bench.SpillResults) -> None:
     ours = [c for c in darts.cells if c.scheme == "spill"]
     assert [c.traffic_bytes for c in ours] == [301_056, 150_528, 0]
     assert all(c.optimal and c.status == "ok" for c in ours)
+    assert [c.proved_again for c in darts.cells if c.scheme != "spill"] == [None] * 6
+    assert [c.proved_again for c in ours] == ["re-proved", "re-proved", None]
     assert all(c.peak_proved and not c.same and c.ops == 523 for c in darts.cells)
     assert all((c.traffic_bytes or 0) > 1_000_000 for c in darts.cells if c.scheme == "belady own")
 
@@ -49,7 +51,7 @@ def test_cells_are_complete_and_least(darts: bench.SpillResults) -> None:
 def test_tables_say_it(darts: bench.SpillResults, tmp_path: Path) -> None:
     """Tables, CSV and JSON of one run; the files are written under its label."""
     shown = text(darts)
-    for words in ("294.0*", "reduction", "never above any scheme", "85 %", "no traffic on: none"):
+    for words in ("294.0*", "reduction", "never above any scheme", "85 %", "no traffic on: none", "them: re-proved 2."):
         assert words in shown
     assert "| network |" in markdown(darts)
     rows = list(csv.DictReader(io.StringIO(csv_text(darts))))

@@ -281,7 +281,7 @@ def plan_with_spilling(
     if dma is not None:
         answer = replace(answer, counters=answer.counters | asdict(timing(problem, answer, dma)))
     searched = clock.perf_counter()
-    made = _assemble(graph, rules, problem, answer, said, method, limits.seed)
+    made = assemble(graph, rules, problem, answer, said, method, limits.seed)
     if clones:
         made = _with_clones(made, own_graph, rules, clones)
     if require_optimal and not made.optimal:
@@ -317,7 +317,7 @@ def _with(made: Plan, **changes: object) -> Plan:
     return msgspec.structs.replace(made, **changes)
 
 
-def _assemble(
+def assemble(
     graph: Graph,
     rules: Target,
     problem: SpillProblem,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, fields
 
@@ -57,6 +58,16 @@ def _remarks(results: SpillResults) -> list[str]:
         for c in results.cells
         if c.reason
     ]
+    again = [c for c in results.cells if c.proved_again is not None]
+    if again:
+        counts = Counter(str(c.proved_again) for c in again)
+        told = ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
+        said.append(f"Bounds above nothing: {len(again)}. What verify --prove says of them: {told}.")
+        said += [
+            f"{c.label}, {SETTINGS[c.setting]}, {c.budget}, {c.scheme}: not re-proved"
+            for c in again
+            if c.proved_again == "not re-proved"
+        ]
     return ["\n".join(said)] if said else []
 
 
