@@ -119,7 +119,7 @@ def test_fixed_offsets_hold() -> None:
 def test_fixed_offsets_that_overlap_are_refused() -> None:
     """Two fixed buffers at the same time and bytes cannot be; after one another they can."""
     buffers = tuple(Buffer(n, 4, (Piece(0, 2, 0, 4),), offset=o) for n, o in (("a", 0), ("b", 3)))
-    with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 3"):
+    with pytest.raises(InputError, match="buffer b cannot lie at its fixed offset 3: a, fixed at 0, is in the way"):
         Portfolio().pack(Problem(buffers), Limits())
     later = Buffer("b", 4, (Piece(2, 3, 0, 4),), offset=3)
     assert Portfolio().pack(Problem((buffers[0], later)), Limits()).offsets == (0, 3)

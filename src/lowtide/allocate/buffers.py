@@ -179,10 +179,24 @@ def core_problem(problem: Problem) -> _core.Buffers:
     clash = core.clash()
     if clash >= 0:
         raise InputError(
-            f"buffer {known[clash].name} cannot lie at its fixed offset {known[clash].offset}: another fixed buffer is "
+            f"buffer {known[clash].name} cannot lie at its fixed offset {known[clash].offset}: {_who(known, clash)} is "
             "in the way; move or free one of them"
         )
     return core
+
+
+def _who(known: Sequence[Buffer], clash: int) -> str:
+    """Which fixed buffer has bytes of this one at the same time; one that is only tied to it is not named."""
+    mine = known[clash]
+    for i, other in enumerate(known):
+        apart = (other.offset or 0) - (mine.offset or 0)
+        if i != clash and other.offset is not None:
+            for p in mine.pieces:
+                for q in other.pieces:
+                    below, above = p.low - q.size, p.low + p.size
+                    if p.start < q.end and q.start < p.end and below < apart + q.low < above:
+                        return f"{other.name}, fixed at {other.offset},"
+    return "another fixed buffer"
 
 
 def height_of(problem: Problem, offsets: Iterable[int]) -> int:
