@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import _thread
 import ast
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -222,6 +225,27 @@ def test_interrupt_ends_the_solver() -> None:
     model = model_of(hard(3))
     found = Zhong(partition="none").schedule(model, Limits(300, report=report))
     assert found.stopped == "interrupt"
+    assert is_topological(model, found.order)
+
+
+def test_ctrl_c_waits_for_the_solver_that_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the other thread waits: what solves has ended before the best order is returned."""
+    from ortools.math_opt.python import mathopt
+
+    solve, ended = mathopt.solve, []
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        _thread.interrupt_main()
+        sleep(0.2)
+        result = solve(*arguments, **named)
+        ended.append(result)
+        return result
+
+    monkeypatch.setattr(mathopt, "solve", interrupted)
+    model = model_of(hard(3))
+    found = Zhong(solver="cp_sat", partition="none").schedule(model, Limits(20))
+    assert found.stopped == "interrupt"
+    assert ended
     assert is_topological(model, found.order)
 
 

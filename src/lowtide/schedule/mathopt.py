@@ -115,6 +115,7 @@ def run(
 
     interrupter = SolveInterrupter()
     outcome: list[Any] = []
+    ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
 
     def work() -> None:
         try:
@@ -133,18 +134,18 @@ def run(
             )
         except BaseException as error:
             outcome.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
     interrupted = False
     try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
+        threading.Thread(target=work, daemon=True).start()
+        while not ended.wait(POLL_SECONDS):
             if limits.report is not None:
                 limits.report(Progress(*progress, limits.seconds - limits.left_seconds))
     except BaseException as error:
         interrupter.interrupt()
-        thread.join(PATIENCE_SECONDS)
+        ended.wait(PATIENCE_SECONDS)
         if not isinstance(error, KeyboardInterrupt):
             raise
         interrupted = True
