@@ -109,7 +109,7 @@ def _measure(path: Path, planned: Path, time: float, seed: int) -> Row:
     before, after = torch.export.load(path), torch.export.load(planned)
     try:
         programs = [_converted(program, seconds) for seconds in (None, time) for program in (before, after)]
-    except Exception as error:
+    except Exception as error:  # its passes raise errors of many kinds
         raise InputError(f"ExecuTorch cannot convert it: {str(error).partition(chr(10))[0]}", str(path)) from None
     torch.manual_seed(seed)
     args, named = before.example_inputs

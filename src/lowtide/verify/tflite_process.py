@@ -147,7 +147,7 @@ def _litert(runtime: str, file: str) -> _Litert:
             model_content=Path(file).read_bytes(), experimental_op_resolver_type=kind, num_threads=1
         )
         interpreter.allocate_tensors()
-    except Exception as error:
+    except Exception as error:  # LiteRT raises plain errors of several kinds
         raise Refused(file, str(error)) from None
     return _Litert(interpreter, kind is plain)
 
