@@ -162,3 +162,9 @@ def test_a_name_that_is_not_utf8(tmp_path):
     """A damaged name is no traceback."""
     data = _model([node("Relu", "x", "zq")], outputs=[value("zq")]).SerializeToString()
     _refused(saved(data.replace(b"zq", b"\xff\xfe"), tmp_path), "is not UTF-8")
+
+
+def test_a_node_whose_inputs_are_all_left_out(tmp_path):
+    """An empty name is an input that is not given; an elementwise op that has no other has no shape."""
+    made = _model([onnx.helper.make_node("Relu", [""], ["y"]), node("Relu", "y", "z")])
+    _refused(saved(made, tmp_path), "no shape is known for 'y'")

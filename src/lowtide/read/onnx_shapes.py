@@ -192,7 +192,7 @@ def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: N
 
 def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:
     row = kind_of(node.op_type) if default_domain(node.domain) else None
-    if row is None or not node.input:
+    if row is None or not any(node.input):
         return None
     read = [types.get(name) for name in node.input if name]
     if row.family in ("identity", "batch_normalisation", "clip", "unary", "activation", "cast"):
