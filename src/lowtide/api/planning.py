@@ -105,7 +105,8 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     overwrite_inputs, pin_inputs
-        Whether graph inputs may be overwritten in place, or stay to the end; the default is the target's.
+        Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
+        them to the end is the target's field `keep_inputs`.
     persistent, double_buffered
         Names of tensors that keep memory of their own throughout, the latter for two of them (`Target`).
     fixed
