@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from lowtide.errors import InputError
 from lowtide.names import shorten
@@ -20,7 +19,11 @@ from lowtide.names import shorten
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
 
-_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+MAX_VALUE_BYTES = 4096
+"""Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
+
+Dialect = Literal["", "onnx", "tflite", "aten"]
+"""Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody."""
 
 
 class Kind(StrEnum):
@@ -33,12 +36,30 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Quant:
+    """How integers of a tensor stand for reals: ``real = scale * (integer - zero_point)``.
+
+    `scales` and `zero_points` hold one entry for the whole tensor, or one for each index along `axis`.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+
+class ModelFile:
+    """What a reader parsed of a model's file, weights apart. Each reader has a subclass of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A value: made by at most one op, read by any number.
 
     `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
     `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
     An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
+    `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype`.
+    `quant` is what a part of the tensor takes along.
     """
 
     id: int
@@ -49,6 +70,8 @@ class Tensor:
     dtype: str | None = None
     alias_of: int | None = None
     alias_offset: int = 0
+    value: bytes | None = None
+    quant: Quant | None = None
 
     @property
     def label(self) -> str:
@@ -61,7 +84,10 @@ class Op:
     """An operator. `inputs` and `outputs` are tensor ids; an input may be listed twice.
 
     `workspace` is bytes needed only while the op runs. `after` lists op ids that must run earlier although no
-    tensor says so. `attributes` holds what the opset and a target may ask for (for example ``training_mode``).
+    tensor says so. `attributes` holds all that the format says of the op beside its operands, under the format's names,
+    as plain values. `operands` are the op's inputs at the positions that the format numbers, ``None`` for one left out;
+    `inputs` holds those that are there, then what `bodies` read from outside. `bodies` are the graphs that the op runs
+    (the branches of If, the body of Loop).
     """
 
     id: int
@@ -72,7 +98,9 @@ class Op:
     workspace: int = 0
     flops: int | None = None
     after: tuple[int, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=lambda: _NO_ATTRIBUTES)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    operands: tuple[int | None, ...] = ()
+    bodies: tuple[Graph, ...] = ()
 
     @property
     def label(self) -> str:
@@ -98,6 +126,10 @@ class Graph:
         Path the graph was read from, or ``""``.
     sha256
         Hex digest of the file, or of the graph's canonical JSON; what a plan is tied to.
+    dialect
+        Whose op types these are.
+    file
+        What the reader parsed, so that nobody opens `source` again; no part of equality.
 
     Raises
     ------
@@ -112,6 +144,8 @@ class Graph:
     folded: tuple[Op, ...] = ()
     source: str = ""
     sha256: str = ""
+    dialect: Dialect = ""
+    file: ModelFile | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check(self)
