@@ -21,7 +21,7 @@ from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.problem import Problem, problem_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
-from random_graphs import random_graph
+from support.random_graphs import random_graph
 
 THEOREMS: tuple[Fusion, ...] = ("monotonic", "general", "both")
 

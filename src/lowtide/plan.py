@@ -302,7 +302,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
-        from lowtide.write.atomic import Outputs
+        from lowtide.outputs import Outputs
 
         with Outputs() as outputs:
             outputs.write(path, self.to_json())

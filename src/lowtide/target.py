@@ -15,9 +15,9 @@ from typing import Literal, get_args
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
-from lowtide.opset import kind_of
+from lowtide.ops.table import kind_of
 from lowtide.rules import RULES
-from lowtide.rules.tflm_libraries import Library
+from lowtide.rules.tflm.libraries import Library
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
+from lowtide.allocate.banks.memories import part_of
 from lowtide.allocate.buffers import Problem, block
-from lowtide.allocate.memories import part_of
 from lowtide.stop import Limits
 
 MOST_STEPS = 64
@@ -94,7 +94,7 @@ def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | 
     `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large to
     be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes.
     """
-    from lowtide.allocate.assignment import Demand, Loads, least_cost
+    from lowtide.allocate.banks.assignment import Demand, Loads, least_cost
 
     if problem.pairs:
         return None

@@ -8,15 +8,15 @@ deterministic time: the result does not depend on the clock. Needs the extra `so
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ SLICES = (0.05,)
 
 MOST_PIECES = 3_000
 """Above that `NoOverlap2D` is too slow to be of use."""
-
-POLL_SECONDS = 0.1
-"""How often the thread that waits looks up."""
-
-PATIENCE_SECONDS = 5.0
-"""How long to wait for a solver that was told to stop: a process that ends while it runs is aborted."""
 
 
 @dataclass(frozen=True)
@@ -149,38 +143,6 @@ class _Question:
         return True, [
             solver.value(step) * _stride(b, self.unit) * self.unit for b, step in zip(buffers, steps, strict=True)
         ]
-
-
-def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve on one thread beside this one, which waits and hears Ctrl-C; the solver itself would not until its end.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
-    """
-    outcome: list[Any] = []
-    ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
-
-    def work() -> None:
-        try:
-            outcome.append(solver.solve(model))
-        except BaseException as error:
-            outcome.append(error)
-        finally:
-            ended.set()
-
-    try:
-        threading.Thread(target=work, daemon=True).start()
-        while not ended.wait(POLL_SECONDS):
-            pass
-    except KeyboardInterrupt:
-        solver.stop_search()
-        ended.wait(PATIENCE_SECONDS)
-        raise
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
 
 
 def _stride(b: Buffer, unit: int) -> int:

@@ -15,11 +15,11 @@ from lowtide.plan import Plan
 from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.verify.prove import Proof
+    from lowtide.run.onnx import RunReport
+    from lowtide.run.tflite import TfliteRunReport
+    from lowtide.run.torch import TorchRunReport
+    from lowtide.verify.prove.search import Proof
     from lowtide.verify.report import Report
-    from lowtide.verify.run_onnx import RunReport
-    from lowtide.verify.run_tflite import TfliteRunReport
-    from lowtide.verify.run_torch import TorchRunReport
 
 
 def verify(
@@ -64,8 +64,8 @@ def verify(
     VerificationError
         What does not hold, by name; ``"outputs"`` if the outputs differ.
     """
-    from lowtide.verify.check import verify_plan
-    from lowtide.verify.prove import prove as search_again
+    from lowtide.verify.check.plan import verify_plan
+    from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
     if made is None:
@@ -81,7 +81,7 @@ def verify(
     if run:
         if isinstance(model, Graph):
             raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-        from lowtide.verify.runtime_arena import tensor_bytes
+        from lowtide.verify.check.runtime_arena import tensor_bytes
 
         tensors = tensor_bytes(graph, plan, rules)
         ran = _run(model, None, plan, dims=dims, footprint_bytes=tensors, random_weights=random_weights)
@@ -109,7 +109,7 @@ def prove(
     time: float = 60.0,
 ) -> Proof:
     """Prove a plan's bound again, with a second, plain search where it was proved by one. Raises as `verify`."""
-    from lowtide.verify.prove import prove as search_again
+    from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
     graph, made, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
@@ -178,8 +178,8 @@ def run(
     import tempfile
 
     from lowtide.plan import read_plan
-    from lowtide.verify.random_weights import check_weights
-    from lowtide.verify.run_onnx import run_onnx
+    from lowtide.run.onnx import run_onnx
+    from lowtide.run.random_weights import check_weights
 
     if not isinstance(made, Plan):
         made = read_plan(made)
@@ -215,7 +215,7 @@ def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRu
     """Run a TFLite model and its planned form in TFLM and in LiteRT."""
     import tempfile
 
-    from lowtide.verify.run_tflite import run_tflite
+    from lowtide.run.tflite import run_tflite
 
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         if planned is None:
@@ -232,7 +232,7 @@ def _run_torch(model: Path, planned: str | Path | None, made: Plan, dims: Mappin
     import tempfile
 
     from lowtide.graph import Kind
-    from lowtide.verify.run_torch import run_torch
+    from lowtide.run.torch import run_torch
 
     shapes = [t.shape for t in load(model, dims=dims).tensors if t.kind is Kind.INPUT]
 
@@ -246,7 +246,7 @@ def _run_torch(model: Path, planned: str | Path | None, made: Plan, dims: Mappin
 
 
 def _with_weights(model: Path, out: Path) -> Path:
-    from lowtide.verify.random_weights import missing_weights, with_random_weights
+    from lowtide.run.random_weights import missing_weights, with_random_weights
 
     if not missing_weights(model):
         return model

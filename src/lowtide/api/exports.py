@@ -16,8 +16,8 @@ from lowtide.target import NONE_FIXED, Target, resolve
 if TYPE_CHECKING:
     from lowtide.allocate.buffers import Problem
     from lowtide.api.placing import Placement
+    from lowtide.outputs import Outputs
     from lowtide.write.arena_map import ArenaMap
-    from lowtide.write.atomic import Outputs
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def export(
         plan = lowtide.plan("model.onnx")
         lowtide.export(plan, "model.onnx", header="model_arena.h", table="model_arena.txt")
     """
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
 
     layout = layout_of(made, model, target, dims)
     with Outputs([] if isinstance(model, Graph) or str(model).startswith("zoo:") else [model]) as outputs:
@@ -157,8 +157,8 @@ def write_placement(
     InputError
         An output is the input or cannot be written, or a CSV cannot hold a buffer's name.
     """
+    from lowtide.outputs import Outputs
     from lowtide.write.arena_map import map_of_buffers
-    from lowtide.write.atomic import Outputs
 
     with Outputs([] if source is None else [source]) as outputs:
         if out is not None:

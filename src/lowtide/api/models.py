@@ -60,7 +60,7 @@ def open_dimensions(model: str | Path) -> list[str]:
     if not str(model).lower().endswith(".tflite"):
         return []
     from lowtide.files import open_bytes
-    from lowtide.read.tflite_model import parse_tflite
+    from lowtide.read.tflite.model import parse_tflite
 
     try:
         with open_bytes(Path(model)) as data:

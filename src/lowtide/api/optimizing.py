@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
-from lowtide.read.onnx_optimized import Level, write_optimized
+from lowtide.run.optimise import Level, write_optimized
 
 _LEVELS: tuple[Level, ...] = ("extended", "all")
 
@@ -53,8 +53,8 @@ def runtime_optimized(
     MissingExtraError
         onnxruntime is not installed.
     """
-    from lowtide.verify.ort_shapes import declare_shapes
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
+    from lowtide.run.ort_shapes import declare_shapes
 
     name = str(model)
     if level not in (*_LEVELS, "best"):

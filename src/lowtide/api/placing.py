@@ -16,9 +16,9 @@ from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
+    from lowtide.allocate.banks.memories import Bank
     from lowtide.allocate.buffers import Buffer, Problem
     from lowtide.allocate.conflict import Conflict
-    from lowtide.allocate.memories import Bank
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.allocate.memories import Bank
+    from lowtide.allocate.banks.memories import Bank
     from lowtide.allocate.together import Layout
     from lowtide.analyse.storage import MemoryModel
     from lowtide.schedule.method import Method, Schedule
@@ -134,7 +134,7 @@ def plan(
     from lowtide.analyse.storage import memory_model
     from lowtide.api.tflm import beside, with_arena
     from lowtide.schedule.registry import make
-    from lowtide.verify.check import verify_plan
+    from lowtide.verify.check.plan import verify_plan
 
     began = clock.perf_counter()
     if memories:
@@ -277,11 +277,11 @@ def _as_run(layout: Layout, memory: MemoryModel, limits: Limits, *, free: bool) 
 
     Among orders of equal peak, the one of the smallest block is taken, only if the order is `free`.
     """
-    from lowtide.allocate.best_fit import smallest_block
     from lowtide.allocate.together import place
+    from lowtide.runtimes.onnxruntime import smallest_block
 
     if memory.target.rule == "tflite":
-        from lowtide.allocate.litert import litert_arena, smallest_arena
+        from lowtide.runtimes.litert import litert_arena, smallest_arena
 
         if not free:
             return layout, litert_arena(memory, layout.order).bytes

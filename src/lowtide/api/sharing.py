@@ -119,8 +119,8 @@ def share(
     """
     from lowtide.allocate.arena import allocate_best
     from lowtide.allocate.buffers import Problem
-    from lowtide.verify.check import verify_plan
-    from lowtide.verify.shared import check_shared
+    from lowtide.verify.check.plan import verify_plan
+    from lowtide.verify.check.shared import check_shared
 
     if len(models) < 2:
         raise InputError("an arena is shared by two models or more; name at least two")
@@ -204,7 +204,7 @@ def write_shared(
     InputError
         An output is a model or cannot be written.
     """
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
 
     written = [path for path in exports.paths if path is not None]
     with Outputs([m for m in models if not isinstance(m, Graph) and not str(m).startswith("zoo:")]) as outputs:

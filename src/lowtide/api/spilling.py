@@ -256,7 +256,7 @@ def plan_with_spilling(
     from lowtide.spill.problem import spill_problem
     from lowtide.spill.registry import make_spill
     from lowtide.spill.remat import rematerialise
-    from lowtide.verify.check import verify_plan
+    from lowtide.verify.check.plan import verify_plan
 
     spiller = make_spill(method, options)
     reason = spiller.supports(problem)

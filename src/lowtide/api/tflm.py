@@ -11,7 +11,7 @@ from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeParts
-from lowtide.rules.tflm import ALIGNMENT, NPU
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def arena_as_is(graph: Graph) -> TflmArena | None:
 
 def _arena(data: bytes, place: str) -> TflmArena | None:
     """The arena of a file, from its bytes. None if it has too many buffers to play TFLM's planner through."""
-    from lowtide.allocate.tflm import tflm_head
-    from lowtide.read.tflite import graph_of
-    from lowtide.read.tflite_arena import arena_parts
-    from lowtide.read.tflite_model import parse_tflite, read_offline_plan
+    from lowtide.read.tflite.model import parse_tflite, read_offline_plan
+    from lowtide.read.tflite.reader import graph_of
+    from lowtide.runtimes.tflm.persistent import arena_parts
+    from lowtide.runtimes.tflm.planner import tflm_head
 
     model = parse_tflite(data, place)
     graph = graph_of(model, [], place, "")
@@ -130,8 +130,8 @@ def beside(graph: Graph, target: Target) -> int:
     """Bytes of the smallest arena that no plan changes, but for some 16 of alignment; 0 under other targets."""
     if not _tflm_file(graph, target):
         return 0
-    from lowtide.read.tflite_arena import arena_parts
-    from lowtide.read.tflite_model import parse_tflite
+    from lowtide.read.tflite.model import parse_tflite
+    from lowtide.runtimes.tflm.persistent import arena_parts
 
     model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
     return arena_parts(model, graph, graph.own_order).persistent_bytes + ALIGNMENT
@@ -149,7 +149,7 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
     """
     import msgspec
 
-    from lowtide.read.tflite_model import read_offline_plan
+    from lowtide.read.tflite.model import read_offline_plan
 
     graph = model if isinstance(model, Graph) else load(model)
     rules = resolve(target, source=graph.source)
@@ -184,8 +184,8 @@ def verify_file(model: Graph | str | Path, target: str | Target = "auto") -> Rep
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
-    from lowtide.read.tflite_model import parse_tflite, read_offline_plan
-    from lowtide.verify.offline import check_offline_plan
+    from lowtide.read.tflite.model import parse_tflite, read_offline_plan
+    from lowtide.verify.check.offline import check_offline_plan
 
     graph = model if isinstance(model, Graph) else load(model)
     if not graph.source.lower().endswith(".tflite"):

@@ -53,7 +53,7 @@ def write_all(
     InputError
         As `apply`.
     """
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
 
     if made.moves and any(path is not None for path in exports.paths):
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
@@ -108,7 +108,7 @@ def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path
         An output is the input, a directory, cannot be written, has another format than the model; two outputs are one
         file; or there is no model file to write back.
     """
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
 
     if out is not None:
         _ending(model, out)
@@ -132,7 +132,7 @@ def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
         No such network or parameter, another ending, or the output cannot be written.
     """
     from lowtide import zoo
-    from lowtide.write.atomic import Outputs
+    from lowtide.outputs import Outputs
 
     _ending(f"zoo:{name}", out)
     net = zoo.build(name)

@@ -18,12 +18,12 @@ from lowtide.bench.cases import HMCOS
 from lowtide.bench.machine import Machine, machine
 from lowtide.bench.parts import METHODS
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Ours, Row, allocators, measure
-from lowtide.bench.published import Figure, printed
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.schedule.registry import make
 from lowtide.stop import Limits
 from lowtide.target import Target, resolve
+from lowtide.zoo.published import Figure, printed
 
 PARTS = MappingProxyType(
     {
@@ -301,7 +301,7 @@ def _orders(
 def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) -> Row:
     """The plan of a graph: order and arena together, checked, with every byte replayed."""
     from lowtide.api import plan
-    from lowtide.verify.check import verify_plan
+    from lowtide.verify.check.plan import verify_plan
 
     about: dict[str, Any] = {
         "part": part,

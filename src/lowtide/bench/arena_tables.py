@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from lowtide.bench.allocation import PARTS, Arenas
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row
-from lowtide.bench.published import Figure, figures
 from lowtide.bench.tables import Table, machine_text
+from lowtide.zoo.published import Figure, figures
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from lowtide import zoo
+from lowtide.bench.zhong_tables import one_op_per_convolution, without_padding
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.schedule.serenity import Serenity, hmcos_comparison
-from lowtide.schedule.zhong.tables import one_op_per_convolution, without_padding
 
 FILE = "file:"
 """What a network's name begins with if the zoo does not hold it, and a directory of graphs may."""

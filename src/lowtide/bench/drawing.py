@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from lowtide.bench.published import UNITS
 from lowtide.bench.sampling import Bin, Distribution
 from lowtide.report.text import columns
+from lowtide.zoo.published import UNITS
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 370, 20, 20, 140, 40
 BAR_WIDTH = 40

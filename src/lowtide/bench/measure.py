@@ -10,15 +10,15 @@ from typing import Any, Literal
 from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.bench.cases import Case
-from lowtide.bench.published import Figure
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.schedule.method import Method, Schedule
 from lowtide.schedule.registry import left_to_order
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide.verify.memory import work_out
-from lowtide.verify.order import check_order, simulate
+from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import check_order, simulate
+from lowtide.zoo.published import Figure
 
 SHORT_SECONDS = 0.5
 MOST_RUNS = 5

@@ -107,7 +107,7 @@ def onnxruntime(
     InputError
         A file that is not there. What a file is refused for later is in its row.
     """
-    from lowtide.verify.ort_session import runtime
+    from lowtide.run.ort_session import runtime
 
     for model in models:
         if not model.startswith("zoo:") and not Path(model).is_file():
@@ -139,10 +139,10 @@ def light_models() -> list[Path]:
 def _measure(name: str, model: str, level: str, dims: Mapping[str, int], time: float, seed: int) -> Row:
     from lowtide import zoo
     from lowtide.api.writing import apply
-    from lowtide.verify.check import verify_plan
-    from lowtide.verify.random_weights import with_random_weights
-    from lowtide.verify.run_onnx import run_onnx
-    from lowtide.verify.runtime_arena import tensor_bytes
+    from lowtide.run.onnx import run_onnx
+    from lowtide.run.random_weights import with_random_weights
+    from lowtide.verify.check.plan import verify_plan
+    from lowtide.verify.check.runtime_arena import tensor_bytes
 
     target = lowtide.target("onnxruntime")
     with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:

@@ -18,7 +18,7 @@ from lowtide.bench.spilling import SpillResults
 from lowtide.bench.suite import Results
 from lowtide.bench.tflm import TfliteResults
 from lowtide.errors import InputError
-from lowtide.write.atomic import Outputs
+from lowtide.outputs import Outputs
 
 Tables: TypeAlias = Results | Arenas | SpillResults | OrtResults | TfliteResults | ExecutorchResults
 

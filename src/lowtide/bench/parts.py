@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.bench.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
+from lowtide.bench.zhong_tables import settings_4
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.hmcos import configurations
 from lowtide.schedule.method import Method, Schedule
@@ -17,7 +18,6 @@ from lowtide.schedule.serenity import rows as serenity_rows
 from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.method import Zhong
 from lowtide.schedule.zhong.problem import problem_of
-from lowtide.schedule.zhong.tables import settings_4
 from lowtide.stop import Limits
 
 METHODS = ("own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact")

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, fields
 
-from lowtide.bench.published import Figure, printed
 from lowtide.bench.spilling import BUDGETS, OffChip, SpillCell, SpillResults
 from lowtide.bench.tables import LEAST, Table, machine_text
 from lowtide.spill.cosma.sizes import ProgramSize
+from lowtide.zoo.published import Figure, printed
 
 SAME = "="
 OURS = "spill"

@@ -18,7 +18,6 @@ from lowtide.analyse.storage import memory_model
 from lowtide.bench.cases import CELLS, FILE, SUFFIX
 from lowtide.bench.machine import Machine, machine
 from lowtide.bench.off_chip import KB, paged_traffic
-from lowtide.bench.published import Figure, printed
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Spilling
@@ -34,7 +33,8 @@ from lowtide.spill.search import Spill
 from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits, Progress
 from lowtide.target import resolve
-from lowtide.verify.prove import prove
+from lowtide.verify.prove.search import prove
+from lowtide.zoo.published import Figure, printed
 
 Family = Literal["human", "nas"]
 Setting = Literal["activations", "parameters"]

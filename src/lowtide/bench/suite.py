@@ -12,11 +12,11 @@ from lowtide.bench.cases import FILE, Case, graph_files, known
 from lowtide.bench.machine import Machine, machine
 from lowtide.bench.measure import Cell, make_subject, measure
 from lowtide.bench.parts import METHODS, PARTS, Part, by_method
-from lowtide.bench.published import printed
 from lowtide.errors import InputError
 from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Progress
+from lowtide.zoo.published import printed
 
 GRAPHS = "graphs"
 """Part of the graphs in a directory."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from lowtide.bench.machine import Machine
 from lowtide.bench.measure import Cell
 from lowtide.bench.parts import PARTS
-from lowtide.bench.published import UNITS, Figure
 from lowtide.bench.suite import GRAPHS, Results
 from lowtide.report.text import columns
+from lowtide.zoo.published import UNITS, Figure
 
 DECIMALS = {"MiB": 3, "KiB": 1, "KB": 1}
 FITS, OVER, LEAST = "✓", "×", "*"

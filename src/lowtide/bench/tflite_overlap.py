@@ -17,11 +17,11 @@ import numpy as np
 from lowtide.bench.tflite_kinds import Make, kinds
 from lowtide.bench.tflite_net import Net
 from lowtide.graph import Graph
-from lowtide.read.tflite import graph_of
-from lowtide.read.tflite_model import parse_tflite
-from lowtide.rules.tflm_kernels import distances
-from lowtide.verify.tflite_process import draw as draw_input
-from lowtide.verify.tflite_process import quiet, tflm_interpreter
+from lowtide.read.tflite.model import parse_tflite
+from lowtide.read.tflite.reader import graph_of
+from lowtide.rules.tflm.kernels import distances
+from lowtide.run.tflite_process import draw as draw_input
+from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide.write.tflite import planned_bytes
 
 _ARENA = 4 * 2**20

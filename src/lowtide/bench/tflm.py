@@ -127,7 +127,7 @@ def _version(package: str) -> str:
 def _measure(path: Path, time: float, seed: int) -> Row:
     from dataclasses import replace
 
-    from lowtide.verify.run_tflite import run_tflite
+    from lowtide.run.tflite import run_tflite
 
     graph = lowtide.load(path)
     target = lowtide.target("tflm")

@@ -312,7 +312,7 @@ def _placement_lines(placed: api.Placement, capacity: int | None, status: int) -
 
 def target(options: argparse.Namespace) -> int:
     """Print the list of targets, or one of them."""
-    from lowtide.opset import TABLE
+    from lowtide.ops.table import TABLE
     from lowtide.report.text import columns, target_text
 
     if options.target is None:
@@ -332,7 +332,7 @@ def target(options: argparse.Namespace) -> int:
 
 def board(options: argparse.Namespace) -> int:
     """Print the list of boards, or one of them."""
-    from lowtide.allocate.boards import to_toml
+    from lowtide.allocate.banks.boards import to_toml
     from lowtide.report.text import columns
 
     if options.board is None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
-from lowtide.opset import TABLE
+from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
@@ -18,8 +18,8 @@ from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
     from lowtide.analyse.inspect import Inspection, Live, OpName
+    from lowtide.run.onnx import RunReport
     from lowtide.verify.report import Report
-    from lowtide.verify.run_onnx import RunReport
 
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -342,8 +342,8 @@ def report_text(report: Report) -> str:
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
         from lowtide.report.torch import torch_run_rows
-        from lowtide.verify.run_tflite import TfliteRunReport
-        from lowtide.verify.run_torch import TorchRunReport
+        from lowtide.run.tflite import TfliteRunReport
+        from lowtide.run.torch import TorchRunReport
 
         ran = report.run
         if isinstance(ran, TfliteRunReport):

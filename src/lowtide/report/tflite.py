@@ -8,7 +8,7 @@ from lowtide.report.text import change, columns, format_count
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:
-    from lowtide.verify.run_tflite import RuntimeRun, TfliteRunReport
+    from lowtide.run.tflite import RuntimeRun, TfliteRunReport
 
 NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNPACK"}
 

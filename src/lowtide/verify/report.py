@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lowtide.verify.prove import Proof
-    from lowtide.verify.run_onnx import RunReport
-    from lowtide.verify.run_tflite import TfliteRunReport
-    from lowtide.verify.run_torch import TorchRunReport
+    from lowtide.run.onnx import RunReport
+    from lowtide.run.tflite import TfliteRunReport
+    from lowtide.run.torch import TorchRunReport
+    from lowtide.verify.prove.search import Proof
 
 
 @dataclass(frozen=True, slots=True)

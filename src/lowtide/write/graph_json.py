@@ -12,8 +12,8 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph, Op
+from lowtide.outputs import Outputs
 from lowtide.read.graph_json import parse_graph_json
-from lowtide.write.atomic import Outputs
 from lowtide.write.slots import fill_slots
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)

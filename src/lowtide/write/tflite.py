@@ -20,12 +20,12 @@ from pathlib import Path
 
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
-from lowtide.read.tflite import control_dependencies, dependency_bytes, graph_of
-from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
-from lowtide.read.tflite_schema import IDENTIFIER
-from lowtide.read.tflite_wire import Flatbuffer, Table, WireError
-from lowtide.rules.tflm import ALIGNMENT, NPU
-from lowtide.write.atomic import Outputs
+from lowtide.outputs import Outputs
+from lowtide.read.tflite.model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
+from lowtide.read.tflite.reader import control_dependencies, dependency_bytes, graph_of
+from lowtide.read.tflite.schema import IDENTIFIER
+from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.write.slots import fill_slots
 
 ONLINE = -1

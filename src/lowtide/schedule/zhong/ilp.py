@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
-from lowtide.schedule import mathopt as solvers
-from lowtide.schedule.mathopt import Solver
 from lowtide.schedule.zhong import cumulative
 from lowtide.schedule.zhong import program as printed
 from lowtide.schedule.zhong.cut import cut_bound
 from lowtide.schedule.zhong.problem import Problem
 from lowtide.schedule.zhong.program import PEAK, Program
+from lowtide.solvers import linear as solvers
+from lowtide.solvers.linear import Solver
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
 
-from lowtide.schedule import mathopt as solvers
+from lowtide.solvers import linear as solvers
 from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
 from lowtide.spill.cosma.solution import order_of
 from lowtide.spill.cosma.solve import Settings, unit_of

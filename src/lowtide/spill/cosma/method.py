@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from lowtide.errors import MissingExtraError
 from lowtide.plan import Stopped, TrafficProof
-from lowtide.schedule.mathopt import Solver
+from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.cosma.divide import divide, order_parts
 from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve

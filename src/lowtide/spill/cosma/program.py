@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lowtide.schedule.mathopt import Linear
+from lowtide.solvers.linear import Linear
 from lowtide.spill.cosma.tensors import OUTSIDE, Space
 
 Objective = Literal["traffic", "peak"]

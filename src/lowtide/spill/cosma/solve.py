@@ -16,8 +16,8 @@ from typing import Any, Literal
 from lowtide.allocate.arena import allocate_buffers
 from lowtide.allocate.buffers import Problem as Buffers
 from lowtide.allocate.buffers import block
-from lowtide.schedule import mathopt as solvers
-from lowtide.schedule.mathopt import Solver
+from lowtide.solvers import linear as solvers
+from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.cosma import solution
 from lowtide.spill.cosma.addresses import add_addresses, add_model_addresses
