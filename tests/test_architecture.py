@@ -9,7 +9,8 @@ import lowtide
 
 ROOT = Path(lowtide.__file__).parent
 BASE = {
-    "graph", "ops", "rules", "target", "plan", "errors", "files", "names", "outputs", "sizes", "stop", "interrupt", "_core",
+    "graph", "ops", "rules", "target", "plan",
+    "errors", "files", "names", "outputs", "sizes", "stop", "interrupt", "_core",
 }  # fmt: skip
 FLOW = [
     "analyse", "read", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "run", "verify", "write",
