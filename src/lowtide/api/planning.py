@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.allocate.explain import with_conflict
+from lowtide.allocate.placed import check_spread, spread_plan
 from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, best_in_banks, find_banks, in_banks, memory_uses
-from lowtide.api.explaining import with_conflict
 from lowtide.api.models import NO_DIMS, load
-from lowtide.api.offsets import check_spread, spread_plan
 from lowtide.api.spilling import Memories, spilled_plan
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES, Graph, Kind

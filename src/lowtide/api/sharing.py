@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.allocate.placed import PlacedPlan, placed_plan
 from lowtide.api.exports import Exports, layout_of
 from lowtide.api.models import NO_DIMS, load
-from lowtide.api.offsets import PlacedPlan, placed_plan
 from lowtide.api.planning import Size, plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph

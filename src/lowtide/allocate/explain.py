@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowtide.api.offsets import taken
+from lowtide.allocate.placed import taken
 from lowtide.plan import Plan, PlanConflict
 
 if TYPE_CHECKING:
