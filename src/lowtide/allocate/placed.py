@@ -1,113 +1,105 @@
-"""A plan's arena as buffers, and back with other offsets: for arenas that are shared or spread out."""
+"""An arena as buffers: from the offsets of tensors to those of buffers, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from lowtide.errors import InputError
+from lowtide.allocate.arena import Allocation
+from lowtide.allocate.buffers import ArenaBuffers, arena_buffers
+from lowtide.allocate.greedy import Packing
+from lowtide.allocate.spread import spread_out
+from lowtide.allocate.together import Layout
+from lowtide.analyse.liveness import Profile, profile
+from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.plan import Plan
-
-if TYPE_CHECKING:
-    from lowtide.allocate.buffers import ArenaBuffers
-    from lowtide.analyse.liveness import Profile
-    from lowtide.analyse.storage import MemoryModel, Overwrite
-    from lowtide.stop import Limits
-    from lowtide.target import Target
+from lowtide.stop import Limits
 
 
-def taken(made: Plan, model: MemoryModel, order: Sequence[int], lifetimes: Profile) -> list[Overwrite]:
-    """The overwrites that the arena of a plan is made with; `order` is that of the plan, in positions."""
-    exact = set(made.in_place)
+def taken(
+    model: MemoryModel, order: Sequence[int], steps: Profile, in_place: Iterable[tuple[int, int]]
+) -> list[Overwrite]:
+    """The overwrites that an arena is made with, where `in_place` are its pairs of output and input, by id."""
+    exact = set(in_place)
     step_of = {i: step for step, i in enumerate(order)}
     return [
         o
         for row in model.overwrites
         for o in row
-        if lifetimes.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
+        if steps.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
     ]
 
 
-@dataclass(frozen=True)
-class PlacedPlan:
-    """A plan, its model, and the buffers of its arena."""
+def buffers_of(layout: Layout, model: MemoryModel) -> ArenaBuffers:
+    """The buffers of a layout, as its in-place choices make them."""
+    overwrites = taken(model, layout.order, layout.profile, layout.allocation.in_place)
+    return arena_buffers(model, layout.order, overwrites, model.alignment, layout.profile)
 
-    made: Plan
+
+@dataclass(frozen=True)
+class Placed:
+    """The buffers of an arena, and the offset of each."""
+
     model: MemoryModel
     buffers: ArenaBuffers
+    offsets: tuple[int, ...]
 
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Where the plan puts each buffer."""
-        found = [0] * len(self.buffers.problem.buffers)
-        for s, (b, above) in self.buffers.place_of.items():
-            for t in self.model.storages[s].tensors:
-                at = self.made.offset_of(t)
-                if at is not None:
-                    found[b] = at - self.model.displacement[t] - above
-        for op, b in self.buffers.workspace_of.items():
-            found[b] = (self.made.workspace_offsets or {})[str(op)]
-        return tuple(found)
+    @classmethod
+    def of(
+        cls, model: MemoryModel, buffers: ArenaBuffers, tensors: Mapping[int, int], workspaces: Mapping[int, int]
+    ) -> Placed:
+        """From the offsets of tensors and of workspaces, by tensor id and by op id."""
+        offsets = [0] * len(buffers.problem.buffers)
+        for s, (b, above) in buffers.place_of.items():
+            for t in model.storages[s].tensors:
+                if t in tensors:
+                    offsets[b] = tensors[t] - model.displacement[t] - above
+        for op, b in buffers.workspace_of.items():
+            offsets[b] = workspaces[op]
+        return cls(model, buffers, tuple(offsets))
 
-    def moved(self, offsets: Sequence[int], height: int) -> Plan:
-        """The plan with other offsets of its buffers, in an arena of this height."""
-        import msgspec
+    @classmethod
+    def of_plan(cls, plan: Plan, model: MemoryModel) -> Placed:
+        """The arena of a plan."""
+        order = [model.graph.index_of[op] for op in plan.order]
+        steps = profile(model, order)
+        buffers = arena_buffers(model, order, taken(model, order, steps, plan.in_place), model.alignment, steps)
+        tensors, workspaces = (
+            {int(key): at for key, at in (offsets or {}).items()} for offsets in (plan.offsets, plan.workspace_offsets)
+        )
+        return cls.of(model, buffers, tensors, workspaces)
 
-        at = {s: offsets[b] + above for s, (b, above) in self.buffers.place_of.items()}
+    def tensor_offsets(self) -> dict[int, int]:
+        """Offset of each tensor that takes room, by id."""
         sizes = self.model.graph.tensor_by_id
-        placed = {
-            str(t): at[s] + self.model.displacement[t]
+        at = {s: self.offsets[b] + above for s, (b, above) in self.buffers.place_of.items()}
+        return {
+            t: at[s] + self.model.displacement[t]
             for t, s in sorted(self.model.storage_of.items())
             if s in at and sizes[t].size
         }
-        bound = self.made.arena_lower_bound_bytes
-        return msgspec.structs.replace(
-            self.made,
-            offsets=placed,
-            workspace_offsets={str(op): offsets[b] for op, b in sorted(self.buffers.workspace_of.items())} or None,
-            arena_bytes=height,
-            required_bytes=height + (self.made.reserve_bytes or 0),
-            arena_optimal=None if bound is None else bound == height,
-        )
+
+    def workspace_offsets(self) -> dict[int, int]:
+        """Offset of each workspace, by op id."""
+        return {op: self.offsets[b] for op, b in sorted(self.buffers.workspace_of.items())}
 
 
-def placed_plan(made: Plan, model: MemoryModel) -> PlacedPlan:
-    """A plan with its buffers."""
-    from lowtide.allocate.buffers import arena_buffers
-    from lowtide.analyse.liveness import profile
+def spread_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
+    """The layout with bytes reused only where `room` bytes demand it, and how many buffers share none with others.
 
-    order = [model.graph.index_of[op] for op in made.order]
-    steps = profile(model, order)
-    return PlacedPlan(
-        made, model, arena_buffers(model, order, taken(made, model, order, steps), model.alignment, steps)
-    )
-
-
-def spread_plan(made: Plan, model: MemoryModel, limits: Limits) -> Plan:
-    """The plan with bytes reused only where its budget demands it; as it is if it is over the budget.
-
-    Tensors that lie over one another in place stay so.
+    Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none.
     """
-    import msgspec
-
-    from lowtide.allocate.greedy import Packing
-    from lowtide.allocate.spread import spread_out
-
-    room = (made.budget_bytes or 0) - (made.reserve_bytes or 0)
-    placed = placed_plan(made, model)
-    height, bound = made.arena_bytes or 0, made.arena_lower_bound_bytes or 0
-    known = Packing(placed.offsets, height, bound, "plan", {})
+    arena = layout.allocation
+    placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
+    known = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
     packing, alone = spread_out(placed.buffers.problem, room, known, replace(limits, enough_bytes=None))
     if not alone:
-        return made
-    spread = placed.moved(packing.offsets, packing.height_bytes)
-    return msgspec.structs.replace(spread, search={**(made.search or {}), "buffers_alone": alone})
-
-
-def check_spread(spread: bool, budget: int | None, target: Target) -> None:
-    """Raise `InputError` if a plan is to be spread out with nothing to spread into, or in a runtime's own arena."""
-    if spread and budget is None:
-        raise InputError("--spread needs --budget: without a limit nothing would be reused")
-    if spread and target.rule:
-        raise InputError(f"target {target.name} places tensors by rules of its own; leave out --spread")
+        return layout, 0
+    apart = replace(placed, offsets=packing.offsets)
+    allocation: Allocation = replace(
+        arena,
+        offsets=apart.tensor_offsets(),
+        workspace_offsets=apart.workspace_offsets(),
+        arena_bytes=packing.height_bytes,
+    )
+    return replace(layout, allocation=allocation), alone

@@ -117,7 +117,7 @@ def space(
     InputError
         No such network, method or target; `orders` is below 1, or `time` not positive.
     """
-    from lowtide.api.planning import check_time
+    from lowtide.api.job import check_time
 
     check_time(time)
     if orders < 1:

@@ -20,7 +20,6 @@ from lowtide.bench.machine import Machine, machine
 from lowtide.bench.off_chip import KB, paged_traffic
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import Spilling
 from lowtide.schedule.exact import Exact
 from lowtide.sizes import parse_size
 from lowtide.spill.answer import SpillAnswer, SpillMethod
@@ -394,13 +393,17 @@ def _measure(problem: SpillProblem, method: SpillMethod, about: dict[str, Any], 
 
 def _proved_again(problem: SpillProblem, found: SpillAnswer, *, parameters: bool) -> str | None:
     """What a second search, or a certificate, says of an answer's bound. It raises where the bound does not hold."""
-    from lowtide.api.spilling import assemble
+    from lowtide.api.answer import Answer, assemble
+    from lowtide.api.goals.fast_memory import spill_keys
+    from lowtide.api.job import Problem
+    from lowtide.spill.words import Moves
 
     if not found.traffic_lower_bound_bytes or found.proof.kind in ("none", "solver"):
         return None
-    graph, rules = problem.model.graph, resolve("strict")
-    plan = assemble(graph, rules, problem, found, Spilling(parameters=parameters), "spill", 0)
-    return prove(graph, plan, rules, seconds=AGAIN_SECONDS).result
+    whole = Problem.of(problem.model.graph, resolve("strict"))
+    keys = spill_keys(problem, found, whole, Moves(parameters=parameters))
+    plan = assemble(Answer(whole, found.order, keys, "spill"))
+    return prove(whole.graph, plan, whole.target, seconds=AGAIN_SECONDS).result
 
 
 def _with_best_bound(cells: Sequence[SpillCell]) -> tuple[SpillCell, ...]:

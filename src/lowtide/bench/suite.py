@@ -79,7 +79,7 @@ def schedule(
     InputError
         No such network, method, part or directory; `time` is not positive.
     """
-    from lowtide.api.planning import check_time
+    from lowtide.api.job import check_time
 
     began = clock.process_time()
     check_time(time)

@@ -17,16 +17,13 @@ from dataclasses import dataclass, replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import Plan, PlanMove, Spilling
+from lowtide.plan import HOST, Plan, PlanMove, Spilling
 from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.check.layout import Live
 from lowtide.verify.check.memory import Memory, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 from lowtide.verify.report import Check
-
-HOST = "host"
-"""Name of the unbounded memory behind the last one."""
 
 
 @dataclass(frozen=True)
