@@ -7,7 +7,7 @@ frozen and checked once, in the constructor of `Graph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -194,50 +194,6 @@ class Graph:
     def own_order(self) -> tuple[int, ...]:
         """Op ids in the order of the file."""
         return tuple(op.id for op in self.ops)
-
-
-def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
-    """Set apart the ops that read constants only, and mark what they make as constant.
-
-    An op without inputs is folded only if its type is ``Constant``; an op with the attribute ``random`` is not
-    folded, since it makes something else on every run.
-    Returns the tensors, the ops that remain, and the folded ones, each in the order given.
-    """
-    constant = {t.id for t in tensors if t.kind is Kind.CONSTANT}
-    remaining: list[Op] = []
-    folded: list[Op] = []
-    for op in ops:
-        fixed = op.inputs and constant.issuperset(op.inputs) and not op.attributes.get("random")
-        if op.type == "Constant" or fixed:
-            folded.append(op)
-            constant.update(op.outputs)
-        else:
-            remaining.append(op)
-    from dataclasses import replace
-
-    marked = [
-        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t for t in tensors
-    ]
-    return marked, remaining, folded
-
-
-def run_folded(graph: Graph) -> Graph:
-    """The same graph for a runtime that computes on every run what depends on constants only, at its place in the file.
-
-    Ops of type ``Constant`` stay folded.
-    """
-    from dataclasses import replace
-
-    running = [op for op in graph.folded if op.type != "Constant"]
-    if not running:
-        return graph
-    made = {t for op in running for t in op.outputs}
-    return replace(
-        graph,
-        tensors=tuple(replace(t, kind=Kind.ACTIVATION) if t.id in made else t for t in graph.tensors),
-        ops=tuple(sorted((*graph.ops, *running), key=lambda op: op.id)),
-        folded=tuple(op for op in graph.folded if op.type == "Constant"),
-    )
 
 
 def _check(graph: Graph) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
 from lowtide.read.onnx.types import BOOL, check_utf8, constant_of_node
 
 if TYPE_CHECKING:
