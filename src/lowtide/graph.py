@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
@@ -34,6 +35,10 @@ or, in TFLite, ``resource`` and ``variant``."""
 
 Dialect = Literal["", "onnx", "tflite", "aten"]
 """Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody."""
+
+
+_INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+             "uint64": "Q"}  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -95,6 +100,14 @@ class Tensor:
     alias_offset: int = 0
     value: bytes | None = None
     quant: Quant | None = None
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        """What a small constant of whole numbers holds, row by row; nothing for any other tensor."""
+        form = _INTEGERS.get(self.dtype or "")
+        if self.value is None or form is None or len(self.value) % calcsize(form):
+            return ()
+        return unpack(f"<{len(self.value) // calcsize(form)}{form}", self.value)
 
     @property
     def label(self) -> str:

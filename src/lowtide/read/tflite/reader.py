@@ -8,9 +8,7 @@ constant to the memory model, and the operators that share one keep their order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
@@ -56,29 +54,24 @@ def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], sour
             kind = Kind.ACTIVATION
         if t.bits == 0 and kind is not Kind.CONSTANT:
             raise InputError(f"tensor {i} {t.name!r} holds strings, whose size is not fixed; drop them", source)
-        tensors.append(Tensor(i, t.size, kind, t.name, t.shape, t.dtype))
+        value = t.value if kind is Kind.CONSTANT else None
+        tensors.append(Tensor(i, t.size, kind, t.name, t.shape, t.dtype, value=value, quant=t.quant))
     after = _after(model, dependencies[0] if dependencies else [], source)
     ops = tuple(
         Op(
             i,
-            tuple(t for t in op.inputs if t >= 0),
+            tuple([t for t in op.inputs if t >= 0]),
             op.outputs,
             main.tensors[op.outputs[0]].name if op.outputs else "",
             op.type,
             flops=_flops(op, main),
             after=after[i],
-            attributes=_attributes(op, main),
+            attributes=op.options,
+            operands=tuple([t if t >= 0 else None for t in op.inputs]),
         )
         for i, op in enumerate(main.ops)
     )
     return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256)
-
-
-def _attributes(op: TfliteOp, main: Subgraph) -> Mapping[str, Any]:
-    """The options; and under ``"given"`` what short constants hold, by the position of the input."""
-    read = [main.tensors[t] for t in op.inputs if t >= 0]
-    given = {i: t.values for i, t in enumerate(read) if t.values and not t.variable}
-    return {**op.options, "given": given} if given else op.options
 
 
 def _after(model: TfliteModel, listed: list[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
@@ -115,7 +108,7 @@ def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
     if op.type not in ("IF", "WHILE", "CALL"):
         return True
     seen: set[int] = set()
-    waiting = [op.options[k] for k in ("subgraph", "second_subgraph") if k in op.options]
+    waiting = list(op.callees)
     if not waiting:
         return True
     while waiting:
@@ -126,7 +119,7 @@ def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
         for inner in model.subgraphs[index].ops:
             kind = inner.type.partition(":")[0]
             if kind in ("IF", "WHILE", "CALL") and inner.options:
-                waiting += [inner.options[k] for k in ("subgraph", "second_subgraph") if k in inner.options]
+                waiting += inner.callees
             elif kind in STATEFUL or any(t >= 0 and model.subgraphs[index].tensors[t].variable for t in inner.inputs):
                 return True
     return False
