@@ -12,8 +12,9 @@ import pytest
 from lowtide.api.models import open_dimensions
 from lowtide.errors import InputError
 from lowtide.graph import Kind
+from lowtide.read.tflite.dependencies import control_dependencies, dependency_bytes
 from lowtide.read.tflite.model import parse_tflite
-from lowtide.read.tflite.reader import control_dependencies, dependency_bytes, read_tflite
+from lowtide.read.tflite.reader import read_tflite
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
 from support.tflite_builder import Net, branches, residual, s
 
@@ -115,7 +116,7 @@ def test_control_dependencies_become_precedences(tmp_path: Path):
     pairs = [[(1, 0), (0, 200)]]
     data = dependency_bytes(pairs)
     model = parse_tflite(net.bytes(), "m")
-    assert control_dependencies(data, model) == pairs
+    assert control_dependencies(data, len(model.subgraphs), "m") == pairs
     net.metadata("model_control_dependencies", dependency_bytes([[(0, 1)]]))
     assert read_tflite(written(tmp_path, net)).ops[1].after == (0,)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, ModelFile, Op, Tensor
 from lowtide.read.onnx.attributes import subgraphs
 from lowtide.read.onnx.bodies import Scope, loop_types, workspace_bytes
 from lowtide.read.onnx.dims import bind_dimensions
@@ -30,6 +30,30 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 _NO_DIMS: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True)
+class OnnxFile(ModelFile):
+    """What a plan may ask of the file beside its graph.
+
+    `ir_version`: of the format. `opsets`: version of each domain's operators. `functions`: domain and name of each
+    local function, whose calls are ops. `dims`: the sizes that its free dimensions were given.
+    """
+
+    ir_version: int
+    opsets: tuple[tuple[str, int], ...]
+    functions: tuple[tuple[str, str], ...]
+    dims: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, model: ModelProto, dims: Mapping[str, int]) -> OnnxFile:
+        """What a model says."""
+        return cls(
+            model.ir_version,
+            tuple((o.domain, o.version) for o in model.opset_import),
+            tuple((f.domain, f.name) for f in model.functions),
+            tuple(dims.items()),
+        )
 
 
 def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
@@ -65,7 +89,7 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     model, digest = load_model(path)
     bind_dimensions(model.graph, dims, place)
     graph = typed_graph(model, place, Scope(), path.parent)
-    return replace(graph, sha256=digest)
+    return replace(graph, sha256=digest, file=OnnxFile.of(model, dims))
 
 
 def typed_graph(model: ModelProto, place: str, scope: Scope, folder: Path | None = None) -> Graph:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import InputError
-from lowtide.graph import MAX_VALUE_BYTES, Quant
+from lowtide.graph import MAX_VALUE_BYTES, ModelFile, Quant
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, control_dependencies
 from lowtide.read.tflite.options import SUBGRAPHS, options_of
 from lowtide.read.tflite.schema import CUSTOM, IDENTIFIER, OPERATORS, PLACEHOLDER, TYPES
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from lowtide.files import Buffer
 
 OFFLINE_PLAN = "OfflineMemoryAllocation"
-CONTROL_DEPENDENCIES = "model_control_dependencies"
 _VERSION = 3
 
 
@@ -109,6 +109,11 @@ class TfliteModel:
     metadata: tuple[tuple[str, int], ...]
     place: str = field(default="", compare=False)
 
+    @property
+    def tensor_count(self) -> int:
+        """Number of tensors of all subgraphs."""
+        return sum(len(graph.tensors) for graph in self.subgraphs)
+
     def metadata_extent(self, name: str) -> Extent | None:
         """Where the first metadata of a name lies; None if there is none or it is empty."""
         for known, buffer in self.metadata:
@@ -117,28 +122,69 @@ class TfliteModel:
         return None
 
 
-def read_offline_plan(data: Buffer, place: str) -> list[int] | None:
-    """Offsets of TFLM's offline plan in a file, one for each tensor of all subgraphs; None if it holds none.
+@dataclass(frozen=True)
+class TfliteFile(ModelFile):
+    """A file, weights apart: all that planning asks of it, so that it need not be there any more.
+
+    `size_bytes`: of the file. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
+    `offline_words`: the 32-bit words of TFLM's offline plan, as many as it can need; None if the file holds no plan.
+    """
+
+    model: TfliteModel
+    size_bytes: int
+    dependencies: tuple[tuple[tuple[int, int], ...], ...] = ()
+    offline_words: tuple[int, ...] | None = None
+
+    def offline_plan(self) -> list[int] | None:
+        """Offset or -1 of TFLM's offline plan for each tensor of all subgraphs; None if there is no plan.
+
+        Raises
+        ------
+        InputError
+            A plan that TFLM refuses: empty, or for another number of tensors.
+        """
+        words = self.offline_words
+        if words is None:
+            return None
+        tensors = self.model.tensor_count
+        if len(words) < 3 or words[2] != tensors or len(words) < 3 + tensors:
+            said = f"{words[2]} tensors" if len(words) >= 3 else "nothing"
+            raise InputError(
+                f"its offline plan is for {said}, and there are {tensors} tensors: TFLM refuses the file; "
+                "plan it again",
+                self.model.place,
+            )
+        return list(words[3 : 3 + tensors])
+
+
+def parse_file(data: Buffer, place: str) -> TfliteFile:
+    """Read all of a .tflite file that plans hang on.
 
     Raises
     ------
     InputError
-        No TFLite model, or a plan that TFLM refuses: empty, or for another number of tensors.
+        As `parse_tflite` and `lowtide.read.tflite.dependencies.control_dependencies`.
     """
     model = parse_tflite(data, place)
+    extent = model.metadata_extent(CONTROL_DEPENDENCIES)
+    listed = bytes(data[extent.at : extent.at + extent.size]) if extent is not None else None
+    dependencies = control_dependencies(listed, len(model.subgraphs), place)
+    return TfliteFile(model, len(data), tuple(map(tuple, dependencies)), _offline_words(model, data))
+
+
+def read_offline_plan(data: Buffer, place: str) -> list[int] | None:
+    """Offsets of TFLM's offline plan in a file. Raises as `parse_tflite` and `TfliteFile.offline_plan`."""
+    model = parse_tflite(data, place)
+    return TfliteFile(model, len(data), (), _offline_words(model, data)).offline_plan()
+
+
+def _offline_words(model: TfliteModel, data: Buffer) -> tuple[int, ...] | None:
     held = [buffer for name, buffer in model.metadata if name == OFFLINE_PLAN]
     if not held:
         return None
     extent = model.buffers[held[-1]] if 0 <= held[-1] < len(model.buffers) else None
-    tensors = sum(len(graph.tensors) for graph in model.subgraphs)
-    words = struct.unpack_from(f"<{extent.size // 4}i", data, extent.at) if extent is not None else ()
-    if len(words) < 3 or words[2] != tensors or len(words) < 3 + tensors:
-        said = f"{words[2]} tensors" if len(words) >= 3 else "nothing"
-        raise InputError(
-            f"its offline plan is for {said}, and there are {tensors} tensors: TFLM refuses the file; plan it again",
-            place,
-        )
-    return list(words[3 : 3 + tensors])
+    words = min(extent.size // 4, 3 + model.tensor_count) if extent is not None else 0
+    return struct.unpack_from(f"<{words}i", data, extent.at) if extent is not None else ()
 
 
 def parse_tflite(data: Buffer, place: str) -> TfliteModel:

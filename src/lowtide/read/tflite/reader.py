@@ -8,15 +8,16 @@ constant to the memory model, and the operators that share one keep their order.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.read.tflite.model import CONTROL_DEPENDENCIES, Subgraph, TfliteModel, TfliteOp, parse_tflite
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES
+from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp, parse_file
 from lowtide.read.tflite.schema import STATEFUL
-
-_DEPENDENCIES_VERSION = 1
 
 
 def read_tflite(path: str | Path) -> Graph:
@@ -29,14 +30,12 @@ def read_tflite(path: str | Path) -> Graph:
         fixed, or a graph that `Graph` refuses.
     """
     with open_bytes(Path(path)) as data:
-        model = parse_tflite(data, str(path))
-        extent = model.metadata_extent(CONTROL_DEPENDENCIES)
-        listed = bytes(data[extent.at : extent.at + extent.size]) if extent else None
+        file = parse_file(data, str(path))
         digest = hashlib.sha256(data).hexdigest()
-    return graph_of(model, control_dependencies(listed, model), str(path), digest)
+    return replace(graph_of(file.model, file.dependencies, str(path), digest), file=file)
 
 
-def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], source: str, sha256: str) -> Graph:
+def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str) -> Graph:
     """Graph of subgraph 0. `dependencies`: per subgraph, pairs of operators, the first to run before the second."""
     main = model.subgraphs[0]
     made = {t for op in main.ops for t in op.outputs}
@@ -71,10 +70,10 @@ def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], sour
         )
         for i, op in enumerate(main.ops)
     )
-    return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256)
+    return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256, "tflite")
 
 
-def _after(model: TfliteModel, listed: list[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
+def _after(model: TfliteModel, listed: Sequence[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
     """For each operator those that must run earlier though no tensor says so, in the order of the file."""
     main = model.subgraphs[0]
     before: list[set[int]] = [set() for _ in main.ops]
@@ -123,74 +122,6 @@ def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
             elif kind in STATEFUL or any(t >= 0 and model.subgraphs[index].tensors[t].variable for t in inner.inputs):
                 return True
     return False
-
-
-def control_dependencies(data: bytes | None, model: TfliteModel) -> list[list[tuple[int, int]]]:
-    """Pairs of operators, per subgraph, from the file's metadata; empty if there is none.
-
-    Format: `tensorflow/lite/experimental/remat/metadata_util.cc` (varints, signed ones in zigzag).
-
-    Raises
-    ------
-    InputError
-        The metadata is cut short, of an unknown version, or for another number of subgraphs.
-    """
-    if data is None:
-        return []
-    at = 0
-
-    def unsigned() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            if at >= len(data) or shift > 28:
-                raise InputError(f"its {CONTROL_DEPENDENCIES} are cut short; export it again", model.place)
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    def signed() -> int:
-        value = unsigned()
-        return -(value // 2) - 1 if value % 2 else value // 2
-
-    version = unsigned()
-    if version != _DEPENDENCIES_VERSION:
-        raise InputError(f"its {CONTROL_DEPENDENCIES} have version {version}; only 1 is known", model.place)
-    count = unsigned()
-    if count != len(model.subgraphs):
-        raise InputError(
-            f"its {CONTROL_DEPENDENCIES} are for {count} subgraphs, and there are {len(model.subgraphs)}", model.place
-        )
-    result = []
-    for _ in range(count):
-        pairs = unsigned()
-        if pairs > len(data):
-            raise InputError(f"its {CONTROL_DEPENDENCIES} are cut short; export it again", model.place)
-        result.append([(signed(), signed()) for _ in range(pairs)])
-    return result
-
-
-def dependency_bytes(listed: list[list[tuple[int, int]]]) -> bytes:
-    """The metadata that `control_dependencies` reads."""
-    out = bytearray()
-
-    def unsigned(value: int) -> None:
-        while value > 127:
-            out.append(value % 128 + 128)
-            value //= 128
-        out.append(value)
-
-    unsigned(_DEPENDENCIES_VERSION)
-    unsigned(len(listed))
-    for pairs in listed:
-        unsigned(len(pairs))
-        for pair in pairs:
-            for v in pair:
-                unsigned(2 * v if v >= 0 else -2 * v - 1)
-    return bytes(out)
 
 
 def _flops(op: TfliteOp, main: Subgraph) -> int | None:
