@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import lowtide
@@ -92,3 +93,39 @@ def test_no_solver_takes_ctrl_c() -> None:
     for path in ROOT.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.count("CpSolver()") == text.count("catch_sigint_signal = False"), path
+
+
+def imported_files(path: Path) -> set[Path]:
+    """Files of lowtide that a file imports, anywhere in it; a package stands for its ``__init__.py``."""
+    files = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            # A name is a module of the package, or something that the package defines.
+            names = [
+                name if file_of(name) is not None or name == "lowtide._core" else node.module
+                for name in (f"{node.module}.{alias.name}" for alias in node.names)
+            ]
+        else:
+            continue
+        files |= {file for file in map(file_of, names) if file is not None}
+    return files - {path}
+
+
+def file_of(module: str) -> Path | None:
+    """The file of a module of lowtide, if there is one."""
+    if module.split(".")[0] != "lowtide":
+        return None
+    place = ROOT.joinpath(*module.split(".")[1:])
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
+
+
+def test_no_circles():
+    """No file imports itself by way of others, whichever room it is in and wherever in the file the import stands."""
+    sorter = TopologicalSorter({path: imported_files(path) for path in sorted(ROOT.rglob("*.py"))})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle = " -> ".join(str(path.relative_to(ROOT)) for path in error.args[1])
+        raise AssertionError(f"a circle: {circle}") from None
