@@ -6,7 +6,7 @@ READY = $(VENV)/.ready
 
 .PHONY: test demo check format mutations stress fuzz hunt stub clean
 
-$(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
+$(READY): pyproject.toml CMakeLists.txt $(wildcard core/*/*.cc core/*/*.h)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable '.[test]'
