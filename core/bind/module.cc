@@ -6,9 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "papers/hmcos.h"
 #include "order/settle.h"
 #include "order/solve.h"
+#include "papers/hmcos.h"
 
 namespace nb = nanobind;
 using tide::Bytes;
@@ -22,8 +22,7 @@ tide::Model make_model(const std::vector<std::vector<int>>& preds, const std::ve
   tide::Model model;
   model.n = static_cast<int>(preds.size());
   model.preds = preds;
-  for (size_t s = 0; s < sizes.size(); ++s)
-    model.storages.push_back({sizes[s], touchers[s], at_start[s], at_end[s]});
+  for (size_t s = 0; s < sizes.size(); ++s) model.storages.push_back({sizes[s], touchers[s], at_start[s], at_end[s]});
   model.workspace = workspace;
   model.overwrites.resize(preds.size());
   for (size_t v = 0; v < overwrites.size(); ++v)
@@ -33,30 +32,43 @@ tide::Model make_model(const std::vector<std::vector<int>>& preds, const std::ve
 }
 
 void set_switch(tide::Switches& on, const std::string& name, bool value) {
-  if (name == "fuse_a") on.fusion.a = value;
-  else if (name == "fuse_b") on.fusion.b = value;
-  else if (name == "fuse_c") on.fusion.c = value;
-  else if (name == "cut") on.cut = value;
-  else if (name == "beams") on.beams = value;
-  else if (name == "closure") on.search.closure = value;
-  else if (name == "safe_moves") on.search.safe_moves = value;
-  else if (name == "commits") on.search.commits = value;
-  else if (name == "forward") on.forward = value;
-  else if (name == "reversed") on.reversed = value;
-  else if (name == "best_first") on.best_first = value;
-  else if (name == "nested") on.nested = value;
-  else if (name == "propagate") on.propagate = value;
-  else if (name == "symmetry") on.symmetry = value;
-  else throw nb::key_error(name.c_str());
+  if (name == "fuse_a")
+    on.fusion.a = value;
+  else if (name == "fuse_b")
+    on.fusion.b = value;
+  else if (name == "fuse_c")
+    on.fusion.c = value;
+  else if (name == "cut")
+    on.cut = value;
+  else if (name == "beams")
+    on.beams = value;
+  else if (name == "closure")
+    on.search.closure = value;
+  else if (name == "safe_moves")
+    on.search.safe_moves = value;
+  else if (name == "commits")
+    on.search.commits = value;
+  else if (name == "forward")
+    on.forward = value;
+  else if (name == "reversed")
+    on.reversed = value;
+  else if (name == "best_first")
+    on.best_first = value;
+  else if (name == "nested")
+    on.nested = value;
+  else if (name == "propagate")
+    on.propagate = value;
+  else if (name == "symmetry")
+    on.symmetry = value;
+  else
+    throw nb::key_error(name.c_str());
 }
 
 nb::dict solve(const tide::Model& model, const std::vector<int>& start, nb::dict switches, double seconds,
                size_t memory_bytes, uint64_t seed, Bytes budget, bool until_decided, bool until_impossible,
-               int64_t first_slice,
-               nb::object report) {
+               int64_t first_slice, nb::object report) {
   tide::Options options;
-  for (auto [key, value] : switches)
-    set_switch(options.switches, nb::cast<std::string>(key), nb::cast<bool>(value));
+  for (auto [key, value] : switches) set_switch(options.switches, nb::cast<std::string>(key), nb::cast<bool>(value));
   options.seconds = seconds;
   options.memory_bytes = memory_bytes;
   options.seed = seed;
@@ -197,19 +209,20 @@ void bind_spill(nb::module_& m);     // bind/spill.cc
 NB_MODULE(_core, m) {
   m.doc() = "lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.";
   nb::class_<tide::Model>(m, "Model")
-      .def("__init__",
-           [](tide::Model* self, const std::vector<std::vector<int>>& preds, const std::vector<Bytes>& sizes,
-              const std::vector<std::vector<int>>& touchers, const std::vector<bool>& at_start,
-              const std::vector<bool>& at_end, const std::vector<Bytes>& workspace,
-              const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites) {
-             new (self) tide::Model(make_model(preds, sizes, touchers, at_start, at_end, workspace, overwrites));
-           },
-           nb::arg("preds"), nb::arg("sizes"), nb::arg("touchers"), nb::arg("at_start"), nb::arg("at_end"),
-           nb::arg("workspace"), nb::arg("overwrites"))
+      .def(
+          "__init__",
+          [](tide::Model* self, const std::vector<std::vector<int>>& preds, const std::vector<Bytes>& sizes,
+             const std::vector<std::vector<int>>& touchers, const std::vector<bool>& at_start,
+             const std::vector<bool>& at_end, const std::vector<Bytes>& workspace,
+             const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites) {
+            new (self) tide::Model(make_model(preds, sizes, touchers, at_start, at_end, workspace, overwrites));
+          },
+          nb::arg("preds"), nb::arg("sizes"), nb::arg("touchers"), nb::arg("at_start"), nb::arg("at_end"),
+          nb::arg("workspace"), nb::arg("overwrites"))
       .def("peak", &tide::peak, nb::arg("order"));
   m.def("solve", &solve, nb::arg("model"), nb::arg("start"), nb::arg("switches"), nb::arg("seconds"),
-        nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("until_decided"), nb::arg("until_impossible"), nb::arg("first_slice"),
-        nb::arg("report").none());
+        nb::arg("memory_bytes"), nb::arg("seed"), nb::arg("budget"), nb::arg("until_decided"),
+        nb::arg("until_impossible"), nb::arg("first_slice"), nb::arg("report").none());
   m.def("hmcos", &hmcos, nb::arg("model"), nb::arg("rpo"), nb::arg("cell_output"), nb::arg("switches"),
         nb::arg("seconds"), nb::arg("memory_bytes"), nb::arg("report").none());
   m.def("settle", &tide::settle, nb::arg("model"), nb::arg("order"), nb::arg("budget"));

@@ -91,11 +91,12 @@ struct Exact {
     return tide::place::ranking(parts.at(i).problem, key_of(key), seed);
   }
 
-  nb::tuple fits(size_t i, const std::vector<int>& order, bool leaps, Bytes capacity, int64_t work, const nb::dict& switches,
-                 nb::object stop) const {
+  nb::tuple fits(size_t i, const std::vector<int>& order, bool leaps, Bytes capacity, int64_t work,
+                 const nb::dict& switches, nb::object stop) const {
     std::vector<char> seen(parts.at(i).problem.buffers.size());
     for (int b : order)
-      if (b < 0 || b >= static_cast<int>(seen.size()) || seen[b]++) throw std::invalid_argument("not an order of the part");
+      if (b < 0 || b >= static_cast<int>(seen.size()) || seen[b]++)
+        throw std::invalid_argument("not an order of the part");
     if (order.size() != seen.size()) throw std::invalid_argument("not an order of the part");
     const tide::place::Stop ask = [&] {
       nb::gil_scoped_acquire locked;
@@ -131,9 +132,10 @@ nb::dict packing_of(const tide::place::Packing& p) {
 }  // namespace
 
 void bind_place(nb::module_& m) {
-  nb::class_<Problem>(m, "Buffers",
-                      "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer; `pairs` are (lower, upper, "
-                      "distance).")
+  nb::class_<Problem>(
+      m, "Buffers",
+      "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer; `pairs` are (lower, upper, "
+      "distance).")
       .def(
           "__init__",
           [](Problem* self, const std::vector<Bytes>& sizes, const std::vector<Bytes>& alignments,
@@ -145,8 +147,9 @@ void bind_place(nb::module_& m) {
       .def("load_bound", &tide::place::load_bound)
       .def("clash", &tide::place::clash)
       .def("split", &tide::place::split)
-      .def("order", [](const Problem& p, const std::string& key) { return tide::place::Orders(p).by(key_of(key)); },
-           "key"_a)
+      .def(
+          "order", [](const Problem& p, const std::string& key) { return tide::place::Orders(p).by(key_of(key)); },
+          "key"_a)
       .def(
           "place",
           [](const Problem& p, const std::vector<int>& order, bool best_fit, Bytes ceiling,
@@ -179,11 +182,16 @@ void bind_place(nb::module_& m) {
             return packing_of(tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments}));
           },
           "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a);
-  nb::class_<Exact>(m, "Exact", "Whether buffers fit under a height, by search, for each stretch that no buffer crosses.")
+  nb::class_<Exact>(m, "Exact",
+                    "Whether buffers fit under a height, by search, for each stretch that no buffer crosses.")
       .def(nb::init<const Problem&>(), "problem"_a)
       .def("__len__", [](const Exact& e) { return e.parts.size(); })
-      .def("part", &Exact::part, "part"_a, "A stretch: its members, load bound, unit of all heights, whether no is proved.")
-      .def("order", &Exact::order, "part"_a, "key"_a, "seed"_a, "A stretch's buffers by a key, or with a seed near that.")
-      .def("fits", &Exact::fits, "part"_a, "order"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a, "stop"_a = nb::none(),
-           "Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.");
+      .def("part", &Exact::part, "part"_a,
+           "A stretch: its members, load bound, unit of all heights, whether no is proved.")
+      .def("order", &Exact::order, "part"_a, "key"_a, "seed"_a,
+           "A stretch's buffers by a key, or with a seed near that.")
+      .def(
+          "fits", &Exact::fits, "part"_a, "order"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a,
+          "stop"_a = nb::none(),
+          "Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.");
 }

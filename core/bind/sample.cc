@@ -32,6 +32,4 @@ nb::dict sample(const tide::Model& model, int64_t orders, uint64_t seed, nb::obj
 
 }  // namespace
 
-void bind_sample(nb::module_& m) {
-  m.def("sample", &sample, "model"_a, "orders"_a, "seed"_a, "report"_a.none());
-}
+void bind_sample(nb::module_& m) { m.def("sample", &sample, "model"_a, "orders"_a, "seed"_a, "report"_a.none()); }

@@ -58,6 +58,6 @@ nb::dict schedule(const tide::Model& model, const std::vector<tide::serenity::No
 }  // namespace
 
 void bind_serenity(nb::module_& m) {
-  m.def("serenity", &schedule, "model"_a, "segments"_a, "soft_budget"_a, "step_limit"_a, "seconds"_a,
-        "memory_bytes"_a, "report"_a.none());
+  m.def("serenity", &schedule, "model"_a, "segments"_a, "soft_budget"_a, "step_limit"_a, "seconds"_a, "memory_bytes"_a,
+        "report"_a.none());
 }

@@ -18,9 +18,9 @@ namespace {
 using StorageRow = std::tuple<Bytes, Bytes, Bytes, std::vector<int>, std::vector<int>, std::vector<bool>>;
 
 tide::SpillModel make(const std::vector<std::vector<int>>& preds, const std::vector<StorageRow>& storages,
-                       const std::vector<Bytes>& workspace,
-                       const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites, Bytes capacity,
-                       bool write_once, int gate, const std::vector<std::pair<std::vector<int>, Bytes>>& segments) {
+                      const std::vector<Bytes>& workspace,
+                      const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites, Bytes capacity,
+                      bool write_once, int gate, const std::vector<std::pair<std::vector<int>, Bytes>>& segments) {
   tide::SpillModel model;
   model.n = static_cast<int>(preds.size());
   model.preds = preds;
@@ -88,10 +88,11 @@ void bind_spill(nb::module_& m) {
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& workspace,
              const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites, Bytes capacity, bool write_once,
              const std::vector<std::pair<std::vector<int>, Bytes>>& segments, int gate) {
-            new (self) tide::SpillModel(
-                make(preds, storages, workspace, overwrites, capacity, write_once, gate, segments));
+            new (self)
+                tide::SpillModel(make(preds, storages, workspace, overwrites, capacity, write_once, gate, segments));
           },
-          "preds"_a, "storages"_a, "workspace"_a, "overwrites"_a, "capacity"_a, "write_once"_a, "segments"_a, "gate"_a = -1);
+          "preds"_a, "storages"_a, "workspace"_a, "overwrites"_a, "capacity"_a, "write_once"_a, "segments"_a,
+          "gate"_a = -1);
   m.def("spill", &search, "model"_a, "width"_a, "state_limit"_a, "memory_bytes"_a, "upper"_a, "seed"_a, "jitter"_a,
         "seconds"_a, "safe_moves"_a = true, "dominance"_a = true);
 }

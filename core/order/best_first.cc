@@ -122,8 +122,8 @@ class BestFirst final : public Search {
       }
       const Key key = settled(nullptr);
       table_.prefetch(key.hash);
-      children_.push_back({after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(),
-                           move_.ready[k]});
+      children_.push_back(
+          {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), move_.ready[k]});
       child_words_.insert(child_words_.end(), key.words, key.words + key.length);
       move_.take_back_move();
     }
@@ -175,8 +175,8 @@ class BestFirst final : public Search {
 
 }  // namespace
 
-std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules,
-                                   size_t memory_bytes, const Symmetry* symmetry) {
+std::unique_ptr<Search> best_first(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
+                                   const Symmetry* symmetry) {
   return std::make_unique<BestFirst>(problem, budget, rules, memory_bytes,
                                      symmetry && !symmetry->empty() ? symmetry : nullptr);
 }

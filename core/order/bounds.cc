@@ -6,10 +6,7 @@
 namespace tide {
 
 LazyBound::LazyBound(const Model& model)
-    : model_(model),
-      cut_(model),
-      least_seen_(model.n, std::numeric_limits<Bytes>::max()),
-      made_(model.n, 0) {}
+    : model_(model), cut_(model), least_seen_(model.n, std::numeric_limits<Bytes>::max()), made_(model.n, 0) {}
 
 void LazyBound::see(const std::vector<int>& order) {
   const std::vector<Bytes> steps = footprints(model_, order);

@@ -31,7 +31,7 @@ struct CutArc {
 struct CutCase {
   int storage = -1;  // the storage overwritten in this case; -1: none may be
   Bytes value = 0;
-  std::vector<int> downset;   // what runs before v in the cheapest order, ascending
+  std::vector<int> downset;  // what runs before v in the cheapest order, ascending
   std::vector<CutArc> flow;
 };
 

@@ -31,8 +31,7 @@ Extremes extremes(const Problem& p, const Reach& reach, int m) {
   };
   const Outcome least = p.run(m, [&](int s) { return find(s).first; });
   const Outcome most = p.run(m, [&](int s) { return p.touchers.length(s) - 1 - find(s).second; });
-  return {least.hill,                 most.hill,   most.hill - most.change, least.hill - least.change,
-          least.change, most.change};
+  return {least.hill, most.hill, most.hill - most.change, least.hill - least.change, least.change, most.change};
 }
 
 bool fusible(const FusionRules& rules, const Extremes& u, const Extremes& v, bool only_pred, bool only_succ) {
@@ -91,10 +90,10 @@ Chains fuse(const Model& model, const FusionRules& rules, size_t memory_bytes) {
     for (int u = 0; u < p.n; ++u) {
       for (const int* v = p.succs.first(u); v != p.succs.last(u) && !used[u]; ++v) {
         if (used[*v]) continue;
-        const bool only_pred = std::all_of(p.preds.first(*v), p.preds.last(*v),
-                                           [&](int w) { return w == u || reach.before(w, u); });
-        const bool only_succ = std::all_of(p.succs.first(u), p.succs.last(u),
-                                           [&](int w) { return w == *v || reach.before(*v, w); });
+        const bool only_pred =
+            std::all_of(p.preds.first(*v), p.preds.last(*v), [&](int w) { return w == u || reach.before(w, u); });
+        const bool only_succ =
+            std::all_of(p.succs.first(u), p.succs.last(u), [&](int w) { return w == *v || reach.before(*v, w); });
         if (!(only_pred || only_succ) || !fusible(rules, bounds[u], bounds[*v], only_pred, only_succ)) continue;
         next[u] = *v;
         used[u] = used[*v] = 1;

@@ -49,9 +49,7 @@ bool Mover::began_alone() const {
                       [&](int m) { return std::binary_search(ready.begin(), ready.end(), m); });
 }
 
-size_t Mover::index_of(int macro) const {
-  return std::lower_bound(ready.begin(), ready.end(), macro) - ready.begin();
-}
+size_t Mover::index_of(int macro) const { return std::lower_bound(ready.begin(), ready.end(), macro) - ready.begin(); }
 
 Bytes repair(const Walker& walker, Bytes f, Bytes f_end, std::vector<int>& path) {
   const Lowest lowest = lowest_between(walker, path);

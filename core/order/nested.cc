@@ -176,8 +176,8 @@ class NestedCommit final : public Search {
   std::vector<int> prefix_;  // what ran before the root
   int root_ = 0;
   Bytes root_f_ = 0;
-  Fate verdict_ = kOpen;     // of the call that ended last
-  std::vector<int> path_;    // its path to the exit or the end
+  Fate verdict_ = kOpen;   // of the call that ended last
+  std::vector<int> path_;  // its path to the exit or the end
   Bytes exit_f_ = 0;
 };
 

@@ -60,7 +60,9 @@ struct Compiler {
         if (model.storages[s].size > 0) touches.push_back({s, k});
     std::sort(touches.begin(), touches.end());
     std::vector<std::vector<int>> first(length), last(length);  // storages first, last touched at each position
-    const auto is_edge = [&](size_t i, size_t j) { return j >= touches.size() || touches[i].first != touches[j].first; };
+    const auto is_edge = [&](size_t i, size_t j) {
+      return j >= touches.size() || touches[i].first != touches[j].first;
+    };
     for (size_t i = 0; i < touches.size(); ++i) {
       if (is_edge(i, i - 1)) first[touches[i].second].push_back(touches[i].first);
       if (is_edge(i, i + 1)) last[touches[i].second].push_back(touches[i].first);

@@ -47,15 +47,15 @@ struct Problem {
   bool reversed = false;
   std::vector<std::vector<int>> chains;  // per macro, its ops in the order they run in this direction
   Rows preds, succs;
-  Rows touched;              // per macro, the shared storages it touches
-  Rows touchers;             // per shared storage, the macros that touch it
-  std::vector<Bytes> size;   // per shared storage
+  Rows touched;                // per macro, the shared storages it touches
+  Rows touchers;               // per shared storage, the macros that touch it
+  std::vector<Bytes> size;     // per shared storage
   std::vector<char> begins;    // per shared storage, whether who begins it depends on the state
   std::vector<char> finishes;  // likewise who finishes it
-  std::vector<Item> items;   // all programs
-  std::vector<int> program;  // per macro, where its program starts in items
-  std::vector<Bytes> fixed;  // per macro, the part of its change that no state alters
-  Bytes start = 0;           // f of the empty state
+  std::vector<Item> items;     // all programs
+  std::vector<int> program;    // per macro, where its program starts in items
+  std::vector<Bytes> fixed;    // per macro, the part of its change that no state alters
+  Bytes start = 0;             // f of the empty state
 
   // What running m does when `count(s)` of the macros that touch shared storage s have run, m not among them.
   template <class Count>
@@ -73,8 +73,7 @@ struct Problem {
           break;
         case Item::kSave:
           if (item.bytes > save &&
-              (item.storage < 0 ||
-               count(item.storage) == (reversed ? 0 : touchers.length(item.storage) - 1)))
+              (item.storage < 0 || count(item.storage) == (reversed ? 0 : touchers.length(item.storage) - 1)))
             save = item.bytes;
           break;
         case Item::kHill:

@@ -98,14 +98,18 @@ class Solver {
   struct Reduced {
     Problem forward, reversed;
     std::vector<int> original;
-    Bytes only_within = kAnyBudget;  // what it says holds for budgets up to this
+    Bytes only_within = kAnyBudget;              // what it says holds for budgets up to this
     std::unique_ptr<Symmetry> symmetry[2] = {};  // forward, reversed; looked for when turns get long
   };
 
   Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within) const {
     const Chains chains = fuse(model, options_.switches.fusion, kReachMemory);
     const Reach reach(chain_preds(model, chains), kReachMemory);
-    return {compile(model, chains, reach, false), compile(model, chains, reach, true), std::move(original), only_within, {}};
+    return {compile(model, chains, reach, false),
+            compile(model, chains, reach, true),
+            std::move(original),
+            only_within,
+            {}};
   }
 
   void offer_macros(const Reduced& reduced, bool reversed, const std::vector<int>& macros) {
@@ -437,14 +441,14 @@ class Solver {
   LazyBound bound_;
   const Bytes unit_;
   Reduced free_;
-  std::shared_ptr<Reduced> restricted_;  // what the budget below the best implies, once that is known
-  std::unique_ptr<Propagation> question_;               // being answered
-  std::vector<std::unique_ptr<Propagation>> answers_;   // of this round
-  Bytes asked_below_ = kAnyBudget;                      // least budget just below the best that was asked about
+  std::shared_ptr<Reduced> restricted_;                // what the budget below the best implies, once that is known
+  std::unique_ptr<Propagation> question_;              // being answered
+  std::vector<std::unique_ptr<Propagation>> answers_;  // of this round
+  Bytes asked_below_ = kAnyBudget;                     // least budget just below the best that was asked about
   bool looked_for_symmetry_ = false;
-  Bytes aim_ = 2;                         // the halfway engines ask about one part in so many of the gap
-  int64_t longest_refutation_ = 100000;   // states of the longest one that ended
-  Bytes standing_ = kAnyBudget;                // least budget that propagation could not refute
+  Bytes aim_ = 2;                        // the halfway engines ask about one part in so many of the gap
+  int64_t longest_refutation_ = 100000;  // states of the longest one that ended
+  Bytes standing_ = kAnyBudget;          // least budget that propagation could not refute
   Result result_;
   double reported_ = 0;
   std::atomic<bool> halted_ = false;

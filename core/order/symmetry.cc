@@ -117,8 +117,9 @@ bool holds(const Problem& p, const std::vector<int>& image) {
   };
   for (int m = 0; m < p.n; ++m) {
     const int to = image[m];
-    if (to >= p.n || p.fixed[m] != p.fixed[to] || p.program[m + 1] - p.program[m] != p.program[to + 1] - p.program[to] ||
-        !same_row(p.preds, m, to, 0) || !same_row(p.succs, m, to, 0) || !same_row(p.touched, m, to, p.n))
+    if (to >= p.n || p.fixed[m] != p.fixed[to] ||
+        p.program[m + 1] - p.program[m] != p.program[to + 1] - p.program[to] || !same_row(p.preds, m, to, 0) ||
+        !same_row(p.succs, m, to, 0) || !same_row(p.touched, m, to, p.n))
       return false;
     for (int i = p.program[m], j = p.program[to]; i < p.program[m + 1]; ++i, ++j) {
       const Item &x = p.items[i], &y = p.items[j];
@@ -179,7 +180,8 @@ void Symmetry::settle(std::vector<uint64_t>& words, std::vector<int>* image) con
     changed = false;
     for (const Generator& g : generators_) {
       // The image comes first if it has the first macro in which the two differ.
-      const auto differs = std::find_if(g.begin(), g.end(), [&](const auto& x) { return has(x.first) != has(x.second); });
+      const auto differs =
+          std::find_if(g.begin(), g.end(), [&](const auto& x) { return has(x.first) != has(x.second); });
       if (differs == g.end() || has(differs->first)) continue;
       added.clear();
       for (const auto& [to, from] : g)

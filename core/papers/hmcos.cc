@@ -42,8 +42,10 @@ std::vector<std::vector<int>> top_level(const Hierarchy& h, const std::vector<st
   std::vector<std::vector<int>> members;
   for (size_t i = 0; i < h.sequences.size(); ++i) {
     const int g = h.group_of[i];
-    if (g < 0 || !groups[g]) members.push_back({static_cast<int>(i)});
-    else if (h.groups[g][0] == static_cast<int>(i)) members.push_back(h.groups[g]);
+    if (g < 0 || !groups[g])
+      members.push_back({static_cast<int>(i)});
+    else if (h.groups[g][0] == static_cast<int>(i))
+      members.push_back(h.groups[g]);
   }
   return members;
 }

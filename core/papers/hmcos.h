@@ -24,9 +24,9 @@ struct Options {
   bool cells = true;      // groups from cells (3.1.2, step 1)
   bool borders = true;    // move the borders of cells (3.1.2, steps 2 to 4)
   Dissolve dissolve = Dissolve::kNext;
-  bool budget = true;     // optimisation 1: adaptive soft budgeting
-  bool simple = true;     // optimisation 2: scheduling strategy selection
-  bool memo = true;       // optimisation 3: group schedule memoisation
+  bool budget = true;             // optimisation 1: adaptive soft budgeting
+  bool simple = true;             // optimisation 2: scheduling strategy selection
+  bool memo = true;               // optimisation 3: group schedule memoisation
   std::vector<char> cell_output;  // per op, whether a sequence that begins with it is the output vertex of a cell
   double seconds = 60;
   size_t memory_bytes = size_t{2} << 30;
@@ -47,7 +47,7 @@ struct Iteration {
   int64_t group_searches = 0;  // runs of Algorithm 2 inside a group
   int64_t group_expanded = 0;
   int64_t group_states = 0;
-  int64_t simple = 0;          // groups whose simple schedule was taken
+  int64_t simple = 0;  // groups whose simple schedule was taken
   int64_t memo_hits = 0;
   double seconds = 0;
 };
@@ -55,16 +55,16 @@ struct Iteration {
 struct Result {
   std::vector<int> order;
   Bytes peak = 0;
-  Bytes start_peak = 0;        // of the order given to begin with
-  bool kept_start = false;     // no better order was found
-  std::string stopped;         // complete, time, memory, interrupt
+  Bytes start_peak = 0;     // of the order given to begin with
+  bool kept_start = false;  // no better order was found
+  std::string stopped;      // complete, time, memory, interrupt
   int sequences = 0;
-  int cells = 0;               // groups after step 1
-  int borders = 0;             // groups made by step 4
-  int groups = 0;              // what is left of both
+  int cells = 0;    // groups after step 1
+  int borders = 0;  // groups made by step 4
+  int groups = 0;   // what is left of both
   std::vector<std::vector<int>> sequence_ops, group_sequences;
   std::vector<Iteration> iterations;  // the last one may be unfinished
-  size_t memory_bytes = 0;     // largest use by stored partial schedules
+  size_t memory_bytes = 0;            // largest use by stored partial schedules
 };
 
 // Algorithm 1. `rpo` is a reverse post-order of the ops: the simple schedule, and what is returned if nothing better

@@ -105,14 +105,18 @@ void make_cells(const std::vector<int>& outputs, Hierarchy& h) {
   }
 }
 
-// Steps 2 and 3 for one output vertex. What a vertex dominates in a DAG with one entry is what can be reached by adding,
-// again and again, vertices all of whose predecessors are in already: no dominator tree is needed. Of that region the
-// subset closed under predecessors whose values in use outside weigh least is a minimum cut: a value costs its size
-// when its maker is in and a user is not.
+// Steps 2 and 3 for one output vertex. What a vertex dominates in a DAG with one entry is what can be reached by
+// adding, again and again, vertices all of whose predecessors are in already: no dominator tree is needed. Of that
+// region the subset closed under predecessors whose values in use outside weigh least is a minimum cut: a value costs
+// its size when its maker is in and a user is not.
 class Border {
  public:
   Border(const Model& model, const Hierarchy& h, const std::vector<char>& is_output)
-      : model_(model), h_(h), is_output_(is_output), place_(h.sequences.size(), -1), missing_(h.sequences.size()),
+      : model_(model),
+        h_(h),
+        is_output_(is_output),
+        place_(h.sequences.size(), -1),
+        missing_(h.sequences.size()),
         sequence_of_(model.n) {
     for (size_t i = 0; i < h.sequences.size(); ++i) {
       missing_[i] = static_cast<int>(h.preds[i].size());

@@ -12,12 +12,12 @@ namespace tide::hmcos {
 // leaves it leaves from its last. A sequence is in at most one group; groups are convex, and contracting all of them,
 // or any of them, leaves no cycle.
 struct Hierarchy {
-  std::vector<std::vector<int>> sequences;  // ops in order
+  std::vector<std::vector<int>> sequences;     // ops in order
   std::vector<std::vector<int>> preds, succs;  // per sequence, ascending
-  std::vector<std::vector<int>> groups;     // sequences, ascending; two or more each
-  std::vector<int> group_of;                // per sequence; -1: free
-  int cells = 0;                            // groups after step 1
-  int borders = 0;                          // groups made by step 4
+  std::vector<std::vector<int>> groups;        // sequences, ascending; two or more each
+  std::vector<int> group_of;                   // per sequence; -1: free
+  int cells = 0;                               // groups after step 1
+  int borders = 0;                             // groups made by step 4
 };
 
 // Storages that the ops of these sequences touch, with how many of the ops touch each, ascending.

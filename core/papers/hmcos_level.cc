@@ -72,7 +72,7 @@ struct Level::Trail {
     int parent, vertex, plan;
   };
   std::vector<std::vector<Step>> layers;
-  std::vector<std::vector<int>> plans;           // sequences of a group, in the order chosen
+  std::vector<std::vector<int>> plans;  // sequences of a group, in the order chosen
   std::map<std::vector<int>, int> number_of_plan;
 
   int number(const std::vector<int>& plan) {
@@ -84,7 +84,9 @@ struct Level::Trail {
 
 Level::Level(const Model& model, const Hierarchy& h, const std::vector<Sequence>& sequences,
              std::vector<Vertex> vertices, const std::vector<std::vector<int>>& members)
-    : model_(model), sequences_(sequences), vertices_(std::move(vertices)),
+    : model_(model),
+      sequences_(sequences),
+      vertices_(std::move(vertices)),
       words_((static_cast<int>(vertices_.size()) + 63) / 64) {
   const int n = static_cast<int>(vertices_.size());
   // Looked up by bisection: a table as long as the graph would cost too much for each of many small groups.
@@ -253,8 +255,10 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
     }
     plan.sequences.clear();
     for (const Trail::Step* step : way) {
-      if (step->plan < 0) plan.sequences.push_back(vertices_[step->vertex].sequence);
-      else plan.sequences.insert(plan.sequences.end(), trail.plans[step->plan].begin(), trail.plans[step->plan].end());
+      if (step->plan < 0)
+        plan.sequences.push_back(vertices_[step->vertex].sequence);
+      else
+        plan.sequences.insert(plan.sequences.end(), trail.plans[step->plan].begin(), trail.plans[step->plan].end());
     }
   }
   return found;

@@ -49,7 +49,7 @@ class Sequence {
 };
 
 struct Plan {
-  Bytes peak = 0;             // relative to what is live before
+  Bytes peak = 0;              // relative to what is live before
   std::vector<int> sequences;  // in order
 };
 
@@ -126,8 +126,8 @@ class Level {
 // A group with what was found out about it, kept across states and iterations (optimisation 3).
 class Group {
  public:
-  Group(const Model& model, const Hierarchy& h, const std::vector<Sequence>& sequences,
-        std::vector<int> members, const std::vector<int>& rank);
+  Group(const Model& model, const Hierarchy& h, const std::vector<Sequence>& sequences, std::vector<int> members,
+        const std::vector<int>& rank);
   ~Group();
 
   const std::vector<int>& open() const { return open_; }

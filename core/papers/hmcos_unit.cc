@@ -20,8 +20,10 @@ double Work::seconds() const { return clock_seconds() - started_; }
 void Work::look() {
   if (!stopped_.empty()) return;
   const double now = seconds();
-  if (now >= options.seconds) stopped_ = "time";
-  else if (options.report && options.report(best, now)) stopped_ = "interrupt";
+  if (now >= options.seconds)
+    stopped_ = "time";
+  else if (options.report && options.report(best, now))
+    stopped_ = "interrupt";
 }
 
 void Work::use(size_t bytes) {
@@ -58,16 +60,22 @@ Sequence::Sequence(const Model& model, const std::vector<int>& ops) {
       const Storage& storage = model.storages[use.storage];
       const int at = static_cast<int>(i);
       if (use.first == at && !storage.at_start) {
-        if (slot[u] < 0) step.plus += storage.size;
-        else items_.push_back({Item::kBegin, slot[u], storage.size});
+        if (slot[u] < 0)
+          step.plus += storage.size;
+        else
+          items_.push_back({Item::kBegin, slot[u], storage.size});
       }
       if (use.last != at || storage.at_end) continue;
-      if (slot[u] < 0) step.minus += storage.size;
-      else items_.push_back({Item::kDie, slot[u], storage.size});
+      if (slot[u] < 0)
+        step.minus += storage.size;
+      else
+        items_.push_back({Item::kDie, slot[u], storage.size});
       for (const Overwrite& o : model.overwrites[ops[i]]) {
         if (o.storage != use.storage) continue;
-        if (slot[u] < 0) step.saving = std::max(step.saving, o.saving);
-        else items_.push_back({Item::kSave, slot[u], o.saving});
+        if (slot[u] < 0)
+          step.saving = std::max(step.saving, o.saving);
+        else
+          items_.push_back({Item::kSave, slot[u], o.saving});
       }
     }
     step.items = static_cast<int>(items_.size());
@@ -85,8 +93,10 @@ Bytes Sequence::peak(const Context& context) const {
       if (it.kind == Item::kBegin) {
         if (!begun(context, it.slot)) plus += it.bytes;
       } else if (dies(context, it.slot)) {
-        if (it.kind == Item::kDie) minus += it.bytes;
-        else saving = std::max(saving, it.bytes);
+        if (it.kind == Item::kDie)
+          minus += it.bytes;
+        else
+          saving = std::max(saving, it.bytes);
       }
     }
     most = std::max(most, live + plus + step.workspace - saving);

@@ -171,12 +171,12 @@ class Search {
   const Clock::time_point began_ = Clock::now();
   int64_t look_every_ = 1;
   double next_report_ = 0;
-  size_t used_ = 0;        // bytes of the steps and links there are
+  size_t used_ = 0;  // bytes of the steps and links there are
   bool out_of_memory_ = false;
-  std::string why_;        // time or interrupt, once it is one of them
-  Bytes reached_ = 0;      // peak of the latest solution
-  Bytes kept_ = 0;         // largest peak of what the latest attempt kept,
-  Bytes pruned_ = kMost;   // and least of what it left out: it is the same under every budget from one below the other
+  std::string why_;       // time or interrupt, once it is one of them
+  Bytes reached_ = 0;     // peak of the latest solution
+  Bytes kept_ = 0;        // largest peak of what the latest attempt kept,
+  Bytes pruned_ = kMost;  // and least of what it left out: it is the same under every budget from one below the other
   std::vector<uint64_t> run_, ready_;
 };
 

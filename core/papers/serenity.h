@@ -43,11 +43,11 @@ struct Result {
   Bytes kahn_peak = 0;               // of the segments as given, one after the other
   std::vector<Bytes> segment_peaks;  // of `order`
   std::vector<Attempt> attempts;
-  int solved = 0;                    // segments with an order of least peak
-  int64_t states = 0, moves = 0;     // of all attempts
-  int64_t widest = 0;                // signatures in the largest search step
-  std::string stopped;               // complete, time, memory, interrupt
-  size_t memory_bytes = 0;           // largest use by stored states
+  int solved = 0;                 // segments with an order of least peak
+  int64_t states = 0, moves = 0;  // of all attempts
+  int64_t widest = 0;             // signatures in the largest search step
+  std::string stopped;            // complete, time, memory, interrupt
+  size_t memory_bytes = 0;        // largest use by stored states
 };
 
 // Ops that run one right after the other. Joining them must lose no order of least peak: the first has the largest

@@ -34,9 +34,8 @@ Bytes beside(const Problem& problem, const std::vector<std::vector<int>>& apart,
   Bytes added = 0;
   for (int i = 0; i < static_cast<int>(apart.size()); ++i) {
     if (apart[i].size() < live.size() || problem.empty(i)) continue;
-    const bool from_all = std::all_of(live.begin(), live.end(), [&](int j) {
-      return std::binary_search(apart[i].begin(), apart[i].end(), j);
-    });
+    const bool from_all = std::all_of(live.begin(), live.end(),
+                                      [&](int j) { return std::binary_search(apart[i].begin(), apart[i].end(), j); });
     if (!from_all) continue;
     Bytes most = 0;
     const Buffer& b = problem.buffers[i];

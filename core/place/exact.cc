@@ -10,7 +10,7 @@ namespace tide::place {
 namespace {
 
 constexpr Bytes kFar = std::numeric_limits<Bytes>::max() / 4;
-constexpr int64_t kBetweenStops = 1 << 22;      // work
+constexpr int64_t kBetweenStops = 1 << 22;     // work
 constexpr size_t kMostRemembered = 4'000'000;  // failures, 100 MB or so
 
 enum class Result { kFits, kFails, kOut };
@@ -120,10 +120,10 @@ class Search {
       size_t end = begin;
       for (int until = in_.to[members[begin]]; end < members.size() && in_.from[members[end]] < until; ++end)
         until = std::max(until, in_.to[members[end]]);
-      const Result result = part(begin == 0 && end == members.size()
-                                     ? members
-                                     : std::vector<int>(members.begin() + begin, members.begin() + end),
-                                 floor);
+      const Result result =
+          part(begin == 0 && end == members.size() ? members
+                                                   : std::vector<int>(members.begin() + begin, members.begin() + end),
+               floor);
       if (result != Result::kFits) {
         undo(mark);
         level_ = level;
@@ -261,7 +261,8 @@ class Search {
         why_.add(raiser_[i]);
         return false;
       }
-      for (int k = in_.first_block[i]; k < in_.first_block[i + 1]; ++k) releases_.push_back({release + in_.blocks[k].low, k});
+      for (int k = in_.first_block[i]; k < in_.first_block[i + 1]; ++k)
+        releases_.push_back({release + in_.blocks[k].low, k});
       begin = std::min(begin, in_.from[i]);
       end = std::max(end, in_.to[i]);
     }
@@ -346,7 +347,8 @@ class Search {
       trail_.push_back({c.other, low_[c.other], barred_[c.other], raiser_[c.other]});
       low_[c.other] = above;
       raiser_[c.other] = level;
-      barred_[c.other] = on_.stacks && in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] && rank_[c.other] < rank_[i];
+      barred_[c.other] =
+          on_.stacks && in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] && rank_[c.other] < rank_[i];
     }
     return true;
   }
@@ -382,10 +384,10 @@ class Search {
   int level_ = 0;            // how many are placed
   int most_ = 0;             // how many ever were
   bool leapt_ = false;
-  std::vector<char> barred_;           // it would lie right on one of its life that is to lie above it
-  std::vector<Bytes> covers_;          // above its offset, all that is to come is above it from there on
-  std::vector<Bytes> load_, lowest_;   // per section, for `bounded`
-  std::vector<Bytes> shared_;          // per section, what two items to come may share
+  std::vector<char> barred_;          // it would lie right on one of its life that is to lie above it
+  std::vector<Bytes> covers_;         // above its offset, all that is to come is above it from there on
+  std::vector<Bytes> load_, lowest_;  // per section, for `bounded`
+  std::vector<Bytes> shared_;         // per section, what two items to come may share
   std::vector<std::pair<Bytes, int>> releases_;
   std::vector<Change> trail_;
   std::unordered_set<Hash, HashOf> failed_;

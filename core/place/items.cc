@@ -71,7 +71,8 @@ Items::Items(const Problem& problem) {
   for (int i : members) {
     const Buffer& b = problem.buffers[i];
     unit = std::gcd(std::gcd(unit, b.size), std::max<Bytes>(b.fixed, 0));
-    for (int k = b.first; k < b.last; ++k) unit = std::gcd(unit, std::gcd(problem.pieces[k].low, problem.pieces[k].high));
+    for (int k = b.first; k < b.last; ++k)
+      unit = std::gcd(unit, std::gcd(problem.pieces[k].low, problem.pieces[k].high));
   }
   for (const Pair& p : problem.pairs) unit = std::gcd(unit, p.distance);
   unit = std::max<Bytes>(unit, 1);
@@ -108,9 +109,7 @@ Items::Items(const Problem& problem) {
   std::vector<int> by_from(blocks.size()), live;
   std::iota(by_from.begin(), by_from.end(), 0);
   std::stable_sort(by_from.begin(), by_from.end(), [&](int a, int b) { return blocks[a].from < blocks[b].from; });
-  const auto plain = [&](int i) {
-    return first_block[i + 1] - first_block[i] == 1 && blocks[first_block[i]].low == 0;
-  };
+  const auto plain = [&](int i) { return first_block[i + 1] - first_block[i] == 1 && blocks[first_block[i]].low == 0; };
   for (int k : by_from) {
     const Block& p = blocks[k];
     std::erase_if(live, [&](int l) { return blocks[l].to <= p.from; });

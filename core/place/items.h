@@ -1,4 +1,5 @@
-// A problem of placing as the exact search takes it: items that conflict, sections of time, whole units instead of bytes.
+// A problem of placing as the exact search takes it: items that conflict, sections of time, whole units instead of
+// bytes.
 //
 // Item i is **above** item j if x_i >= x_j + up(j, i). Two items conflict if one has to be above the other. A pair of
 // plain rectangles conflicts where both are there at the same time, up(j, i) is the size of j; rigid groups, pairs with
@@ -18,7 +19,8 @@
 namespace tide::place {
 
 struct Items {
-  // Of an item: `other` is above it from `up` above its offset on, and it is above `other` from `down` above that one's.
+  // Of an item: `other` is above it from `up` above its offset on, and it is above `other` from `down` above that
+  // one's.
   struct Conflict {
     int other;
     Bytes up, down;
@@ -42,12 +44,12 @@ struct Items {
   int count() const { return static_cast<int>(size.size()); }
 
   Bytes unit = 1;
-  bool exact = true;  // nothing was given up
-  bool apart = false; // conflicts may join items that are not there at the same time
+  bool exact = true;   // nothing was given up
+  bool apart = false;  // conflicts may join items that are not there at the same time
   int sections = 0;
   std::vector<int> members;
   std::vector<Bytes> size, alignment, fixed, shift;
-  std::vector<int> from, to;  // sections from the first to after the last
+  std::vector<int> from, to;     // sections from the first to after the last
   std::vector<int> first_block;  // of item i: up to that of item i + 1
   std::vector<Block> blocks;
   std::vector<std::vector<Conflict>> conflicts;

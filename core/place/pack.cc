@@ -90,8 +90,7 @@ std::vector<std::vector<int>> split(const Problem& problem) {
   std::vector<int> by_start;
   for (int i = 0; i < static_cast<int>(problem.buffers.size()); ++i)
     if (!problem.empty(i)) by_start.push_back(i);
-  std::stable_sort(by_start.begin(), by_start.end(),
-                   [&](int a, int b) { return problem.start(a) < problem.start(b); });
+  std::stable_sort(by_start.begin(), by_start.end(), [&](int a, int b) { return problem.start(a) < problem.start(b); });
   std::vector<std::vector<int>> stretches;
   int64_t until = 0;
   for (int i : by_start) {

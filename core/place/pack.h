@@ -31,9 +31,9 @@ struct Wheel {
 };
 Packing squeaky(const Problem& problem, const std::vector<Rule>& rules, const Wheel& wheel);
 
-// Segment after segment from low point to low point: each by the squeaky wheel, with what crosses into it where it lies.
-// If that ends above the goal, together with the 1, 3, 7 segments before it. For each length of segments, in buffers,
-// in time and in time reversed. What the first rule gives, if there is not enough work for one sweep.
+// Segment after segment from low point to low point: each by the squeaky wheel, with what crosses into it where it
+// lies. If that ends above the goal, together with the 1, 3, 7 segments before it. For each length of segments, in
+// buffers, in time and in time reversed. What the first rule gives, if there is not enough work for one sweep.
 struct Sweep {
   Wheel wheel;   // for each window
   int64_t work;  // all together

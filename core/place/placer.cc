@@ -76,8 +76,7 @@ Problem part_of(const Problem& problem, const std::vector<int>& members) {
   std::vector<int> index(problem.buffers.size(), -1);
   for (size_t k = 0; k < members.size(); ++k) index[members[k]] = static_cast<int>(k);
   for (const Pair& p : problem.pairs)
-    if (index[p.lower] >= 0 && index[p.upper] >= 0)
-      part.pairs.push_back({index[p.lower], index[p.upper], p.distance});
+    if (index[p.lower] >= 0 && index[p.upper] >= 0) part.pairs.push_back({index[p.lower], index[p.upper], p.distance});
   for (const auto& [i, j] : problem.apart)
     if (index[i] >= 0 && index[j] >= 0) part.apart.emplace_back(index[i], index[j]);
   return part;
@@ -96,7 +95,8 @@ int clash(const Problem& problem) {
         for (const Tie& t : ties[i])
           if (t.other == static_cast<int>(j) && a.fixed > b.fixed + t.low && a.fixed < b.fixed + t.high)
             return static_cast<int>(i);
-      if (std::binary_search(paired.begin(), paired.end(), std::pair(static_cast<int>(j), static_cast<int>(i)))) continue;
+      if (std::binary_search(paired.begin(), paired.end(), std::pair(static_cast<int>(j), static_cast<int>(i))))
+        continue;
       for (int k = a.first; k < a.last; ++k)
         for (int l = b.first; l < b.last; ++l) {
           const Piece &p = problem.pieces[k], &q = problem.pieces[l];
@@ -212,8 +212,8 @@ void Placer::list_neighbours(const std::vector<int>& by_start) {
   for (int k : by_start) {
     std::erase_if(active, [&](int j) { return pieces[j].end <= pieces[k].start; });
     for (int j : active) {
-      if (!paired.empty() && std::binary_search(paired.begin(), paired.end(),
-                                                std::pair<int, int>(std::minmax(owner[j], owner[k]))))
+      if (!paired.empty() &&
+          std::binary_search(paired.begin(), paired.end(), std::pair<int, int>(std::minmax(owner[j], owner[k]))))
         continue;
       met.emplace_back(j, k);
       ++near_begin_[j];

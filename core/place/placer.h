@@ -57,8 +57,8 @@ struct Problem {
   bool empty(int i) const { return buffers[i].first == buffers[i].last; }
 };
 
-// What a pair, or two buffers kept apart, change: `other` forbids the offsets between its own plus `low` and its own plus
-// `high`, both excluded.
+// What a pair, or two buffers kept apart, change: `other` forbids the offsets between its own plus `low` and its own
+// plus `high`, both excluded.
 struct Tie {
   int other;
   Bytes low, high;
@@ -135,7 +135,7 @@ class Placer {
   const Problem& problem_;
   std::vector<int> fixed_;
   std::vector<std::vector<Tie>> ties_;
-  std::vector<Bytes> tied_;  // per buffer with ties, its offset; -1 before it is placed
+  std::vector<Bytes> tied_;     // per buffer with ties, its offset; -1 before it is placed
   std::vector<int> from_, to_;  // per piece, its sections: sections begin where a piece does
   int64_t pairs_ = 0, cost_ = 0;
   bool lists_ = true;

@@ -9,11 +9,9 @@ namespace tide::place {
 
 std::optional<Key> key_named(const std::string& name) {
   static constexpr std::pair<const char*, Key> kNames[] = {
-      {"tflm", Key::kTflm},         {"tflite", Key::kTflite},
-      {"size", Key::kSize},         {"area", Key::kArea},
-      {"duration", Key::kDuration}, {"start", Key::kStart},
-      {"end", Key::kEnd},           {"contention", Key::kContention},
-      {"contention-area", Key::kContentionArea},
+      {"tflm", Key::kTflm}, {"tflite", Key::kTflite},         {"size", Key::kSize},
+      {"area", Key::kArea}, {"duration", Key::kDuration},     {"start", Key::kStart},
+      {"end", Key::kEnd},   {"contention", Key::kContention}, {"contention-area", Key::kContentionArea},
   };
   for (const auto& [known, key] : kNames)
     if (name == known) return key;

@@ -346,8 +346,7 @@ SpillResult Search::finish(int goal) {
   for (size_t step = 0; step < path.size(); ++step) {
     const Node& node = nodes_[path[step]];
     result.order.push_back(node.op);
-    for (int k = 0; k < node.leavers; ++k)
-      result.leaves.emplace_back(static_cast<int>(step), leaves_[node.leaves + k]);
+    for (int k = 0; k < node.leavers; ++k) result.leaves.emplace_back(static_cast<int>(step), leaves_[node.leaves + k]);
   }
   return result;
 }
@@ -436,8 +435,7 @@ SpillResult Search::run() {
       result.bound = std::min(result.cost, untried_);
       break;
     }
-    if ((o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) ||
-        over()) {
+    if ((o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) || over()) {
       result.interrupted = true;
       result.bound = std::min(bound, untried_);
       break;
