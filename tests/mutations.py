@@ -162,7 +162,7 @@ MUTATIONS = (
         "budget / unit_ * unit_ + unit_",
         "budget + unit_",
     ),
-    Mutation("unit_without_workspace", "order/solve.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
+    Mutation("unit_without_workspace", "base/model.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
     # Fusion.
     Mutation("fuse_a_any_preds", "order/fuse.cc", "if (rules.a && only_pred && v.", "if (rules.a && v."),
     Mutation("fuse_a_rises", "order/fuse.cc", "only_pred && v.change_most <= 0 && v.up_most", "only_pred && v.up_most"),

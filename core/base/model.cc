@@ -1,6 +1,7 @@
 #include "base/model.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tide {
 
@@ -49,6 +50,15 @@ Bytes peak(const Model& model, const std::vector<int>& order) {
   Bytes most = 0;
   for (Bytes b : footprints(model, order)) most = std::max(most, b);
   return most;
+}
+
+Bytes unit_of(const Model& model) {
+  Bytes unit = 0;
+  for (const Storage& s : model.storages) unit = std::gcd(unit, s.size);
+  for (Bytes w : model.workspace) unit = std::gcd(unit, w);
+  for (const auto& row : model.overwrites)
+    for (const Overwrite& o : row) unit = std::gcd(unit, o.saving);
+  return std::max<Bytes>(unit, 1);
 }
 
 }  // namespace tide

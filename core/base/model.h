@@ -37,8 +37,11 @@ struct Model {
   void derive();
 };
 
-// Footprint of each step of an order, by the memory model of SPEC (Profile in lowtide.analyse.liveness).
+// Footprint of each step of an order: what is live then, as lowtide.analyse.liveness counts it.
 std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order);
 Bytes peak(const Model& model, const std::vector<int>& order);
+
+// Every footprint is a multiple of this.
+Bytes unit_of(const Model& model);
 
 }  // namespace tide

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/bits.h"
+
 namespace tide {
 
 // Ops are numbered topologically, so every path from u to v stays between their numbers: a row that keeps only
@@ -16,13 +18,14 @@ class Reach {
   // Whether u is known to run before v in every order.
   bool before(int u, int v) const {
     if (u >= v) return false;
-    const int word = u >> 6, base = first_word_[v];
-    return word >= base && (bits_[row_[v] + word - base] >> (u & 63) & 1);
+    // Row v begins with word first_word_[v] of the set.
+    const int base = first_word_[v];
+    return bits::word_of(u) >= base && bits::has(&bits_[row_[v]], u - base * bits::kPerWord);
   }
   bool comparable(int u, int v) const { return before(u, v) || before(v, u); }
 
  private:
-  std::vector<uint64_t> bits_;
+  std::vector<Word> bits_;
   std::vector<size_t> row_;
   std::vector<int> first_word_;
 };

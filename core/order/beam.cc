@@ -86,7 +86,7 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
         const Bytes after = closure.close(node.f + o.change, std::max(before, bound), pending, ran, highest);
         const auto [at, fresh] = seen.try_emplace(walker.hash(), static_cast<int>(children.size()));
         if (fresh || std::max(highest, bound) < std::max(children[at->second].peak, bound)) {
-          const uint64_t tie = seed == 0 ? children.size() : zobrist(static_cast<int>(walker.hash() ^ seed));
+          const uint64_t tie = seed == 0 ? children.size() : scatter(static_cast<int>(walker.hash() ^ seed));
           const int begin = static_cast<int>(steps.size());
           steps.insert(steps.end(), ran.begin(), ran.end());
           const Child child{i, after, highest, tie, begin, static_cast<int>(steps.size())};

@@ -79,7 +79,7 @@ class BestFirst final : public Search {
   struct Key {
     uint64_t hash;
     int first, length;
-    const uint64_t* words;
+    const Word* words;
   };
 
   // The walker's state, or the image that stands for it. `image`: what each macro was mapped to.
@@ -89,14 +89,12 @@ class BestFirst final : public Search {
       const auto [first, last] = walker.extent();
       return {walker.hash(), first, last - first, walker.words() + first};
     }
-    words_.assign(walker.words(), walker.words() + total_ / 64 + 1);
-    symmetry_->settle(words_, image);
+    settled_.assign(walker.words());
+    symmetry_->settle(settled_, image);
     uint64_t hash = 0;
-    for (const uint64_t word : words_) hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL ^ (hash >> 31);
-    int first = 0, last = static_cast<int>(words_.size());
-    while (first < last && words_[first] == ~uint64_t{0}) ++first;
-    while (last > first && words_[last - 1] == 0) --last;
-    return {hash ^ (hash >> 29), first, last - first, words_.data() + first};
+    for (int w = 0; w < settled_.words(); ++w) hash = (hash ^ settled_.data()[w]) * kGolden ^ (hash >> 31);
+    const auto [first, last] = bits::extent(settled_.data(), settled_.words());
+    return {hash ^ (hash >> 29), first, last - first, settled_.data() + first};
   }
 
   void note(std::pair<int, bool> known, Bytes f, int done, int parent, int move) {
@@ -170,7 +168,8 @@ class BestFirst final : public Search {
   std::priority_queue<Entry> queue_;
   std::vector<int> prefix_;  // what ran before the root
   std::vector<Child> children_;
-  std::vector<uint64_t> child_words_, words_;
+  std::vector<Word> child_words_;
+  BitSet settled_;
 };
 
 }  // namespace

@@ -25,16 +25,6 @@ constexpr int64_t kSymmetryWork = 20000000;
 constexpr int64_t kThreadedSlice = 30000, kLongestSlice = 200000;
 constexpr Bytes kAnyBudget = std::numeric_limits<Bytes>::max();
 
-// Every footprint is a multiple of this.
-Bytes unit_of(const Model& model) {
-  Bytes unit = 0;
-  for (const Storage& s : model.storages) unit = std::gcd(unit, s.size);
-  for (Bytes w : model.workspace) unit = std::gcd(unit, w);
-  for (const auto& row : model.overwrites)
-    for (const Overwrite& o : row) unit = std::gcd(unit, o.saving);
-  return std::max<Bytes>(unit, 1);
-}
-
 class Solver {
  public:
   Solver(const Model& model, const Options& options)

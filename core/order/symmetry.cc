@@ -4,14 +4,16 @@
 #include <map>
 #include <numeric>
 
-#include "order/walker.h"
+#include "base/hash.h"
 
 namespace tide {
 
 namespace {
 
-uint64_t mix(uint64_t a, uint64_t b) {
-  a ^= b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2);
+// Two values in one, the first and the second told apart. The order of colours decides which symmetry is looked for
+// first, so this stays what it is, for the states that a search counts to stay what they are.
+uint64_t combined(uint64_t a, uint64_t b) {
+  a ^= b + kGolden + (a << 6) + (a >> 2);
   a = (a ^ (a >> 29)) * 0xbf58476d1ce4e5b9ULL;
   return a ^ (a >> 32);
 }
@@ -21,13 +23,13 @@ class Colours {
  public:
   explicit Colours(const Problem& p) : p_(p), storages_(static_cast<int>(p.size.size())) {
     for (int m = 0; m < p.n; ++m) {
-      uint64_t c = mix(1, static_cast<uint64_t>(p.fixed[m]));
+      uint64_t c = combined(1, static_cast<uint64_t>(p.fixed[m]));
       for (int i = p.program[m]; i < p.program[m + 1]; ++i)
-        c = mix(mix(c, p.items[i].kind), static_cast<uint64_t>(p.items[i].bytes));
+        c = combined(combined(c, p.items[i].kind), static_cast<uint64_t>(p.items[i].bytes));
       colour.push_back(c);
     }
     for (int s = 0; s < storages_; ++s)
-      colour.push_back(mix(mix(2, static_cast<uint64_t>(p.size[s])), p.begins[s] * 2 + p.finishes[s]));
+      colour.push_back(combined(combined(2, static_cast<uint64_t>(p.size[s])), p.begins[s] * 2 + p.finishes[s]));
   }
 
   // Until the number of colours stops growing. Returns the steps it took.
@@ -38,13 +40,13 @@ class Colours {
       before = now;
       std::vector<uint64_t> next(colour.size());
       for (int m = 0; m < p_.n; ++m) {
-        uint64_t c = mix(colour[m], together(p_.preds, m, 0));
-        c = mix(c, together(p_.succs, m, 0));
+        uint64_t c = combined(colour[m], together(p_.preds, m, 0));
+        c = combined(c, together(p_.succs, m, 0));
         for (int i = p_.program[m]; i < p_.program[m + 1]; ++i)
-          if (p_.items[i].storage >= 0) c = mix(c, colour[p_.n + p_.items[i].storage]);
-        next[m] = mix(c, together(p_.touched, m, p_.n));
+          if (p_.items[i].storage >= 0) c = combined(c, colour[p_.n + p_.items[i].storage]);
+        next[m] = combined(c, together(p_.touched, m, p_.n));
       }
-      for (int s = 0; s < storages_; ++s) next[p_.n + s] = mix(colour[p_.n + s], together(p_.touchers, s, 0));
+      for (int s = 0; s < storages_; ++s) next[p_.n + s] = combined(colour[p_.n + s], together(p_.touchers, s, 0));
       colour = std::move(next);
       steps += static_cast<int64_t>(p_.touched.items.size() + p_.preds.items.size() + p_.items.size());
     }
@@ -57,7 +59,7 @@ class Colours {
   // A value that does not depend on the order of a row's members.
   uint64_t together(const Rows& rows, int row, int first) const {
     uint64_t sum = 0;
-    for (const int* x = rows.first(row); x != rows.last(row); ++x) sum += mix(7, colour[first + *x]);
+    for (const int* x = rows.first(row); x != rows.last(row); ++x) sum += combined(7, colour[first + *x]);
     return sum;
   }
   size_t distinct() const {
@@ -83,8 +85,8 @@ std::vector<int> match(const Problem& p, const std::vector<uint64_t>& stable, in
   from.colour = to.colour = stable;
   int a = u, b = v;
   for (uint64_t round = 0;; ++round) {
-    from.colour[a] = mix(from.colour[a], 1000003 + round);
-    to.colour[b] = mix(to.colour[b], 1000003 + round);
+    from.colour[a] = combined(from.colour[a], 1000003 + round);
+    to.colour[b] = combined(to.colour[b], 1000003 + round);
     work -= from.refine() + to.refine() + static_cast<int64_t>(stable.size());
     if (work < 0) return {};
     const auto left = classes(from.colour), right = classes(to.colour);
@@ -169,25 +171,24 @@ Symmetry::Symmetry(const Problem& p, int64_t work, const std::function<bool()>& 
                    [](const Generator& a, const Generator& b) { return a.size() < b.size(); });
 }
 
-void Symmetry::settle(std::vector<uint64_t>& words, std::vector<int>* image) const {
+void Symmetry::settle(BitSet& state, std::vector<int>* image) const {
   if (image) {
     image->resize(n_);
     std::iota(image->begin(), image->end(), 0);
   }
-  const auto has = [&](int m) { return words[m >> 6] >> (m & 63) & 1; };
   std::vector<int> added;
   for (bool changed = true; changed;) {
     changed = false;
     for (const Generator& g : generators_) {
       // The image comes first if it has the first macro in which the two differ.
       const auto differs =
-          std::find_if(g.begin(), g.end(), [&](const auto& x) { return has(x.first) != has(x.second); });
-      if (differs == g.end() || has(differs->first)) continue;
+          std::find_if(g.begin(), g.end(), [&](const auto& x) { return state.has(x.first) != state.has(x.second); });
+      if (differs == g.end() || state.has(differs->first)) continue;
       added.clear();
       for (const auto& [to, from] : g)
-        if (has(from)) added.push_back(to);
-      for (const auto& [to, from] : g) words[to >> 6] &= ~(uint64_t{1} << (to & 63));
-      for (int m : added) words[m >> 6] |= uint64_t{1} << (m & 63);
+        if (state.has(from)) added.push_back(to);
+      for (const auto& [to, from] : g) state.drop(to);
+      for (int m : added) state.put(m);
       changed = true;
       if (image) {
         std::vector<int> step(n_);

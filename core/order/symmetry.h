@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bits.h"
 #include "order/problem.h"
 
 namespace tide {
@@ -22,8 +23,8 @@ class Symmetry {
 
   bool empty() const { return generators_.empty(); }
   int size() const { return static_cast<int>(generators_.size()); }
-  // Settles a state given by the words of its bitset. If `image` is given, it becomes what each macro was mapped to.
-  void settle(std::vector<uint64_t>& words, std::vector<int>* image = nullptr) const;
+  // Settles a state. If `image` is given, it becomes what each macro was mapped to.
+  void settle(BitSet& state, std::vector<int>* image = nullptr) const;
 
  private:
   // Per macro that moves, ascending: which one comes to its place.

@@ -11,7 +11,7 @@ Walker::Walker(const Problem& problem)
       rest_(problem.size.size(), 0),
       missing_(problem.n),
       place_(problem.n, -1),
-      words_(problem.n / 64 + 1, 0) {
+      ran_(problem.n + 1) {
   for (size_t s = 0; s < p_.size.size(); ++s)
     for (const int* m = p_.touchers.first(static_cast<int>(s)); m != p_.touchers.last(static_cast<int>(s)); ++m)
       rest_[s] ^= *m;
@@ -36,8 +36,8 @@ void Walker::leave(int m) {
 
 void Walker::run(int m) {
   leave(m);
-  words_[m >> 6] |= uint64_t{1} << (m & 63);
-  hash_ ^= zobrist(m);
+  ran_.put(m);
+  hash_ ^= scatter(m);
   ++done_;
   for (const int* s = p_.touched.first(m); s != p_.touched.last(m); ++s) {
     ++count_[*s];
@@ -54,8 +54,8 @@ void Walker::take_back(int m) {
     --count_[*s];
     rest_[*s] ^= m;
   }
-  words_[m >> 6] &= ~(uint64_t{1} << (m & 63));
-  hash_ ^= zobrist(m);
+  ran_.drop(m);
+  hash_ ^= scatter(m);
   --done_;
   enter(m);
 }
@@ -75,33 +75,25 @@ void Walker::neighbours(int m, std::vector<int>& out) const {
   }
 }
 
-std::pair<int, int> Walker::extent() const {
-  int first = 0, last = static_cast<int>(words_.size());
-  while (first < last && words_[first] == ~uint64_t{0}) ++first;
-  while (last > first && words_[last - 1] == 0) --last;
-  return {first, last};
-}
-
 Key Walker::key() const {
   const auto [first, last] = extent();
-  return {first, {words_.begin() + first, words_.begin() + last}};
+  return {first, {words() + first, words() + last}};
 }
 
-void Walker::jump(int first_word, const uint64_t* words, int length) {
+void Walker::jump(int first_word, const Word* words, int length) {
   const auto target = [&](int w) {
-    if (w < first_word) return ~uint64_t{0};
-    return w < first_word + length ? words[w - first_word] : uint64_t{0};
+    if (w < first_word) return bits::kFull;
+    return w < first_word + length ? words[w - first_word] : Word{0};
   };
   const auto [first, last] = extent();
   const int low = std::min(first, first_word), high = std::max(last, first_word + length);
   for (int w = high - 1; w >= low; --w)
-    for (uint64_t bits = words_[w] & ~target(w); bits;) {
-      const int bit = 63 - std::countl_zero(bits);
-      take_back(w * 64 + bit);
-      bits &= ~(uint64_t{1} << bit);
+    for (Word left = ran_.data()[w] & ~target(w); left;) {
+      const int bit = 63 - std::countl_zero(left);
+      take_back(w * bits::kPerWord + bit);
+      left &= ~bits::bit_of(bit);
     }
-  for (int w = low; w < high; ++w)
-    for (uint64_t bits = target(w) & ~words_[w]; bits; bits &= bits - 1) run(w * 64 + std::countr_zero(bits));
+  for (int w = low; w < high; ++w) bits::each_in(w, target(w) & ~ran_.data()[w], [this](int m) { run(m); });
 }
 
 Bytes Closure::close(Bytes f, Bytes budget, std::vector<int>& pending, std::vector<int>& ran, Bytes& highest) {

@@ -8,21 +8,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/bits.h"
+#include "base/hash.h"
 #include "order/problem.h"
 
 namespace tide {
 
 struct Key {
   int first_word = 0;
-  std::vector<uint64_t> words;
+  std::vector<Word> words;
 };
-
-inline uint64_t zobrist(int m) {
-  uint64_t z = (static_cast<uint64_t>(m) + 1) * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 class Walker {
  public:
@@ -32,7 +27,7 @@ class Walker {
   const std::vector<int>& ready() const { return ready_; }
   bool is_ready(int m) const { return place_[m] >= 0; }
   int count(int s) const { return count_[s]; }
-  bool has_run(int m) const { return words_[m >> 6] >> (m & 63) & 1; }
+  bool has_run(int m) const { return ran_.has(m); }
   int done() const { return done_; }
   uint64_t hash() const { return hash_; }
   Outcome outcome(int m) const {
@@ -46,10 +41,10 @@ class Walker {
 
   Key key() const;
   // Words of the current key, without copying: first word and one past the last.
-  std::pair<int, int> extent() const;
-  const uint64_t* words() const { return words_.data(); }
+  std::pair<int, int> extent() const { return bits::extent(ran_.data(), ran_.words()); }
+  const Word* words() const { return ran_.data(); }
   // Jump to the state with these words.
-  void jump(int first_word, const uint64_t* words, int length);
+  void jump(int first_word, const Word* words, int length);
 
  private:
   void enter(int m);
@@ -60,9 +55,9 @@ class Walker {
   std::vector<int> rest_;     // per shared storage, exclusive-or of the macros that touch it and have not run
   std::vector<int> missing_;  // per macro, predecessors that have not run
   std::vector<int> ready_, place_;
-  std::vector<uint64_t> words_;
+  BitSet ran_;
   int done_ = 0;
-  uint64_t hash_ = 0;
+  uint64_t hash_ = 0;  // of `ran_`
 };
 
 // Runs whatever the one-op rule allows within `budget` (docs/proofs.md, Theorem 1): ready macros that do not raise

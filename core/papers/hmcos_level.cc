@@ -2,20 +2,10 @@
 
 #include <algorithm>
 
+#include "base/bits.h"
+#include "base/hash.h"
+
 namespace tide::hmcos {
-
-namespace {
-
-uint64_t mix(uint64_t z) {
-  z = (z + 1) * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-bool has(const uint64_t* words, int v) { return words[v >> 6] >> (v & 63) & 1; }
-
-}  // namespace
 
 // The vertex sets of one number of vertices, with the best partial schedule of each (the paper's M_k).
 struct Level::Layer {
@@ -36,7 +26,7 @@ struct Level::Layer {
            (ready.capacity() + ready_end.capacity() + table.size()) * 4;
   }
   // Number of a set, or where to put it in the table.
-  std::pair<int, size_t> find(const uint64_t* set, uint64_t h) const {
+  std::pair<int, size_t> find(const Word* set, uint64_t h) const {
     size_t slot = h & (table.size() - 1);
     for (; table[slot] >= 0; slot = (slot + 1) & (table.size() - 1)) {
       const int i = table[slot];
@@ -44,7 +34,7 @@ struct Level::Layer {
     }
     return {-1, slot};
   }
-  void add(const uint64_t* set, uint64_t h, size_t slot, Bytes set_peak, Bytes set_live) {
+  void add(const Word* set, uint64_t h, size_t slot, Bytes set_peak, Bytes set_live) {
     table[slot] = size();
     bits.insert(bits.end(), set, set + words);
     hash.push_back(h);
@@ -60,7 +50,8 @@ struct Level::Layer {
   }
 
   int words;
-  std::vector<uint64_t> bits, hash;
+  std::vector<Word> bits;
+  std::vector<uint64_t> hash;
   std::vector<Bytes> peak, live;
   std::vector<int> ready, ready_end;  // ready vertices of each set, ascending
   std::vector<int> table;             // open addressing; -1 where free
@@ -87,7 +78,7 @@ Level::Level(const Model& model, const Hierarchy& h, const std::vector<Sequence>
     : model_(model),
       sequences_(sequences),
       vertices_(std::move(vertices)),
-      words_((static_cast<int>(vertices_.size()) + 63) / 64) {
+      words_(bits::words_for(static_cast<int>(vertices_.size()))) {
   const int n = static_cast<int>(vertices_.size());
   // Looked up by bisection: a table as long as the graph would cost too much for each of many small groups.
   std::vector<std::pair<int, int>> vertex_of;  // sequence, vertex
@@ -129,7 +120,7 @@ Level::Level(const Model& model, const Hierarchy& h, const std::vector<Sequence>
   }
 }
 
-void Level::context(const Vertex& v, const Ends& ends, const uint64_t* done, Context& out) const {
+void Level::context(const Vertex& v, const Ends& ends, const Word* done, Context& out) const {
   out.assign((v.slots.size() + 31) / 32, 0);
   const int self = static_cast<int>(&v - vertices_.data());
   for (size_t k = 0; k < v.slots.size(); ++k) {
@@ -137,7 +128,7 @@ void Level::context(const Vertex& v, const Ends& ends, const uint64_t* done, Con
     bool some = ends.begun[slot], every = ends.dies[slot];
     for (int w : touchers_[slot]) {
       if (w == self) continue;
-      (has(done, w) ? some : every) = has(done, w);
+      (bits::has(done, w) ? some : every) = bits::has(done, w);
     }
     out[k >> 5] |= (uint64_t{some} | uint64_t{every} << 1) << (2 * (k & 31));
   }
@@ -154,7 +145,7 @@ Bytes Level::change(const Vertex& v, const Context& context) const {
 }
 
 Plan Level::simple(const Ends& ends) const {
-  std::vector<uint64_t> done(words_, 0);
+  BitSet done(static_cast<int>(vertices_.size()));
   Context here;
   Plan plan{std::numeric_limits<Bytes>::min(), {}};
   Bytes live = 0;
@@ -163,7 +154,7 @@ Plan Level::simple(const Ends& ends) const {
     plan.peak = std::max(plan.peak, live + sequences_[vertices_[v].sequence].peak(here));
     plan.sequences.push_back(vertices_[v].sequence);
     live += change(vertices_[v], here);
-    done[v >> 6] |= uint64_t{1} << (v & 63);
+    done.put(static_cast<int>(v));
   }
   return plan;
 }
@@ -173,7 +164,7 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
   const int n = static_cast<int>(vertices_.size());
   Layer layer(words_), next(words_);
   Trail trail;
-  std::vector<uint64_t> set(words_, 0);
+  BitSet set(n);
   layer.add(set.data(), 0, layer.find(set.data(), 0).second, std::numeric_limits<Bytes>::min(), live);
   for (int v = 0; v < n; ++v)
     if (preds_[v].empty()) layer.ready.push_back(v);
@@ -187,7 +178,7 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
     std::vector<Trail::Step>& steps = trail.layers.back();
     for (int i = 0; i < layer.size(); ++i) {
       const int first = i ? layer.ready_end[i - 1] : 0, last = layer.ready_end[i];
-      std::copy_n(layer.bits.begin() + size_t(i) * words_, words_, set.begin());
+      set.assign(&layer.bits[size_t(i) * words_]);
       for (int r = first; r < last && !work.stop(); ++r) {
         const int v = layer.ready[r];
         const Vertex& vertex = vertices_[v];
@@ -212,8 +203,8 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
           ++work.now.pruned;
           continue;
         }
-        set[v >> 6] ^= uint64_t{1} << (v & 63);
-        const uint64_t hash = layer.hash[i] ^ mix(v);
+        set.put(v);
+        const uint64_t hash = layer.hash[i] ^ scatter(v);
         const auto [known, slot] = next.find(set.data(), hash);
         if (known < 0) {
           next.add(set.data(), hash, slot, peak, before + change(vertex, here));
@@ -224,7 +215,7 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
             if (q != r) next.ready.push_back(layer.ready[q]);
           const size_t middle = next.ready.size();
           for (int w : succs_[v])
-            if (std::all_of(preds_[w].begin(), preds_[w].end(), [&](int u) { return has(set.data(), u); }))
+            if (std::all_of(preds_[w].begin(), preds_[w].end(), [&](int u) { return set.has(u); }))
               next.ready.push_back(w);
           std::inplace_merge(next.ready.begin() + start, next.ready.begin() + middle, next.ready.end());
           next.ready_end.push_back(static_cast<int>(next.ready.size()));
@@ -232,7 +223,7 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
           next.peak[known] = peak;
           steps[known] = {i, v, inner ? trail.number(inner->sequences) : -1};
         }
-        set[v >> 6] ^= uint64_t{1} << (v & 63);
+        set.drop(v);
       }
       if (!work.stopped().empty()) break;
       if (i % 256 == 255)

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bits.h"
 #include "papers/hmcos_hierarchy.h"
 
 namespace tide::hmcos {
@@ -111,7 +112,7 @@ class Level {
  private:
   struct Layer;
   struct Trail;
-  void context(const Vertex& v, const Ends& ends, const uint64_t* done, Context& out) const;
+  void context(const Vertex& v, const Ends& ends, const Word* done, Context& out) const;
   Bytes change(const Vertex& v, const Context& context) const;
 
   const Model& model_;

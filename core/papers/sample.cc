@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/hash.h"
+
 namespace tide {
 namespace {
 
@@ -15,12 +17,7 @@ class Random {
   uint32_t below(uint32_t end) { return static_cast<uint32_t>((next() >> 32) * end >> 32); }
 
  private:
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-  }
+  uint64_t next() { return mix(state_ += kGolden); }
   uint64_t state_;
 };
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <numeric>
 
+#include "base/hash.h"
 #include "papers/serenity_step.h"
 
 namespace tide::serenity {
@@ -16,13 +16,6 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
 constexpr int64_t kMovesPerLook = 4096;  // moves between two looks at the clock, if a set is one word
 constexpr double kReportSeconds = 0.05;
-
-uint64_t scatter(int op) {
-  uint64_t z = (static_cast<uint64_t>(op) + 1) * 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 // Looks at the segments one after the other: each as its own small problem, the ones before it run to their end.
 class Divider {
@@ -36,7 +29,7 @@ class Divider {
   Segment next(const Nodes& nodes) {
     Segment seg;
     seg.n = static_cast<int>(nodes.size());
-    seg.words = (seg.n + 63) / 64;
+    seg.words = bits::words_for(seg.n);
     seg.start = live_;
     seg.touched.resize(seg.n);
     seg.later.resize(seg.n);
@@ -64,7 +57,7 @@ class Divider {
       seg.workspace.push_back(model_.workspace[nodes[i].front()]);
       std::sort(before.begin(), before.end());
       for (int u : before) seg.succs[u].push_back(i);
-      seg.preds[i] = mask(before);
+      seg.preds[i] = Mask(before);
     }
     for (int i = 0; i < seg.n; ++i)
       for (const Overwrite& o : model_.overwrites[nodes[i].front()])
@@ -97,16 +90,11 @@ class Divider {
     std::sort(found.begin(), found.end());
     return found;
   }
-  static Mask mask(const std::vector<int>& ascending) {
-    Mask result;
-    for (int i : ascending) result.set(i);
-    return result;
-  }
   Segment::Touched look_at(int s) const {
     const Storage& storage = model_.storages[s];
     const std::vector<int> here = inside(storage.touchers);
     return {storage.size, !storage.at_start && ran_[s] == 0,
-            !storage.at_end && ran_[s] + here.size() == storage.touchers.size(), mask(here)};
+            !storage.at_end && ran_[s] + here.size() == storage.touchers.size(), Mask(here)};
   }
 
   const Model& model_;
@@ -127,20 +115,10 @@ Bytes largest_single_op(const Segment& seg) {
   return most;
 }
 
-// What all footprints are multiples of.
-Bytes common_unit(const Model& model) {
-  Bytes unit = 0;
-  for (const Storage& s : model.storages) unit = std::gcd(unit, s.size);
-  for (Bytes b : model.workspace) unit = std::gcd(unit, b);
-  for (const auto& row : model.overwrites)
-    for (const Overwrite& o : row) unit = std::gcd(unit, o.saving);
-  return std::max<Bytes>(unit, 1);
-}
-
 class Search {
  public:
   Search(const Model& model, const Options& options, Result& result)
-      : model_(model), options_(options), result_(result), unit_(common_unit(model)) {}
+      : model_(model), options_(options), result_(result), unit_(unit_of(model)) {}
 
   void run(const std::vector<Nodes>& segments);
 
@@ -177,7 +155,7 @@ class Search {
   Bytes reached_ = 0;     // peak of the latest solution
   Bytes kept_ = 0;        // largest peak of what the latest attempt kept,
   Bytes pruned_ = kMost;  // and least of what it left out: it is the same under every budget from one below the other
-  std::vector<uint64_t> run_, ready_;
+  std::vector<Word> run_, ready_;
 };
 
 // Whether to stop.
@@ -221,11 +199,11 @@ bool Search::grow(Step& next, std::vector<Link>& links) {
 Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt& attempt, Step& next,
                             std::vector<Link>& links) {
   const Step::Entry at = now[e];
-  const uint64_t* before = now.run(e);
+  const Word* before = now.run(e);
   run_.assign(before, before + seg.words);
   for (int w = 0; w < seg.words; run_[w] = before[w], ++w)
-    for (uint64_t rest = now.ready(e)[w]; rest; rest &= rest - 1) {
-      const int u = w * 64 + std::countr_zero(rest);
+    for (Word rest = now.ready(e)[w]; rest; rest &= rest - 1) {
+      const int u = w * bits::kPerWord + std::countr_zero(rest);
       if (++attempt.moves % look_every_ == 0 && look()) return Flag::kStopped;
       run_[w] = before[w] | (rest & -rest);
       const Segment::Move move = seg.move(u, at.live, before, run_.data());
@@ -251,7 +229,7 @@ Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt&
       ready_.assign(now.ready(e), now.ready(e) + seg.words);
       ready_[w] &= ~(rest & -rest);
       for (int v : seg.succs[u])
-        if (seg.preds[v].inside(run_.data())) ready_[v >> 6] |= uint64_t{1} << (v & 63);
+        if (seg.preds[v].inside(run_.data())) bits::put(ready_.data(), v);
       next.add(hash, move.after, peak, run_.data(), ready_.data());
       links.push_back({e, u});
       ++attempt.states;
@@ -273,7 +251,7 @@ Search::Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vecto
     run_.assign(seg.words, 0);
     ready_.assign(seg.words, 0);
     for (int u = 0; u < seg.n; ++u)
-      if (seg.preds[u].parts.empty()) ready_[u >> 6] |= uint64_t{1} << (u & 63);
+      if (seg.preds[u].empty()) bits::put(ready_.data(), u);
     now->add(0, seg.start, 0, run_.data(), ready_.data());
     ++attempt.states;
   }

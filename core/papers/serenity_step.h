@@ -6,29 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/bits.h"
 #include "base/model.h"
 
 namespace tide::serenity {
-
-// The part of some words that is not zero.
-struct Mask {
-  struct Part {
-    int word;
-    uint64_t bits;
-  };
-  std::vector<Part> parts;
-
-  void set(int i) {
-    if (parts.empty() || parts.back().word != i >> 6) parts.push_back({i >> 6, 0});
-    parts.back().bits |= uint64_t{1} << (i & 63);
-  }
-  bool meets(const uint64_t* words) const {
-    return std::any_of(parts.begin(), parts.end(), [&](const Part& p) { return words[p.word] & p.bits; });
-  }
-  bool inside(const uint64_t* words) const {
-    return std::all_of(parts.begin(), parts.end(), [&](const Part& p) { return (p.bits & ~words[p.word]) == 0; });
-  }
-};
 
 // The nodes of a segment are 0 .. n-1 in the order of the segment. A node is an op, or a sequence: ops that run one
 // right after the other, the first of which has the largest footprint and alone reads what others may read as well.
@@ -59,7 +40,7 @@ struct Segment {
   struct Move {
     Bytes hill, after;
   };
-  Move move(int u, Bytes live, const uint64_t* before, const uint64_t* run) const {
+  Move move(int u, Bytes live, const Word* before, const Word* run) const {
     Bytes begun = 0, died = 0, saving = 0, more = 0;
     for (int s : touched[u]) {
       const Touched& t = storages[s];
@@ -93,12 +74,12 @@ class Step {
   int size() const { return static_cast<int>(entries_.size()); }
   const Entry& operator[](int e) const { return entries_[e]; }
   Entry& operator[](int e) { return entries_[e]; }
-  const uint64_t* run(int e) const { return sets_.data() + 2 * size_t(e) * words_; }
-  uint64_t* ready(int e) { return sets_.data() + (2 * size_t(e) + 1) * words_; }
-  const uint64_t* ready(int e) const { return sets_.data() + (2 * size_t(e) + 1) * words_; }
+  const Word* run(int e) const { return sets_.data() + 2 * size_t(e) * words_; }
+  Word* ready(int e) { return sets_.data() + (2 * size_t(e) + 1) * words_; }
+  const Word* ready(int e) const { return sets_.data() + (2 * size_t(e) + 1) * words_; }
 
   // Entry with these words, or -1.
-  int find(uint64_t hash, const uint64_t* run) const {
+  int find(uint64_t hash, const Word* run) const {
     if (table_.empty()) return -1;
     for (size_t slot = hash & (table_.size() - 1); table_[slot] >= 0; slot = (slot + 1) & (table_.size() - 1)) {
       const int e = table_[slot];
@@ -124,7 +105,7 @@ class Step {
   }
 
   // Adds an entry with nothing ready yet; `reserve` was true. Returns its number.
-  int add(uint64_t hash, Bytes live, Bytes peak, const uint64_t* run, const uint64_t* ready) {
+  int add(uint64_t hash, Bytes live, Bytes peak, const Word* run, const Word* ready) {
     entries_.push_back({hash, live, peak});
     sets_.insert(sets_.end(), run, run + words_);
     sets_.insert(sets_.end(), ready, ready + words_);
@@ -144,7 +125,7 @@ class Step {
   size_t& used_;
   int capacity_ = 0;
   std::vector<Entry> entries_;
-  std::vector<uint64_t> sets_;
+  std::vector<Word> sets_;
   std::vector<int> table_;
 };
 

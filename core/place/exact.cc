@@ -5,6 +5,9 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "base/bits.h"
+#include "base/hash.h"
+
 namespace tide::place {
 
 namespace {
@@ -15,12 +18,8 @@ constexpr size_t kMostRemembered = 4'000'000;  // failures, 100 MB or so
 
 enum class Result { kFits, kFails, kOut };
 
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+// One step of SplitMix64 from state x.
+uint64_t mixed(uint64_t x) { return mix(x + kGolden); }
 
 // 128 bits, so that two states are never taken for one another in practice.
 struct Hash {
@@ -53,7 +52,7 @@ class Search {
     placed_.assign(n, 0);
     barred_.assign(n, 0);
     raiser_.assign(n, -1);
-    why_.words.assign(n / 64 + 1, 0);
+    why_ = BitSet(n);
     load_.resize(items.sections);
     shared_.assign(items.sections, 0);
     for (int i = 0; i < n; ++i) {
@@ -86,21 +85,6 @@ class Search {
     char barred;
     int raiser;
   };
-  // A set of levels: of what was placed on the way here, that which has a part in a failure.
-  struct Levels {
-    std::vector<uint64_t> words;
-
-    void clear() { std::fill(words.begin(), words.end(), 0); }
-    void add(int level) {
-      if (level >= 0) words[level / 64] |= uint64_t{1} << (level % 64);
-    }
-    void add(const Levels& other) {
-      for (size_t k = 0; k < words.size(); ++k) words[k] |= other.words[k];
-    }
-    void remove(int level) { words[level / 64] &= ~(uint64_t{1} << (level % 64)); }
-    bool has(int level) const { return words[level / 64] >> (level % 64) & 1; }
-  };
-
   Bytes aligned(Bytes at, int i) const {
     const Bytes alignment = in_.alignment[i];
     return alignment == 1 ? at : (at + alignment - 1) / alignment * alignment;
@@ -153,7 +137,7 @@ class Search {
       if (any_stuck) hash.add(~uint64_t{0} - floor.rank, floor.key);
       if (failed_.contains(hash)) {
         why_.clear();
-        for (int i : members) why_.add(raiser_[i]);
+        for (int i : members) blame(raiser_[i]);
         return Result::kFails;
       }
     }
@@ -189,7 +173,7 @@ class Search {
     std::sort(next.begin(), next.end(), [](const Next& a, const Next& b) { return a.key < b.key; });
     std::vector<int> rest;
     rest.reserve(members.size());
-    Levels all{std::vector<uint64_t>(why_.words.size(), 0)};
+    BitSet all(in_.count());
     bool tried = false;
     for (const Next& n : next) {
       if (n.key.key >= dominated || due < n.key) break;
@@ -197,7 +181,7 @@ class Search {
         // What was passed is stuck from now on.
         work_left_ -= static_cast<int64_t>(members.size());
         if (!bounded(members, n.key)) {
-          all.add(why_);
+          all.join(why_);
           tried = true;
           break;
         }
@@ -206,7 +190,7 @@ class Search {
       const int level = level_++;
       const int raiser = raiser_[n.item];
       why_.clear();
-      why_.add(level);
+      why_.put(level);
       if (put(n.item, level)) {
         rest.clear();
         for (int i : members)
@@ -220,9 +204,9 @@ class Search {
         leapt_ = true;
         return Result::kFails;
       }
-      why_.remove(level);
-      why_.add(raiser);
-      all.add(why_);
+      why_.drop(level);
+      blame(raiser);
+      all.join(why_);
       tried = true;
     }
     if (tried) {
@@ -258,7 +242,7 @@ class Search {
       }
       if (release + in_.size[i] > height_) {
         why_.clear();
-        why_.add(raiser_[i]);
+        blame(raiser_[i]);
         return false;
       }
       for (int k = in_.first_block[i]; k < in_.first_block[i + 1]; ++k)
@@ -281,7 +265,7 @@ class Search {
         }
         cells += b.to - b.from;
         if (release + most > height_) {
-          if (leaps_) blame(k, most);
+          if (leaps_) blame_section(k, most);
           work_left_ -= cells / 4;
           return false;
         }
@@ -300,7 +284,7 @@ class Search {
         if (lowest_[s] < kFar && lowest_[s] + load_[s] > height_) {
           why_.clear();
           for (int i : members)
-            if (in_.from[i] <= s && s < in_.to[i]) why_.add(raiser_[i]);
+            if (in_.from[i] <= s && s < in_.to[i]) blame(raiser_[i]);
           work_left_ -= cells / 4;
           return false;
         }
@@ -309,19 +293,24 @@ class Search {
     return true;
   }
 
+  // Puts a level on the list of what has a part in a failure; -1: nothing raised it.
+  void blame(int level) {
+    if (level >= 0) why_.put(level);
+  }
+
   void blame_last() {
     why_.clear();
-    why_.add(level_ - 1);
+    blame(level_ - 1);
   }
 
   // Why the blocks from the highest release down to block `k` do not fit: who raised those at a section of load `most`.
-  void blame(int k, Bytes most) {
+  void blame_section(int k, Bytes most) {
     int worst = in_.blocks[k].from;
     while (load_[worst] != most) ++worst;
     why_.clear();
     for (const auto& [release, l] : releases_) {
       const Items::Block& b = in_.blocks[l];
-      if (b.from <= worst && worst < b.to) why_.add(raiser_[b.item]);
+      if (b.from <= worst && worst < b.to) blame(raiser_[b.item]);
       if (l == k) break;
     }
   }
@@ -380,7 +369,7 @@ class Search {
   std::vector<Bytes> low_;  // the offset of what is placed, the least one on top of that for the rest
   std::vector<char> placed_;
   std::vector<int> raiser_;  // the level of what raised it to `low_`; -1
-  Levels why_;               // of the last failure
+  BitSet why_;               // levels: of what was placed on the way here, that which has a part in the last failure
   int level_ = 0;            // how many are placed
   int most_ = 0;             // how many ever were
   bool leapt_ = false;

@@ -6,24 +6,15 @@
 #include <queue>
 #include <unordered_map>
 
+#include "base/bits.h"
+#include "base/hash.h"
+
 namespace tide {
 namespace {
 
-using Word = uint64_t;
-
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
-bool has(const Word* set, int i) { return set[i >> 6] >> (i & 63) & 1; }
-void put(Word* set, int i) { set[i >> 6] |= Word{1} << (i & 63); }
-void drop(Word* set, int i) { set[i >> 6] &= ~(Word{1} << (i & 63)); }
 void members(const Word* set, int words, std::vector<int>& list) {
   list.clear();
-  for (int k = 0; k < words; ++k)
-    for (Word left = set[k]; left; left &= left - 1) list.push_back(k * 64 + std::countr_zero(left));
+  for (int k = 0; k < words; ++k) bits::each_in(k, set[k], [&](int i) { list.push_back(i); });
 }
 
 struct Node {
@@ -45,18 +36,18 @@ class Search {
   Search(const SpillModel& model, const SpillOptions& options) : m_(model), o_(options) {
     n_ = m_.n;
     s_ = static_cast<int>(m_.storages.size());
-    w_ = (n_ + 63) / 64 + (n_ == 0);
-    v_ = (s_ + 63) / 64 + (s_ == 0);
+    w_ = bits::words_for(std::max(n_, 1));
+    v_ = bits::words_for(std::max(s_, 1));
     stride_ = 2 * w_ + 3 * v_;
     touched_.resize(n_);
     after_.resize(n_);
     for (int v = 0; v < n_; ++v)
       for (int p : m_.preds[v]) after_[p].push_back(v);
-    std::vector<std::vector<Word>> before(n_, std::vector<Word>(w_, 0));
+    std::vector<BitSet> before(n_, BitSet(n_));
     for (int v = 0; v < n_; ++v)
       for (int p : m_.preds[v]) {
-        put(before[v].data(), p);
-        for (int k = 0; k < w_; ++k) before[v][k] |= before[p][k];
+        before[v].put(p);
+        before[v].join(before[p]);
       }
     for (int s = 0; s < s_; ++s) {
       const SpillStorage& st = m_.storages[s];
@@ -64,7 +55,7 @@ class Search {
       int first = -1;
       for (int v : st.touchers) {
         bool all = true;
-        for (int u : st.touchers) all = all && (u == v || has(before[u].data(), v));
+        for (int u : st.touchers) all = all && (u == v || before[u].has(v));
         if (all) first = v;
       }
       beginner_.push_back(first);
@@ -83,18 +74,18 @@ class Search {
 
   static bool all(const std::vector<int>& ops, const Word* d) {
     for (int v : ops)
-      if (!has(d, v)) return false;
+      if (!bits::has(d, v)) return false;
     return true;
   }
   static bool any(const std::vector<int>& ops, const Word* d) {
     for (int v : ops)
-      if (has(d, v)) return true;
+      if (bits::has(d, v)) return true;
     return false;
   }
   // Whether v is the only toucher of s that has not run.
   bool last(int s, int v, const Word* d) const {
     for (int u : m_.storages[s].touchers)
-      if (u != v && !has(d, u)) return false;
+      if (u != v && !bits::has(d, u)) return false;
     return true;
   }
   bool writes(int v, int s) const {
@@ -108,7 +99,7 @@ class Search {
   Bytes leaving_cost(int s, const Word* d, const Word* c) const {
     const SpillStorage& st = m_.storages[s];
     Bytes cost = all(st.touchers, d) ? 0 : st.cost;
-    if (!has(c, s) && !free_copy(s, d)) cost += st.cost;
+    if (!bits::has(c, s) && !free_copy(s, d)) cost += st.cost;
     return cost;
   }
   Bytes rest(const Word* d) const {
@@ -120,7 +111,7 @@ class Search {
 
   // Bytes of the fast memory while v runs from d.
   Bytes capacity(int v, const Word* d) const {
-    return m_.gate < 0 || v == m_.gate || has(d, m_.gate) ? m_.capacity : INT64_MAX;
+    return m_.gate < 0 || v == m_.gate || bits::has(d, m_.gate) ? m_.capacity : INT64_MAX;
   }
   Bytes need(int v, const Word* d) const;
   bool safe(int i, int v);
@@ -170,13 +161,14 @@ bool Search::safe(int i, int v) {
   const Word* d = done(i);
   Bytes sum = need(v, d);
   for (int s : touched_[v])
-    if (has(out(i), s)) return false;
+    if (bits::has(out(i), s)) return false;
   for (int s : live_)
-    if (!has(out(i), s) && !std::binary_search(touched_[v].begin(), touched_[v].end(), s)) sum += m_.storages[s].room;
+    if (!bits::has(out(i), s) && !std::binary_search(touched_[v].begin(), touched_[v].end(), s))
+      sum += m_.storages[s].room;
   if (sum > capacity(v, d)) return false;
   int made = -1;
   for (int s : touched_[v]) {
-    if (!has(alive(i), s)) {
+    if (!bits::has(alive(i), s)) {
       if (made >= 0 || beginner_[s] != v) return false;
       made = s;
     } else if (writes(v, s)) {
@@ -189,7 +181,7 @@ bool Search::safe(int i, int v) {
   for (int s : touched_[v]) {
     const SpillStorage& a = m_.storages[s];
     if (s == made || a.stays || a.room < c.room || a.cost < c.cost || !last(s, v, d)) continue;
-    if (free_made || !(has(copies(i), s) || free_copy(s, d))) return true;
+    if (free_made || !(bits::has(copies(i), s) || free_copy(s, d))) return true;
   }
   return false;
 }
@@ -211,7 +203,7 @@ void Search::children(int i, int v) {
   others_.clear();
   Bytes sum = need(v, done(i));
   for (int s : live_)
-    if (!has(out(i), s) && !std::binary_search(touched_[v].begin(), touched_[v].end(), s)) {
+    if (!bits::has(out(i), s) && !std::binary_search(touched_[v].begin(), touched_[v].end(), s)) {
       others_.push_back(s);
       sum += m_.storages[s].room;
     }
@@ -225,7 +217,7 @@ void Search::children(int i, int v) {
   const auto key = [&](int s) {
     int next = n_;
     for (int u : m_.storages[s].touchers)
-      if (!has(done(i), u)) next = std::min(next, u);
+      if (!bits::has(done(i), u)) next = std::min(next, u);
     return std::tuple(-m_.storages[s].room, -next, s);
   };
   std::sort(others_.begin(), others_.end(), [&](int a, int b) { return key(a) < key(b); });
@@ -265,35 +257,34 @@ int Search::make(int i, int v, Bytes cost) {
   Word* gone = alive_now + v_;
   Word* copy = gone + v_;
   for (int s : chosen_) {
-    put(gone, s);
-    if (!free_copy(s, done(i))) put(copy, s);
+    bits::put(gone, s);
+    if (!free_copy(s, done(i))) bits::put(copy, s);
   }
-  put(d, v);
-  drop(can, v);
+  bits::put(d, v);
+  bits::drop(can, v);
   for (int u : after_[v])
-    if (all(m_.preds[u], d)) put(can, u);
+    if (all(m_.preds[u], d)) bits::put(can, u);
   for (int s : touched_[v]) {
-    put(alive_now, s);
-    if (has(gone, s)) {
-      drop(gone, s);
-      if (!m_.write_once) drop(copy, s);
+    bits::put(alive_now, s);
+    if (bits::has(gone, s)) {
+      bits::drop(gone, s);
+      if (!m_.write_once) bits::drop(copy, s);
     }
-    if (writes(v, s)) drop(copy, s);
+    if (writes(v, s)) bits::drop(copy, s);
     if (!m_.storages[s].stays && all(m_.storages[s].touchers, d)) {
-      drop(alive_now, s);
-      drop(copy, s);
+      bits::drop(alive_now, s);
+      bits::drop(copy, s);
     }
   }
   Bytes known = cost + rest(d);
   if (known < nodes_[i].value) known = nodes_[i].value;
   if (known >= upper_) return -1;
   uint64_t hash = 0;
-  for (int k = 0; k < w_; ++k) hash = mix(hash ^ (d[k] + 0x9e3779b97f4a7c15ULL * (k + 1)));
+  for (int k = 0; k < w_; ++k) hash = mix(hash ^ (d[k] + kGolden * (k + 1)));
   if (o_.dominance && superfluous(d, cost, hash)) return -1;
   Bytes resident = 0;
   for (int k = 0; k < v_; ++k)
-    for (Word left = alive_now[k] & ~gone[k]; left; left &= left - 1)
-      resident += m_.storages[k * 64 + std::countr_zero(left)].room;
+    bits::each_in(k, alive_now[k] & ~gone[k], [&](int s) { resident += m_.storages[s].room; });
   const int made = static_cast<int>(nodes_.size());
   int next = -1;
   if (o_.dominance) {
@@ -323,10 +314,10 @@ bool Search::superfluous(const Word* d, Bytes cost, uint64_t hash) {
       for (int k = 0; k < v_ && paid <= limit; ++k) {
         Word rest = second[outs + k] & ~first[outs + k];
         for (; rest && paid <= limit; rest &= rest - 1)
-          paid += leaving_cost(k * 64 + std::countr_zero(rest), d, first + outs + v_);
+          paid += leaving_cost(k * bits::kPerWord + std::countr_zero(rest), d, first + outs + v_);
         Word copies = second[outs + v_ + k] & ~first[outs + v_ + k] & ~second[outs + k];
         for (; copies && paid <= limit; copies &= copies - 1)
-          paid += m_.storages[k * 64 + std::countr_zero(copies)].cost;
+          paid += m_.storages[k * bits::kPerWord + std::countr_zero(copies)].cost;
       }
       return paid <= limit;
     };
@@ -367,7 +358,7 @@ SpillResult Search::run() {
   upper_ = o_.upper < 0 ? INT64_MAX : o_.upper;
   words_.assign(stride_, 0);
   for (int v = 0; v < n_; ++v)
-    if (m_.preds[v].empty()) put(words_.data() + w_, v);
+    if (m_.preds[v].empty()) bits::put(words_.data() + w_, v);
   nodes_.push_back({0, rest(words_.data()), 0, 0, -1, -1, -1, 0, 0, 0});
   SpillResult result;
   int64_t turns = 0;
@@ -397,7 +388,7 @@ SpillResult Search::run() {
       }
       std::erase_if(following, [&](int j) { return nodes_[j].dead; });
       const auto rank = [&](int j) {
-        const uint64_t draw = mix(nodes_[j].hash + o_.seed * 0x9e3779b97f4a7c15ULL + static_cast<uint64_t>(j)) & 255;
+        const uint64_t draw = mix(nodes_[j].hash + o_.seed * kGolden + static_cast<uint64_t>(j)) & 255;
         const Bytes blur = nodes_[j].resident * static_cast<Bytes>(draw) * o_.jitter / 65536;
         return std::tuple(nodes_[j].value, nodes_[j].resident + blur, j);
       };
