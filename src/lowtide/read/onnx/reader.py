@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.graph import Graph, Kind, ModelFile, Op, Tensor
 from lowtide.read.onnx.attributes import subgraphs
-from lowtide.read.onnx.bodies import Scope, loop_types, workspace_bytes
+from lowtide.read.onnx.bodies import Scope, body_graphs, loop_types
 from lowtide.read.onnx.dims import bind_dimensions
 from lowtide.read.onnx.shapes import tensor_types
 from lowtide.read.onnx.structure import Structure, opset_version, read_structure
@@ -62,9 +62,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     An op's id is the index of its node in the file. A tensor's id is the place of its name in the order of
     first appearance: graph inputs, initializers, then each node's inputs, captures and outputs in file order.
     A node that reads constants only is folded, unless it draws random numbers. A node with subgraphs (If,
-    Loop, Scan) is one op: the tensors that its bodies capture are inputs, and its workspace is the peak of
-    the worst body in its own order under ``strict``, captured tensors not counted again. A call of a local
-    function is an op without workspace.
+    Loop, Scan) is one op: the tensors that its bodies capture are inputs, and its bodies are graphs in which those
+    have size 0. A call of a local function is an op without workspace.
 
     Parameters
     ----------
@@ -100,18 +99,29 @@ def typed_graph(model: ModelProto, place: str, scope: Scope, folder: Path | None
     InputError
         As `read_onnx`.
     """
-    structure = read_structure(model, place, scope.constants)
-
-    def node_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
-        return loop_types(node, types, model, place, typed_graph)
-
-    types, model = tensor_types(model, structure, place, node_types, folder)
+    structure, types, model = _typed(model, place, scope, folder)
     tensors = _sized(structure, model, types, scope, place)
-    ops = [_costed(op, model, types, tensors, place) for op in structure.ops]
+    ops = [_completed(op, model, types, tensors, place) for op in structure.ops]
     return Graph(
         model.graph.name, tuple(tensors), tuple(ops), structure.folded, place, dialect="onnx",
         opset=opset_version(model),
     )  # fmt: skip
+
+
+def _typed(
+    model: ModelProto, place: str, scope: Scope, folder: Path | None = None
+) -> tuple[Structure, dict[str, TensorType], ModelProto]:
+    """Structure of a model or body, the type of every tensor, and the model with what was inferred."""
+    structure = read_structure(model, place, scope.constants)
+
+    def types_inside(body: ModelProto, where: str, inside: Scope) -> Mapping[str, TensorType]:
+        return _typed(body, where, inside)[1]
+
+    def node_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
+        return loop_types(node, types, model, place, types_inside)
+
+    types, inferred = tensor_types(model, structure, place, node_types, folder)
+    return structure, types, inferred
 
 
 def _sized(
@@ -128,11 +138,13 @@ def _sized(
             value = tensor_value(constants[t.name], size)
         elif t.name in sparse:
             size = sparse_size(sparse[t.name], place)
-        elif kind is None or t.name in scope.captured:
+        elif kind is None:
             size = 0
         else:
             size = _folded_size(kind, t.name, place) if t.kind is Kind.CONSTANT else size_bytes(kind, t.name, place)
             value = held.get(t.id)
+        if t.name in scope.captured:
+            size = 0
         shape, dtype = (None, None) if kind is None else (kind.shape, element_name(kind.element))
         tensors.append(Tensor(t.id, size, t.kind, t.name, shape, dtype, value=value))
     return tensors
@@ -143,8 +155,8 @@ def _folded_size(kind: TensorType, name: str, place: str) -> int:
     return 0 if element_name(kind.element) == "string" else size_bytes(kind, name, place)
 
 
-def _costed(op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], place: str) -> Op:
-    """The op with its FLOPs, and with the workspace of its bodies."""
+def _completed(op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], place: str) -> Op:
+    """The op with its FLOPs, or with its bodies."""
     if op.type in ("Conv", "MatMul", "Gemm"):
         return replace(op, flops=_flops(op, model.graph.node[op.id], tensors))
     node = model.graph.node[op.id]
@@ -152,7 +164,7 @@ def _costed(op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors:
         return op
     constants = constants_of(model.graph)
     fixed = {t.name: constants.get(t.name) for t in tensors if t.kind is Kind.CONSTANT}
-    return replace(op, workspace=workspace_bytes(node, op.label, types, fixed, model, place, typed_graph))
+    return replace(op, bodies=body_graphs(node, op.label, types, fixed, model, place, typed_graph))
 
 
 def _flops(op: Op, node: NodeProto, tensors: list[Tensor]) -> int | None:
