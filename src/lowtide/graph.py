@@ -23,6 +23,10 @@ MAX_BYTES = 2**62
 MAX_VALUE_BYTES = 4096
 """Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
 
+MAX_NESTED = 8
+"""Bodies inside bodies deeper than this are refused. (To type what a loop of ONNX makes, its body is read, and for each
+of its loops in turn theirs.)"""
+
 ELEMENT_BITS: Mapping[str, int] = {
     "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "complex128": 128, "complex64": 64, "complex32": 32,
     "int64": 64, "int32": 32, "int16": 16, "int8": 8, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "bool": 8,

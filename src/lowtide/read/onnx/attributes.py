@@ -62,11 +62,6 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield from attribute.graphs
 
 
-MOST_NESTED = 8
-"""Bodies inside bodies deeper than this are refused: to type what a loop makes, its body is read, and for each of its
-loops in turn theirs."""
-
-
 def nesting(node: NodeProto, limit: int) -> int:
     """How deep a node's bodies are nested, counted up to `limit`; 0 if it has none."""
     if not has_subgraph(node) or limit == 0:
