@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.boards import Board
-    from lowtide.allocate.banks.memories import Bank
     from lowtide.plan import Plan
 
 

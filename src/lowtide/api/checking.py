@@ -95,17 +95,16 @@ def verify_file(graph: Graph, target: Target) -> Report:
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
-    from lowtide.runtimes.tflm.arena import model_of, offline_plan_of
+    from lowtide.read.tflite.model import TfliteFile
     from lowtide.verify.check.offline import check_offline_plan
 
-    model = model_of(graph)
-    if model is None:
-        place = graph.source or graph.name
+    place = graph.source or graph.name
+    if not isinstance(graph.file, TfliteFile):
         raise InputError("give the plan to check as well; only a .tflite file can hold one itself", place)
-    listed = offline_plan_of(graph)
+    listed = graph.file.offline_plan()
     if listed is None:
-        raise InputError("it holds no offline plan; give the plan to check as well", graph.source)
-    return check_offline_plan(graph, target, listed, sum(len(s.tensors) for s in model.subgraphs))
+        raise InputError("it holds no offline plan; give the plan to check as well", place)
+    return check_offline_plan(graph, target, listed, graph.file.model.tensor_count)
 
 
 @dataclass(frozen=True)

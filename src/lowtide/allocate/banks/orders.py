@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lowtide.allocate.arena import Allocation
-from lowtide.allocate.banks.assignment import Demand, Loads, least_cost
-from lowtide.allocate.banks.memories import Bank, BankPlacement, place_in_banks
+from lowtide.allocate.banks.assignment import least_cost
+from lowtide.allocate.banks.bank import Bank, Demand, Loads
+from lowtide.allocate.banks.memories import BankPlacement, place_in_banks
 from lowtide.allocate.banks.places import Places, allowed_banks
 from lowtide.allocate.buffers import ArenaBuffers, Problem, arena_buffers, block
 from lowtide.allocate.together import Layout

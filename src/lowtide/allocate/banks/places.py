@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.allocate.banks.assignment import Demand
+from lowtide.allocate.banks.bank import Bank, Demand
 from lowtide.allocate.banks.boards import check_names, find_board
-from lowtide.allocate.banks.memories import Bank, BankPlacement, place_in_banks
+from lowtide.allocate.banks.memories import BankPlacement, place_in_banks
 from lowtide.allocate.buffers import Problem
 from lowtide.errors import InputError
 from lowtide.sizes import parse_size

@@ -17,7 +17,7 @@ from lowtide.plan import PlanMemory, Residency, Status
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.allocate.banks.memories import Bank
+    from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.orders import Banked
     from lowtide.allocate.banks.places import Banks, Places
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
-from lowtide.read.tflite.model import TfliteModel, parse_tflite, read_offline_plan
+from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.runtimes.base import Plain, Required
@@ -34,8 +33,10 @@ class Tflm(Plain):
 
     def beside(self, graph: Graph) -> int:
         """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
-        model = model_of(graph)
-        return 0 if model is None else arena_parts(model, graph, graph.own_order).persistent_bytes + ALIGNMENT
+        file = graph.file
+        if not isinstance(file, TfliteFile):
+            return 0
+        return arena_parts(file.model, graph, graph.own_order).persistent_bytes + ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
@@ -49,12 +50,12 @@ class Tflm(Plain):
         InputError
             TFLM cannot take an offline plan for this file.
         """
-        model = model_of(graph)
-        if model is None or any(op.type == NPU for op in graph.ops) or Path(graph.source).stat().st_size > MOST_BYTES:
+        file = graph.file
+        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or any(op.type == NPU for op in graph.ops):
             return None
-        planned = without_elements(model, emptied_tensors(model, offsets))
-        arena = _arena(planned, graph, order, listed_offsets(model, offsets))
-        return None if arena is None else self._sure(arena, _own_head(graph))
+        planned = without_elements(file.model, emptied_tensors(file.model, offsets))
+        arena = _arena(planned, graph, order, listed_offsets(file.model, offsets))
+        return None if arena is None else self._sure(arena, _own_head(file, graph))
 
     def as_it_stands(self, graph: Graph) -> Required | None:
         """TFLM's arena for the file with the offline plan that it holds, or by its own planner.
@@ -64,48 +65,26 @@ class Tflm(Plain):
         InputError
             The file's offline plan is for another number of tensors.
         """
-        arena = _arena_as_it_stands(graph)
+        arena = None if not isinstance(graph.file, TfliteFile) else _arena_as_it_stands(graph.file, graph)
         return None if arena is None else self._sure(arena, None)
 
     def offline(self, graph: Graph) -> list[int] | None:
         """The offline plan of a .tflite file."""
-        return offline_plan_of(graph)
+        return graph.file.offline_plan() if isinstance(graph.file, TfliteFile) else None
 
     def _sure(self, arena: Required, own_head: int | None) -> Required:
         exact = arena.parts.exact and self.kernels == "reference"
         return replace(arena, parts=msgspec.structs.replace(arena.parts, exact=exact, own_planned=own_head))
 
 
-def is_file(graph: Graph) -> bool:
-    """Whether a graph came from a .tflite file."""
-    return graph.source.lower().endswith(".tflite")
+def _arena_as_it_stands(file: TfliteFile, graph: Graph) -> Required | None:
+    return _arena(file.model, graph, graph.own_order, file.offline_plan())
 
 
-def model_of(graph: Graph) -> TfliteModel | None:
-    """The file that a graph came from; None if it is no .tflite file."""
-    return parse_tflite(Path(graph.source).read_bytes(), graph.source) if is_file(graph) else None
-
-
-def offline_plan_of(graph: Graph) -> list[int] | None:
-    """Offset or -1 of each tensor of all subgraphs in the offline plan that a graph's file holds; None if it has none.
-
-    Raises
-    ------
-    InputError
-        A plan that TFLM refuses: empty, or for another number of tensors.
-    """
-    return read_offline_plan(Path(graph.source).read_bytes(), graph.source) if is_file(graph) else None
-
-
-def _arena_as_it_stands(graph: Graph) -> Required | None:
-    model = model_of(graph)
-    return None if model is None else _arena(model, graph, graph.own_order, offline_plan_of(graph))
-
-
-def _own_head(graph: Graph) -> int | None:
+def _own_head(file: TfliteFile, graph: Graph) -> int | None:
     """Head of the file as it stands; None if TFLM refuses its offline plan."""
     try:
-        arena = _arena_as_it_stands(graph)
+        arena = _arena_as_it_stands(file, graph)
     except InputError:
         return None
     return None if arena is None else arena.planned_bytes
