@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ TARGETS = (STRICT, BUILT_IN["hmcos"], replace(BUILT_IN["generic"], alignment=1))
 
 def search(
     asked: CoreProblem, *, width: int = 0, safe_moves: bool = True, dominance: bool = True, limit: int = 0
-) -> dict[str, Any]:
+) -> _core.SpillResult:
     """One search of the core, without limits but for the states."""
     return _core.spill(
         asked.core, width=width, state_limit=limit, memory_bytes=0, upper=-1, seed=0, jitter=0, seconds=60.0,
@@ -42,9 +41,9 @@ def search(
     )  # fmt: skip
 
 
-def cost(result: dict[str, Any]) -> int | None:
+def cost(result: _core.SpillResult) -> int | None:
     """What was found, if anything."""
-    return result["cost"] if result["found"] else None
+    return result.cost if result.found else None
 
 
 @pytest.mark.parametrize("semantics", EVERY_SEMANTICS, ids=range(len(EVERY_SEMANTICS)))
@@ -73,10 +72,10 @@ def test_what_the_core_says_is_what_its_residency_costs():
         exact = search(core_problem(problem))
         for width in (0, 1, 3):
             result = search(core_problem(problem), width=width)
-            if not result["found"]:
+            if not result.found:
                 continue
-            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result["cost"]
-            assert result["cost"] >= exact["cost"]
+            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result.cost
+            assert result.cost >= exact.cost
 
 
 def test_a_stretch_of_an_order_is_searched_exactly():
@@ -144,7 +143,7 @@ def test_windows_bound_every_order():
     tight = 0
     for _ in range(150):
         problem = random_problem(rng, 24)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         parts = windows(problem, tuple(range(problem.steps)), 20_000, Limits(20))
         assert sum(w.bytes for w in parts) <= least
         assert len({i for w in parts for i in w.ops}) == sum(len(w.ops) for w in parts)
@@ -152,7 +151,7 @@ def test_windows_bound_every_order():
         some = sorted(rng.sample(range(problem.steps), rng.randint(1, problem.steps)))
         assert window_bound(problem, some, 20_000, Limits(20)).bytes <= least
         with_parts = search(core_problem(problem, segments=[(w.ops, w.bytes) for w in parts]))
-        assert with_parts["cost"] == least
+        assert with_parts.cost == least
     assert tight
 
 
@@ -161,13 +160,13 @@ def test_a_search_that_is_cut_short_bounds_from_below():
     rng = Random(10)
     for _ in range(40):
         problem = random_problem(rng, 14)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         for limit in (1, 5, 20, 80):
             result = _core.spill(
                 core_problem(problem).core, width=0, state_limit=limit, memory_bytes=0, upper=-1, seed=0, jitter=0,
                 seconds=60.0,
             )  # fmt: skip
-            assert result["bound"] <= least
+            assert result.bound <= least
 
 
 def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
@@ -193,7 +192,7 @@ def test_what_does_not_pack_is_mended(solver: bool, monkeypatch: pytest.MonkeyPa
     mended = mend(problem, order, dropped, Limits(20))
     assert mended.placement.height_bytes <= problem.capacity
     assert not (mended.best and not solver)
-    least = search(core_problem(problem, order, chain=True))["cost"]
+    least = search(core_problem(problem, order, chain=True)).cost
     assert mended.traffic_bytes >= least
     if solver:
         assert mended.best
@@ -248,8 +247,8 @@ def test_too_many_ways_to_make_room_are_not_all_tried():
     """C(31, 20) sets could leave at the last leaf: the search ends, and says no more than what it knows."""
     problem = leaves_first(32)
     result = search(core_problem(problem, range(problem.steps), chain=True), limit=2000)
-    assert result["found"] or result["stopped"]
-    assert result["bound"] <= least_by_belady(problem)
+    assert result.found or result.ended != "complete"
+    assert result.bound <= least_by_belady(problem)
     answer = Spill(states=5000).spill(problem, Limits(60))
     assert simulate(problem, answer) == answer.traffic_bytes == 0
 
