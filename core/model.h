@@ -37,7 +37,7 @@ struct Model {
   void derive();
 };
 
-// Footprint of each step of an order, by the memory model of SPEC (Profile in lowtide.analyse.liveness).
+// Footprint of each step of an order, by the memory model of docs/contract.md (Profile in lowtide.analyse.liveness).
 std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order);
 Bytes peak(const Model& model, const std::vector<int>& order);
 

@@ -248,7 +248,8 @@ BUILT_IN: dict[str, Target] = {
 `tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
-`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
+`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
+`write/onnxruntime_snippet.py`."""
 
 
 AUTO = {".tflite": "tflm", ".pt2": "torch"}

@@ -7,7 +7,7 @@ shared tensor is as good as a view (`tests/rules/litert/test_rule.py` shows each
 - Add, Sub, Mul, Div, Softmax and DynamicUpdateSlice write over the first input of equal size, above 4 bytes, that
   nothing else reads, under the same conditions.
 - Graph inputs stay to the end, and so does what nobody reads. All other kernels get memory of their own.
-- Kernels take temporary tensors, a convolution for what it unfolds (`litert_temporaries.py`).
+- Kernels take temporary tensors, a convolution for what it unfolds (`rules/litert/temporaries.py`).
 
 With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own workspace, and none of this holds there.
 """

@@ -39,8 +39,8 @@ class Kernel:
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
     whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
-    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `tflm_copies`; ``"before"``: everything, to
-    a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty. `source`: files
+    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
+    everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty. `source`: files
     that were read. `broadcasts`: an input of the output's shape is read so even if another one is broadcast. `dtypes`:
     of the output, all if empty.
     """
@@ -109,7 +109,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
 )  # fmt: skip
 """What is reviewed of the reference kernels, which the pip package of TFLM runs. For other libraries see
-`tflm_libraries`."""
+`lowtide.rules.tflm.libraries`."""
 
 BY_TYPE = {name: row for row in KERNELS for name in row.types}
 

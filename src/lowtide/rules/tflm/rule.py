@@ -1,9 +1,9 @@
 """TensorFlow Lite Micro: lifetimes are the plain ones; reshapes share memory, and the rest goes by kernel.
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
-as they are, though: what may lie over what is ours to know (`tflm_kernels.py`). `overlap` says how much of that is
-used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
-(`tflm_libraries.py` says what was reviewed of it).
+as they are, though: what may lie over what is ours to know (`rules/tflm/kernels.py`). `overlap` says how much of that
+is used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
+(`rules/tflm/libraries.py` says what was reviewed of it).
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
 tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:

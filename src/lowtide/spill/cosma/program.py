@@ -13,7 +13,7 @@ Not in the paper, or not as printed:
 
 - One op a step (the paper says so of its timesteps, in no equation).
 - A copy that exists anyway (graph inputs, constants, outputs once written) needs no S: R[t] <= sum C[0..t-1] instead
-  of (4), and leaving is only not being preserved. So inputs and outputs cost reads only (SPEC); as printed they would
+  of (4), and leaving is only not being preserved. So inputs and outputs cost reads only (the contract); as printed they would
   pay for a spill. Outputs that are written last, if asked for: resident at the last step, or spilled.
 - Without `write_once` every retrieval has a spill of its own: no (8), and (4) counts.
 - A storage does not come back where it has just been: res[t-1] + R[t] <= 1. By (1) it cannot the first time either.

@@ -1,4 +1,4 @@
-"""What occupies memory, worked out once more from the contract, for the checker alone.
+"""What occupies memory, worked out once more from `docs/contract.md`, for the checker alone.
 
 A *block* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
 block if it makes or reads one of its tensors. In an order, a block is live
