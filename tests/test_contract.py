@@ -111,7 +111,9 @@ def test_every_command_and_option_is_named_and_no_other():
 def test_every_exit_status_has_its_row():
     """Those of errors, of plans and of the command."""
     rows = {int(row[0]) for row in _table("### Exit status")}
-    raised = {kind.exit_status for _, kind in inspect.getmembers(errors, inspect.isclass) if hasattr(kind, "exit_status")}
+    raised = {
+        kind.exit_status for _, kind in inspect.getmembers(errors, inspect.isclass) if hasattr(kind, "exit_status")
+    }
     judged = {exit_status(status, stopped) for status in get_args(Status) for stopped in get_args(Stopped)}
     assert rows == raised | judged
 
@@ -146,7 +148,9 @@ def test_buffers_have_the_columns_that_are_named(tmp_path: Path):
     """minimalloc's and our own, read as the contract says."""
     (columns,) = re.findall(r"`(id,lower,upper,size)\[,alignment,offset,gaps\]`", PAGE)
     path = tmp_path / "b.csv"
-    path.write_text(f"{columns},alignment,offset,gaps,over,apart,memory\na,0,2,8,4,,,,,fast\nb,1,3,8,,,,a@4,,\nc,5,6,8,,,,,a,\n")
+    path.write_text(
+        f"{columns},alignment,offset,gaps,over,apart,memory\na,0,2,8,4,,,,,fast\nb,1,3,8,,,,a@4,,\nc,5,6,8,,,,,a,\n"
+    )
     file = read_problem(path)
     assert (len(file.problem.buffers), len(file.problem.pairs), len(file.problem.apart)) == (3, 1, 1)
     assert file.places == {"a": ("fast",)}

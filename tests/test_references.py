@@ -15,13 +15,16 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md")), ROOT
 CODE = [*sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
 CORE = sorted(path for path in (ROOT / "core").rglob("*") if path.suffix in (".cc", ".h"))
 
-FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w*-]+\.(?:py|md))(?![\w/])|((?:core|docs)/[\w/*-]+(?:\.\w+)?)")
+FILE = re.compile(
+    r"(?<![\w./*<-])((?:[\w-]+/)*[\w*-]+\.(?:py|md))(?![\w/])"
+    r"|(?<![\w./-])((?:bench|core|docs|src|tests)/[\w/*-]+(?:\.\w+)?)"
+)
 NAME = re.compile(r"`(lowtide(?:\.\w+)+)(?:\(\))?`")
 
 NOT_OURS = {
     "FILE.py", "S.py", "run.py", "session.py",  # the user's
     "onnx_ml_pb2.py", "ethosu/vela/hillclimb_allocation.py", "torch/_inductor/memory.py",  # of other packages
-    "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn",
+    "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",
     "none.py", "mine.py", "schedule.md", "allocate.md", "allocate-x.md", "executorch-x.md", "spill-x.md",  # tests make
     "spill-two.md",
 }  # fmt: skip

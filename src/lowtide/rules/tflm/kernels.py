@@ -40,9 +40,9 @@ class Kernel:
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
     whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
     ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
-    everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty. `source`: files
-    that were read. `broadcasts`: an input of the output's shape is read so even if another one is broadcast. `dtypes`:
-    of the output, all if empty.
+    everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty.
+    `source`: files that were read. `broadcasts`: an input of the output's shape is read so even if another one is
+    broadcast. `dtypes`: of the output, all if empty.
     """
 
     types: tuple[str, ...]
