@@ -1,12 +1,14 @@
-# make test: everything that must hold. make demo: the main job on a built-in network.
+# make test: everything that must hold. make quick: its fast part, in under a minute. make demo: the main job on a
+# built-in network.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
+CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test demo check format mutations stress fuzz hunt stub clean
+.PHONY: test quick demo check format mutations stress fuzz hunt stub clean
 
-$(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
+$(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable '.[test]'
@@ -15,10 +17,14 @@ $(READY): pyproject.toml CMakeLists.txt $(wildcard core/*.cc core/*.h)
 test: $(READY) check
 	$(BIN)/python -m pytest
 
+quick: $(READY)
+	$(BIN)/python -m pytest -m 'not slow'
+
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/clang-format --dry-run -Werror $(CORE)
 
 demo: $(READY)
 	mkdir -p demo
@@ -29,6 +35,7 @@ demo: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CORE)
 
 # Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
 mutations: $(READY)

@@ -42,89 +42,89 @@ class Mutation:
 
 MUTATIONS = (
     # The one-op rule.
-    Mutation("closure_ignores_hill", "walker.cc", "if (f + o.hill > budget) {", "if (false) {"),
-    Mutation("closure_takes_rises", "walker.cc", "if (o.change > 0) continue;", "if (o.change > 2) continue;"),
+    Mutation("closure_ignores_hill", "order/walker.cc", "if (f + o.hill > budget) {", "if (false) {"),
+    Mutation("closure_takes_rises", "order/walker.cc", "if (o.change > 0) continue;", "if (o.change > 2) continue;"),
     # Safe moves.
     Mutation(
         "safe_move_not_alone_best_first",
-        "best_first.cc",
+        "order/best_first.cc",
         "after <= f && move_.began_alone()",
         "after <= f",
     ),
     Mutation(
         "safe_move_not_alone_nested",
-        "nested.cc",
+        "order/nested.cc",
         "after <= frame.f && move_.began_alone()",
         "after <= frame.f",
     ),
     Mutation(
         "safe_move_rises_best_first",
-        "best_first.cc",
+        "order/best_first.cc",
         "after <= f && move_.began_alone()",
         "after <= f + 2 && move_.began_alone()",
     ),
     Mutation(
         "safe_move_rises_nested",
-        "nested.cc",
+        "order/nested.cc",
         "after <= frame.f && move_.began_alone()",
         "after <= frame.f + 2 && move_.began_alone()",
     ),
     # Commits and their repair.
     Mutation(
         "commit_above_root",
-        "best_first.cc",
+        "order/best_first.cc",
         "if (move_.rules.commits && at != 0 && nodes_[at].f <= nodes_[0].f) {",
         "if (move_.rules.commits && at != 0) {",
     ),
     Mutation(
         "commit_above_state_nested",
-        "nested.cc",
+        "order/nested.cc",
         "if (move_.rules.commits && stack_[mine].path_f <= stack_[mine].f) {",
         "if (move_.rules.commits) {",
     ),
     Mutation(
         "exit_without_repair",
-        "nested.cc",
+        "order/nested.cc",
         "exit_f_ = repair(move_.walker, frame.f, frame.path_f, frame.path);",
         "exit_f_ = frame.path_f;",
     ),
     Mutation(
-        "repair_never_needed", "mover.cc", "if (f + lowest.change >= f_end) return f_end;", "return f_end;"
+        "repair_never_needed", "order/mover.cc", "if (f + lowest.change >= f_end) return f_end;", "return f_end;"
     ),
     Mutation(
         "lowest_without_precedence",
-        "lowest.cc",
+        "order/lowest.cc",
         "if (const auto it = node.find(*u); it != node.end()) net.add_arc",
         "if (const auto it = node.find(*u); it != node.end() && false) net.add_arc",
     ),
     Mutation(
         "lowest_pays_twice",
-        "lowest.cc",
+        "order/lowest.cc",
         "if (p.begins[s] && walker.count(s) == 0) {",
         "if (p.begins[s]) {",
     ),
     Mutation(
         "lowest_refunds_early",
-        "lowest.cc",
+        "order/lowest.cc",
         "if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.touchers.length(s)) {",
         "if (p.finishes[s]) {",
     ),
     # What a search remembers.
     Mutation(
         "open_is_dead",
-        "nested.cc",
+        "order/nested.cc",
         "if (fate_[state] == kDead) {",
         "if (fate_[state] == kDead || fate_[state] == kOpen) {",
     ),
     Mutation(
         "fates_outlive_the_root",
-        "nested.cc",
+        "order/nested.cc",
         "        fate_.clear();\n",
         "",
     ),
     Mutation(
         "states_told_apart_by_nothing",
-        "state_table.h",
+        "order/state_table.h",
         """      if (slots_[slot].tag != tag) continue;
       const uint64_t* record = &records_[slots_[slot].record];
       if (record[0] == extent(first_word, length) &&""",
@@ -133,168 +133,172 @@ MUTATIONS = (
     ),
     Mutation(
         "all_is_decided_by_any_refutation",
-        "solve.cc",
+        "order/solve.cc",
         "return engine.budget >= result_.peak - unit_ ||",
         "return engine.budget >= result_.lower_bound ||",
     ),
     # What a refuted budget says about larger ones.
     Mutation(
         "next_not_seen_best_first",
-        "best_first.cc",
+        "order/best_first.cc",
         "next_ = std::min(next_, move_.look_around(f));",
         "move_.look_around(f);",
     ),
     Mutation(
         "next_not_seen_nested",
-        "nested.cc",
+        "order/nested.cc",
         "next_ = std::min(next_, move_.look_around(frame.f));",
         "move_.look_around(frame.f);",
     ),
     Mutation(
         "next_is_the_last_hill",
-        "mover.cc",
+        "order/mover.cc",
         "next = std::min(next, f + outcomes.back().hill);",
         "next = f + outcomes.back().hill;",
     ),
     Mutation(
         "next_above_a_unit",
-        "solve.cc",
+        "order/solve.cc",
         "budget / unit_ * unit_ + unit_",
         "budget + unit_",
     ),
-    Mutation("unit_without_workspace", "solve.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
+    Mutation("unit_without_workspace", "base/model.cc", "unit = std::gcd(unit, w);", "unit = std::gcd(unit, w * 0);"),
     # Fusion.
-    Mutation("fuse_a_any_preds", "fuse.cc", "if (rules.a && only_pred && v.", "if (rules.a && v."),
-    Mutation("fuse_a_rises", "fuse.cc", "only_pred && v.change_most <= 0 && v.up_most", "only_pred && v.up_most"),
-    Mutation("fuse_a_any_hill", "fuse.cc", "v.change_most <= 0 && v.up_most <= u.down_least)", "v.change_most <= 0)"),
+    Mutation("fuse_a_any_preds", "order/fuse.cc", "if (rules.a && only_pred && v.", "if (rules.a && v."),
+    Mutation("fuse_a_rises", "order/fuse.cc", "only_pred && v.change_most <= 0 && v.up_most", "only_pred && v.up_most"),
+    Mutation("fuse_a_any_hill", "order/fuse.cc", "v.change_most <= 0 && v.up_most <= u.down_least)",
+             "v.change_most <= 0)"),
     Mutation(
-        "fuse_a_change_at_the_end", "fuse.cc", "only_pred && v.change_most <= 0 && v.up_most",
+        "fuse_a_change_at_the_end", "order/fuse.cc", "only_pred && v.change_most <= 0 && v.up_most",
         "only_pred && v.change_least <= 0 && v.up_most",
     ),
-    Mutation("fuse_a_hill_at_the_end", "fuse.cc", "v.up_most <= u.down_least", "v.up_least <= u.down_least"),
-    Mutation("fuse_a_drop_at_the_end", "fuse.cc", "v.up_most <= u.down_least", "v.up_most <= u.down_most"),
-    Mutation("fuse_b_any_succs", "fuse.cc", "if (rules.b && only_succ && u.", "if (rules.b && u."),
-    Mutation("fuse_b_falls", "fuse.cc", "only_succ && u.change_least >= 0 && u.down", "only_succ && u.down"),
-    Mutation("fuse_b_any_hill", "fuse.cc", "u.change_least >= 0 && u.down_most <= v.up_least)", "u.change_least >= 0)"),
+    Mutation("fuse_a_hill_at_the_end", "order/fuse.cc", "v.up_most <= u.down_least", "v.up_least <= u.down_least"),
+    Mutation("fuse_a_drop_at_the_end", "order/fuse.cc", "v.up_most <= u.down_least", "v.up_most <= u.down_most"),
+    Mutation("fuse_b_any_succs", "order/fuse.cc", "if (rules.b && only_succ && u.", "if (rules.b && u."),
+    Mutation("fuse_b_falls", "order/fuse.cc", "only_succ && u.change_least >= 0 && u.down", "only_succ && u.down"),
+    Mutation("fuse_b_any_hill", "order/fuse.cc", "u.change_least >= 0 && u.down_most <= v.up_least)",
+             "u.change_least >= 0)"),
     Mutation(
-        "fuse_b_change_at_the_start", "fuse.cc", "only_succ && u.change_least >= 0 && u.down",
+        "fuse_b_change_at_the_start", "order/fuse.cc", "only_succ && u.change_least >= 0 && u.down",
         "only_succ && u.change_most >= 0 && u.down",
     ),
-    Mutation("fuse_b_drop_at_the_start", "fuse.cc", "u.down_most <= v.up_least", "u.down_least <= v.up_least"),
-    Mutation("fuse_b_hill_at_the_start", "fuse.cc", "u.down_most <= v.up_least", "u.down_most <= v.up_most"),
-    Mutation("fuse_c_any_preds", "fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_succ &&"),
-    Mutation("fuse_c_any_succs", "fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_pred &&"),
+    Mutation("fuse_b_drop_at_the_start", "order/fuse.cc", "u.down_most <= v.up_least", "u.down_least <= v.up_least"),
+    Mutation("fuse_b_hill_at_the_start", "order/fuse.cc", "u.down_most <= v.up_least", "u.down_most <= v.up_most"),
+    Mutation("fuse_c_any_preds", "order/fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_succ &&"),
+    Mutation("fuse_c_any_succs", "order/fuse.cc", "rules.c && only_pred && only_succ &&", "rules.c && only_pred &&"),
     Mutation(
-        "fuse_c_falls", "fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
+        "fuse_c_falls", "order/fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
         "only_succ && v.change_most <= 0 &&",
     ),
     Mutation(
-        "fuse_c_rises", "fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
+        "fuse_c_rises", "order/fuse.cc", "only_succ && u.change_least >= 0 && v.change_most <= 0 &&",
         "only_succ && u.change_least >= 0 &&",
     ),
-    Mutation("fuse_c_first_not_static", "fuse.cc", "(u.change_static() || u.down_static())", "true"),
-    Mutation("fuse_c_second_not_static", "fuse.cc", "(v.up_static() && (u.", "(true && (u."),
-    Mutation("fuse_pairs_overlap", "fuse.cc", "used[u] = used[*v] = 1;", "used[u] = 1;"),
+    Mutation("fuse_c_first_not_static", "order/fuse.cc", "(u.change_static() || u.down_static())", "true"),
+    Mutation("fuse_c_second_not_static", "order/fuse.cc", "(v.up_static() && (u.", "(true && (u."),
+    Mutation("fuse_pairs_overlap", "order/fuse.cc", "used[u] = used[*v] = 1;", "used[u] = 1;"),
     Mutation(
-        "fuse_context_too_late", "fuse.cc", "before += reach.before(*t, m);", "before += !reach.before(m, *t);"
+        "fuse_context_too_late", "order/fuse.cc", "before += reach.before(*t, m);", "before += !reach.before(m, *t);"
     ),
     # Programs.
     Mutation(
-        "begin_for_certain", "problem.cc",
+        "begin_for_certain", "order/problem.cc",
         "certain = certain && (from_end ? reach.before(other, m) : reach.before(m, other));", "",
     ),
     Mutation(
-        "inputs_begin_later", "problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
+        "inputs_begin_later", "order/problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
         "if (from_end && storage.at_end) return -1;",
     ),
     Mutation(
-        "outputs_die", "problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
+        "outputs_die", "order/problem.cc", "if (from_end ? storage.at_end : storage.at_start) return -1;",
         "if (!from_end && storage.at_start) return -1;",
     ),
-    Mutation("start_and_end_swapped", "problem.cc", "if (reversed ? storage.at_end : storage.at_start) p.start",
+    Mutation("start_and_end_swapped", "order/problem.cc", "if (reversed ? storage.at_end : storage.at_start) p.start",
              "if (reversed ? storage.at_start : storage.at_end) p.start"),
-    Mutation("change_loses_a_storage", "problem.cc", "if (sure > 0) fixed -= model.storages[s].size;",
+    Mutation("change_loses_a_storage", "order/problem.cc", "if (sure > 0) fixed -= model.storages[s].size;",
              "if (sure > 0) fixed -= 0;"),
-    Mutation("saves_over_the_living", "problem.cc", "sure > 0 ? -1 : shared[o.storage], o.saving", "-1, o.saving"),
-    Mutation("saves_at_first_touch", "problem.cc", "reversed ? first[k] : last[k];", "first[k];"),
-    Mutation("reversed_saves_at_last_touch", "problem.h", "(reversed ? 0 : touchers.length(item.storage) - 1)",
+    Mutation("saves_over_the_living", "order/problem.cc", "sure > 0 ? -1 : shared[o.storage], o.saving",
+             "-1, o.saving"),
+    Mutation("saves_at_first_touch", "order/problem.cc", "reversed ? first[k] : last[k];", "first[k];"),
+    Mutation("reversed_saves_at_last_touch", "order/problem.h", "(reversed ? 0 : touchers.length(item.storage) - 1)",
              "touchers.length(item.storage) - 1"),
-    Mutation("drop_ignores_savings", "problem.cc", "hills.push_back({i, item.bytes - at_most,",
+    Mutation("drop_ignores_savings", "order/problem.cc", "hills.push_back({i, item.bytes - at_most,",
              "hills.push_back({i, item.bytes - surely,"),
-    Mutation("drop_ignores_finishes", "problem.cc", "if (item.kind == Item::kFinish) finished += item.bytes;", ""),
-    Mutation("drop_ignores_begins", "problem.cc", "if (item.kind == Item::kBegin) begun += item.bytes;", ""),
+    Mutation("drop_ignores_finishes", "order/problem.cc", "if (item.kind == Item::kFinish) finished += item.bytes;",
+             ""),
+    Mutation("drop_ignores_begins", "order/problem.cc", "if (item.kind == Item::kBegin) begun += item.bytes;", ""),
     # Cuts.
-    Mutation("cut_capacity", "cut.cc", "net.add_arc(in, out, size);", "net.add_arc(in, out, size + 1);"),
-    Mutation("cut_without_precedence", "cut.cc", "if (side_[u] == kFree) precedence.push_back",
+    Mutation("cut_capacity", "order/cut.cc", "net.add_arc(in, out, size);", "net.add_arc(in, out, size + 1);"),
+    Mutation("cut_without_precedence", "order/cut.cc", "if (side_[u] == kFree) precedence.push_back",
              "if (false) precedence.push_back"),
-    Mutation("cut_most_of_cases", "cut.cc", "std::min(cut.value, c.value)", "std::max(cut.value, c.value)"),
-    Mutation("cut_never_in_place", "cut.cc", "if (may_die) cut.cases", "if (false) cut.cases"),
-    Mutation("cut_always_in_place", "cut.cc", "may_die = !storage.at_end &&", "may_die = true ||"),
-    Mutation("cut_forgets_the_end", "cut.cc", "if (storage.at_end) needed_by = -1;", ""),
-    Mutation("cut_forgets_the_start", "cut.cc", "if (storage.at_start) begun_by = -1;", ""),
-    Mutation("cut_shared_bytes_twice", "cut.cc", "const Bytes certain = shared ? size - saving : size;",
+    Mutation("cut_most_of_cases", "order/cut.cc", "std::min(cut.value, c.value)", "std::max(cut.value, c.value)"),
+    Mutation("cut_never_in_place", "order/cut.cc", "if (may_die) cut.cases", "if (false) cut.cases"),
+    Mutation("cut_always_in_place", "order/cut.cc", "may_die = !storage.at_end &&", "may_die = true ||"),
+    Mutation("cut_forgets_the_end", "order/cut.cc", "if (storage.at_end) needed_by = -1;", ""),
+    Mutation("cut_forgets_the_start", "order/cut.cc", "if (storage.at_start) begun_by = -1;", ""),
+    Mutation("cut_shared_bytes_twice", "order/cut.cc", "const Bytes certain = shared ? size - saving : size;",
              "const Bytes certain = size;"),
-    Mutation("cut_without_workspace", "cut.cc", "result.value = model_.workspace[v];", "result.value = 0;"),
+    Mutation("cut_without_workspace", "order/cut.cc", "result.value = model_.workspace[v];", "result.value = 0;"),
     # What a budget implies.
-    Mutation("propagate_the_wrong_way", "propagate.cc", "is_before ? std::pair{u, v} : std::pair{v, u}",
+    Mutation("propagate_the_wrong_way", "order/propagate.cc", "is_before ? std::pair{u, v} : std::pair{v, u}",
              "is_before ? std::pair{v, u} : std::pair{u, v}"),
-    Mutation("propagate_within_the_slack", "propagate.cc", "slack + 1) <= slack", "slack + 1) < slack"),
-    Mutation("propagate_never_in_place", "propagate.cc", "constant -= surely;", ""),
-    Mutation("propagate_pays_at_once", "propagate.cc", "if (before || begins_here) {", "if (true) {"),
-    Mutation("propagate_never_refunds", "propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",
+    Mutation("propagate_within_the_slack", "order/propagate.cc", "slack + 1) <= slack", "slack + 1) < slack"),
+    Mutation("propagate_never_in_place", "order/propagate.cc", "constant -= surely;", ""),
+    Mutation("propagate_pays_at_once", "order/propagate.cc", "if (before || begins_here) {", "if (true) {"),
+    Mutation("propagate_never_refunds", "order/propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",
              "if (p.finishes[s] && false)"),
     # Footprints of orders.
-    Mutation("footprint_saves_over_the_living", "model.cc", "if (last[o.storage] == step) saving", "saving"),
-    Mutation("footprint_outputs_die", "model.cc", "if (storage.at_end) end = n;", ""),
+    Mutation("footprint_saves_over_the_living", "base/model.cc", "if (last[o.storage] == step) saving", "saving"),
+    Mutation("footprint_outputs_die", "base/model.cc", "if (storage.at_end) end = n;", ""),
     # Searches and their paths.
-    Mutation("children_over_budget", "best_first.cc", "if (f + move_.outcomes[k].hill > move_.budget) continue;",
+    Mutation("children_over_budget", "order/best_first.cc", "if (f + move_.outcomes[k].hill > move_.budget) continue;",
              "if (f + move_.outcomes[k].hill > move_.budget + 1) continue;"),
-    Mutation("children_over_budget_nested", "nested.cc",
+    Mutation("children_over_budget_nested", "order/nested.cc",
              "if (frame.f + move_.outcomes[k].hill > move_.budget) continue;",
              "if (frame.f + move_.outcomes[k].hill > move_.budget + 1) continue;"),
-    Mutation("last_child_forgotten", "nested.cc", "if (frame.next == frame.children.size()) {",
+    Mutation("last_child_forgotten", "order/nested.cc", "if (frame.next == frame.children.size()) {",
              "if (frame.next + 1 >= frame.children.size() && frame.next > 0) {"),
-    Mutation("root_left_unclosed_in_prefix", "best_first.cc",
+    Mutation("root_left_unclosed_in_prefix", "order/best_first.cc",
              "prefix_.insert(prefix_.end(), path.begin(), path.end());", ""),
     # Placing buffers.
-    Mutation("bound_shares_too_little", "place_bound.cc", "all += saved[i].second;", "all = saved[i].second;"),
-    Mutation("bound_counts_what_is_not_apart", "place_bound.cc", "if (!from_all) continue;", ""),
-    Mutation("bound_overlap_from_the_start", "place_bound.cc",
+    Mutation("bound_shares_too_little", "place/bound.cc", "all += saved[i].second;", "all = saved[i].second;"),
+    Mutation("bound_counts_what_is_not_apart", "place/bound.cc", "if (!from_all) continue;", ""),
+    Mutation("bound_overlap_from_the_start", "place/bound.cc",
              "const Bytes above = pair.distance + q.low - p.low;", "const Bytes above = p.high - p.low;"),
-    Mutation("groups_are_plain", "place_items.cc",
+    Mutation("groups_are_plain", "place/items.cc",
              "first_block[i + 1] - first_block[i] == 1 && blocks[first_block[i]].low == 0", "true"),
-    Mutation("interlocking_is_exact", "place_items.cc", "if (r.lo >= all.hi) exact = false;", ""),
-    Mutation("no_shifts", "place_items.cc", "if (c.up + shift[c.other] < shift[i]) {", "if (false) {"),
-    Mutation("paired_ones_are_twins", "place_items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
+    Mutation("interlocking_is_exact", "place/items.cc", "if (r.lo >= all.hi) exact = false;", ""),
+    Mutation("no_shifts", "place/items.cc", "if (c.up + shift[c.other] < shift[i]) {", "if (false) {"),
+    Mutation("paired_ones_are_twins", "place/items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
              "if (fixed[i] >= 0) continue;"),
-    Mutation("fixed_ones_are_twins", "place_items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
+    Mutation("fixed_ones_are_twins", "place/items.cc", "if (fixed[i] >= 0 || tied[members[i]]) continue;",
              "if (tied[members[i]]) continue;"),
-    Mutation("unit_above_an_alignment", "place_items.cc",
+    Mutation("unit_above_an_alignment", "place/items.cc",
              "if (unit % problem.buffers[i].alignment != 0) unit", "if (false) unit"),
-    Mutation("in_place_in_any_order", "place_items.cc",
+    Mutation("in_place_in_any_order", "place/items.cc",
              "if (c.up + shift[c.other] == shift[i]) before.emplace_back(i, c.other);", ";"),
-    Mutation("floors_one_too_high", "place_exact.cc", "if (release + most > height_) {",
+    Mutation("floors_one_too_high", "place/exact.cc", "if (release + most > height_) {",
              "if (release + most >= height_) {"),
-    Mutation("floors_share_nothing", "place_exact.cc", "load_[s] = -shared_[s];", "load_[s] = 0;"),
-    Mutation("shared_is_never_given_back", "place_exact.cc",
+    Mutation("floors_share_nothing", "place/exact.cc", "load_[s] = -shared_[s];", "load_[s] = 0;"),
+    Mutation("shared_is_never_given_back", "place/exact.cc",
              "if (!placed_[s.other])\n          for (int k = s.from; k < s.to; ++k) shared_[k] += s.saving;", ";"),
-    Mutation("support_from_below_itself", "place_exact.cc", "least = std::min(least, lifter + c.down);",
+    Mutation("support_from_below_itself", "place/exact.cc", "least = std::min(least, lifter + c.down);",
              "least = std::min(least, lifter + c.up + c.down);"),
-    Mutation("dominance_covers_less", "place_exact.cc", "most = std::max(most, c.up + items.shift[c.other]);", ";"),
-    Mutation("dominance_moves_what_is_fixed", "place_exact.cc", "} else if (on_.dominance) {",
+    Mutation("dominance_covers_less", "place/exact.cc", "most = std::max(most, c.up + items.shift[c.other]);", ";"),
+    Mutation("dominance_moves_what_is_fixed", "place/exact.cc", "} else if (on_.dominance) {",
              "}\n      if (on_.dominance) {"),
-    Mutation("twins_in_the_other_order", "place_exact.cc", "in_.twin[i] >= 0 && !placed_[in_.twin[i]]",
+    Mutation("twins_in_the_other_order", "place/exact.cc", "in_.twin[i] >= 0 && !placed_[in_.twin[i]]",
              "in_.twin[i] >= 0 && placed_[in_.twin[i]]"),
-    Mutation("stacks_of_any_life", "place_exact.cc", "in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] &&",
+    Mutation("stacks_of_any_life", "place/exact.cc", "in_.life[i] >= 0 && in_.life[i] == in_.life[c.other] &&",
              "in_.life[i] >= 0 && in_.life[c.other] >= 0 &&"),
-    Mutation("stacks_both_ways", "place_exact.cc", "in_.life[c.other] && rank_[c.other] < rank_[i];",
+    Mutation("stacks_both_ways", "place/exact.cc", "in_.life[c.other] && rank_[c.other] < rank_[i];",
              "in_.life[c.other];"),
-    Mutation("memo_forgets_the_offsets", "place_exact.cc", "hash.add(i, 2 * low_[i] + barred_[i]);", "hash.add(i, 0);"),
-    Mutation("memo_forgets_the_floor", "place_exact.cc", "if (any_stuck) hash.add", "if (false) hash.add"),
-    Mutation("nothing_is_raised", "place_exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
-    Mutation("undo_forgets_the_bar", "place_exact.cc", "barred_[c.item] = c.barred;", ""),
-    Mutation("split_within_a_life", "place_exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
-    Mutation("leaps_are_proofs", "place_exact.cc", "return result == Result::kFails && leapt_ ? Result::kOut : result;",
+    Mutation("memo_forgets_the_offsets", "place/exact.cc", "hash.add(i, 2 * low_[i] + barred_[i]);", "hash.add(i, 0);"),
+    Mutation("memo_forgets_the_floor", "place/exact.cc", "if (any_stuck) hash.add", "if (false) hash.add"),
+    Mutation("nothing_is_raised", "place/exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
+    Mutation("undo_forgets_the_bar", "place/exact.cc", "barred_[c.item] = c.barred;", ""),
+    Mutation("split_within_a_life", "place/exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
+    Mutation("leaps_are_proofs", "place/exact.cc", "return result == Result::kFails && leapt_ ? Result::kOut : result;",
              "return result;"),
 )  # fmt: skip
 
@@ -316,7 +320,7 @@ def apply(mutation: Mutation, core: Path) -> None:
 
 def script_of(mutation: Mutation) -> str:
     """The stress test that has to notice it."""
-    return "stress_place.py" if mutation.file.startswith("place") else "stress_exact.py"
+    return "stress_place.py" if mutation.file.startswith("place/") else "stress_exact.py"
 
 
 class Builder:
@@ -332,16 +336,18 @@ class Builder:
         self.flags += [f"-I{path}" for path in include]
         self.objects = folder / "objects"
         self.objects.mkdir()
-        sources = sorted((folder / "core").glob("*.cc"))
+        core = folder / "core"
+        sources = sorted(core.rglob("*.cc"))
         ready = sorted(ROOT.glob("build/*/libnanobind-static.a"))
         self.runtime = ready[0] if ready else self.objects / "nanobind.o"
         with ThreadPoolExecutor(2) as pool:
-            jobs = [pool.submit(self._compile, path, self.objects / f"{path.stem}.o") for path in sources]
+            objects = [self.objects / _object(path.relative_to(core)) for path in sources]
+            jobs = [pool.submit(self._compile, path, to, core) for path, to in zip(sources, objects, strict=True)]
             if not ready:
-                jobs.append(pool.submit(self._compile, base / "src" / "nb_combined.cpp", self.runtime))
+                jobs.append(pool.submit(self._compile, base / "src" / "nb_combined.cpp", self.runtime, core))
             for job in jobs:
                 job.result()
-        self.reads = {path.name: self._headers(path) for path in sources}
+        self.reads = {path.relative_to(core): self._headers(path, core) for path in sources}
 
     def build(self, mutation: Mutation | None) -> Path:
         """The core as a Python module, with the mutation or as it is."""
@@ -353,20 +359,27 @@ class Builder:
             apply(mutation, core)
             for source, read in self.reads.items():
                 if mutation.file in read:
-                    to = core / f"{Path(source).stem}.o"
-                    self._compile(core / source, to)
+                    to = core / _object(source)
+                    self._compile(core / source, to, core)
                     objects[to.name] = to
         module = core / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
         parts = [*objects.values()] + ([self.runtime] if self.runtime.suffix == ".a" else [])
         subprocess.run(["g++", "-shared", "-o", module, *parts], check=True)
         return module
 
-    def _compile(self, source: Path, to: Path) -> None:
-        subprocess.run(["g++", *self.flags, "-c", source, "-o", to], check=True)
+    def _compile(self, source: Path, to: Path, core: Path) -> None:
+        subprocess.run(["g++", *self.flags, f"-I{core}", "-c", source, "-o", to], check=True)
 
-    def _headers(self, source: Path) -> set[str]:
-        rule = subprocess.run(["g++", *self.flags, "-MM", source], check=True, capture_output=True, text=True).stdout
-        return {Path(word).name for word in rule.replace("\\\n", " ").split()[1:]}
+    def _headers(self, source: Path, core: Path) -> set[str]:
+        """Files of the core that a source reads, itself among them, as paths below the core."""
+        command = ["g++", *self.flags, f"-I{core}", "-MM", source]
+        words = subprocess.run(command, check=True, capture_output=True, text=True).stdout.replace("\\\n", " ").split()
+        return {Path(word).relative_to(core).as_posix() for word in words[1:] if Path(word).is_relative_to(core)}
+
+
+def _object(source: Path) -> str:
+    """Name of an object file: two folders may have sources of one name."""
+    return "_".join(source.with_suffix(".o").parts)
 
 
 def stress(folder: Path, module: Path, graphs: int, script: str) -> tuple[bool, str]:

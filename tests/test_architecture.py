@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import lowtide
 
 ROOT = Path(lowtide.__file__).parent
+CORE = ROOT.parent.parent / "core"
 BASE = {
     "graph", "ops", "rules", "target", "plan",
     "errors", "files", "names", "outputs", "sizes", "stop", "interrupt", "_core",
@@ -39,6 +44,11 @@ def imports(path: Path) -> set[str]:
 def room_of(path: Path) -> str:
     """First part of a file's path inside the package, without its ending."""
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def core_files() -> list[Path]:
+    """Sources and headers of the core; none where lowtide is installed without them."""
+    return sorted([*CORE.rglob("*.cc"), *CORE.rglob("*.h")])
 
 
 def test_no_room_imports_a_later_one():
@@ -75,16 +85,23 @@ def test_every_room_is_known():
 
 
 def test_files_stay_small():
-    """No file of code grows over 500 lines, and the binding stays under 300."""
-    core = ROOT.parent.parent / "core"
-    files = [
-        *ROOT.rglob("*.py"),
-        *(core.glob("*.cc") if core.is_dir() else ()),
-        *(core.glob("*.h") if core.is_dir() else ()),
-    ]
-    for path in files:
+    """No file of code grows over 500 lines, and no binding over 300."""
+    for path in [*ROOT.rglob("*.py"), *core_files()]:
         lines = len(path.read_text(encoding="utf-8").splitlines())
-        assert lines <= (300 if path.name == "bind.cc" else 500), f"{path.name} has {lines} lines"
+        assert lines <= (300 if path.parent.name == "bind" else 500), f"{path.name} has {lines} lines"
+
+
+@pytest.mark.skipif(not CORE.is_dir(), reason="lowtide is installed without the sources of its core")
+def test_folders_of_the_core_share_the_base_alone():
+    """Orders, places, traffic and papers know nothing of each other, and the bindings alone know Python."""
+    for path in core_files():
+        folder = path.relative_to(CORE).parts[0]
+        if folder == "bind":
+            continue
+        text = path.read_text(encoding="utf-8")
+        folders = {include.split("/")[0] for include in re.findall(r'#include "([^"]+)"', text)}
+        assert folders <= {"base", folder}, f"{path.relative_to(CORE)} includes {folders}"
+        assert not re.search(r"nanobind|Python\.h", text), path
 
 
 def test_no_solver_takes_ctrl_c() -> None:
@@ -92,3 +109,39 @@ def test_no_solver_takes_ctrl_c() -> None:
     for path in ROOT.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.count("CpSolver()") == text.count("catch_sigint_signal = False"), path
+
+
+def imported_files(path: Path) -> set[Path]:
+    """Files of lowtide that a file imports, anywhere in it; a package stands for its ``__init__.py``."""
+    files = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            # A name is a module of the package, or something that the package defines.
+            names = [
+                name if file_of(name) is not None or name == "lowtide._core" else node.module
+                for name in (f"{node.module}.{alias.name}" for alias in node.names)
+            ]
+        else:
+            continue
+        files |= {file for file in map(file_of, names) if file is not None}
+    return files - {path}
+
+
+def file_of(module: str) -> Path | None:
+    """The file of a module of lowtide, if there is one."""
+    if module.split(".")[0] != "lowtide":
+        return None
+    place = ROOT.joinpath(*module.split(".")[1:])
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
+
+
+def test_no_circles():
+    """No file imports itself by way of others, whichever room it is in and wherever in the file the import stands."""
+    sorter = TopologicalSorter({path: imported_files(path) for path in sorted(ROOT.rglob("*.py"))})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle = " -> ".join(str(path.relative_to(ROOT)) for path in error.args[1])
+        raise AssertionError(f"a circle: {circle}") from None

@@ -19,6 +19,7 @@ def test_names_are_unique() -> None:
 
 def test_text_that_is_gone_is_refused(tmp_path) -> None:
     """A mutation that no longer applies is an error, not a survivor."""
-    (tmp_path / "walker.cc").write_text("nothing of it")
+    (tmp_path / "order").mkdir()
+    (tmp_path / "order/walker.cc").write_text("nothing of it")
     with pytest.raises(ValueError, match="occurs 0 times"):
-        apply(next(m for m in MUTATIONS if m.file == "walker.cc"), tmp_path)
+        apply(next(m for m in MUTATIONS if m.file == "order/walker.cc"), tmp_path)

@@ -23,6 +23,7 @@ NAME = re.compile(r"`(lowtide(?:\.\w+)+)(?:\(\))?`")
 
 NOT_OURS = {
     "FILE.py", "S.py", "run.py", "session.py",  # the user's
+    "tests/ROOM/test_MODULE.py", "src/lowtide/ROOM/MODULE.py",
     "onnx_ml_pb2.py", "ethosu/vela/hillclimb_allocation.py", "torch/_inductor/memory.py",  # of other packages
     "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",
     "none.py", "mine.py", "schedule.md", "allocate.md", "allocate-x.md", "executorch-x.md", "spill-x.md",  # tests make
@@ -118,3 +119,11 @@ def test_links_between_pages_lead_somewhere():
                 slugs = {re.sub(r"[^\w -]", "", line).replace(" ", "-") for line in lines}
                 assert heading in slugs, f"{page.name}: {target}"
     assert not missing, missing
+
+
+def test_every_make_target_that_is_named_exists():
+    """`make test` and its like, in pages and docstrings."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in (*PAGES, *CODE):
+        named = set(re.findall(r"(?:`|^    )make ([a-z]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        assert named <= targets, f"{path.relative_to(ROOT)}: {named - targets}"

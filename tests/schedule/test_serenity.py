@@ -394,6 +394,6 @@ def test_shares_no_search_with_the_exact_scheduler() -> None:
         assert used <= allowed, name
         assert "lowtide.schedule" not in modules
     core = Path(lowtide.__file__).parents[2] / "core"
-    for path in [*core.glob("*serenity*"), core / "model.h", core / "model.cc"]:
+    for path in [*core.glob("papers/serenity*"), core / "base/model.h", core / "base/model.cc"]:
         headers = re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
-        assert set(headers) <= {"serenity.h", "serenity_step.h", "model.h"}, path.name
+        assert set(headers) <= {"papers/serenity.h", "papers/serenity_step.h", "base/model.h"}, path.name

@@ -94,7 +94,8 @@ def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | 
     `capacity_bytes` of the answer is what all memories have together. None if there is no such set, it is too large to
     be sure of (`MOST_DIVISIONS`), or buffers of a pair may share bytes.
     """
-    from lowtide.allocate.banks.assignment import Demand, Loads, least_cost
+    from lowtide.allocate.banks.assignment import least_cost
+    from lowtide.allocate.banks.bank import Demand, Loads
 
     if problem.pairs:
         return None

@@ -1,7 +1,7 @@
 """Exact placement: branch and bound, from the load bound upwards, with proofs.
 
 A question is "do the buffers fit under this height?", and has three answers: yes, proved not to, not known. It is put
-to the core (core/place_exact.h) for each stretch of time that no buffer crosses, in many short searches by different
+to the core (core/place/exact.h) for each stretch of time that no buffer crosses, in many short searches by different
 orders and a longer one at last. First at the lower bound, where a search fails soonest; a no raises the bound. Then at
 the capacity, or else down from the best known, in steps that become smaller where nothing is found; what is not known
 then is left for a later round, with four times the work. All of it is counted in work, not in seconds, which only stop
@@ -59,7 +59,7 @@ MOST_BUFFERS = 3_000
 """Above that, what meets what is too much to list: 200 MB where everything meets."""
 
 RULES = ("floors", "releases", "support", "dominance", "split", "twins", "stacks", "memo")
-"""The pruning rules of the search, each of which can be left out; core/place_exact.h says what each does."""
+"""The pruning rules of the search, each of which can be left out; core/place/exact.h says what each does."""
 
 
 class _Climb:

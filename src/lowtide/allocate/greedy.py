@@ -3,7 +3,7 @@
 Each rule is an order in which buffers are placed, and a fit. First fit takes the lowest offset at which nothing is in
 the way; best fit the low end of the gap with least slack, above everything only if there is no gap. All are
 deterministic: whatever a rule leaves open is decided by the buffers' indices. The native core places them
-(core/place.h says how).
+(core/place/placer.h says how).
 """
 
 from __future__ import annotations

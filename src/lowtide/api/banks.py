@@ -11,9 +11,9 @@ from lowtide.errors import InputError
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
-    from lowtide.allocate.banks.assignment import Demand
+    from lowtide.allocate.banks.bank import Bank, Demand
     from lowtide.allocate.banks.boards import Board
-    from lowtide.allocate.banks.memories import Bank, BankPlacement
+    from lowtide.allocate.banks.memories import BankPlacement
     from lowtide.allocate.buffers import ArenaBuffers, Problem
     from lowtide.allocate.together import Layout
     from lowtide.analyse.storage import MemoryModel
@@ -77,8 +77,8 @@ def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...
     InputError
         No such board, or a memory without a name or size, or named twice.
     """
+    from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.boards import check_names, find_board
-    from lowtide.allocate.banks.memories import Bank
 
     given: list[Bank] = []
     entries = [f"{k}={v}" for k, v in banks.items()] if isinstance(banks, Mapping) else (banks or ())
@@ -316,7 +316,7 @@ def _places_of_storages(model: MemoryModel, banks: Sequence[Bank], places: Place
 
 def _demands(model: MemoryModel, made: ArenaBuffers, banks: int, wanted: Mapping[int, tuple[int, ...]]) -> list[Demand]:
     """What each buffer counts: the bytes of its storages, and the bytes that the ops read and write in them."""
-    from lowtide.allocate.banks.assignment import Demand
+    from lowtide.allocate.banks.bank import Demand
 
     count = len(made.problem.buffers)
     sizes, accesses = [0] * count, [0] * count
@@ -342,7 +342,8 @@ def _demands(model: MemoryModel, made: ArenaBuffers, banks: int, wanted: Mapping
 def never_fits(model: MemoryModel, banks: Sequence[Bank], lower_bound: int) -> bool:
     """Whether it is certain that no order fits: all memories together are below the lower bound, or one op's storages
     cannot be divided among them, even without its output where that may be written in place."""
-    from lowtide.allocate.banks.assignment import Demand, Loads, least_cost
+    from lowtide.allocate.banks.assignment import least_cost
+    from lowtide.allocate.banks.bank import Demand, Loads
     from lowtide.allocate.buffers import Problem, block
 
     capacities = [b.capacity for b in banks]
@@ -371,7 +372,7 @@ def place_buffers(
     InputError
         `places` names a buffer or a memory that is not there.
     """
-    from lowtide.allocate.banks.assignment import Demand
+    from lowtide.allocate.banks.bank import Demand
     from lowtide.allocate.banks.memories import place_in_banks
 
     names = {b.name for b in problem.buffers}

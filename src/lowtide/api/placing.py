@@ -16,7 +16,7 @@ from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
-    from lowtide.allocate.banks.memories import Bank
+    from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.buffers import Buffer, Problem
     from lowtide.allocate.conflict import Conflict
 

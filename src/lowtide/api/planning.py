@@ -32,7 +32,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target, resolve
 
 if TYPE_CHECKING:
-    from lowtide.allocate.banks.memories import Bank
+    from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.together import Layout
     from lowtide.analyse.storage import MemoryModel
     from lowtide.schedule.method import Method, Schedule

@@ -6,7 +6,7 @@ programming; then the groups at the peak are dissolved, and it is scheduled agai
     ops --join--> sequences --cells, borders--> groups --schedule--> order --peak--> dissolve groups, once more
         (3.1.1)              (3.1.2)             (Algorithm 2)               (Algorithm 1)
 
-The work is done in the C++ core (``core/hmcos*``), which shares no search with the exact scheduler. It optimises
+The work is done in the C++ core (``core/papers/hmcos*``), which shares no search with the exact scheduler. It optimises
 within its hierarchy and proves nothing.
 
 Where the paper is silent or wrong, this is what happens here:

@@ -6,7 +6,8 @@ Graph rewriting (section 3.3) changes the graph and is not done here. The rest::
                                         ^          |
                                         '- budget -'  Algorithm 2
 
-The search is in the C++ core (``core/serenity*``), and shares nothing with the exact scheduler but the model of memory.
+The search is in the C++ core (``core/papers/serenity*``), and shares nothing with the exact scheduler but the model of
+memory.
 
 **Algorithm 1.** Search step i keeps every set of i ops that can have run, with the order of least peak that leads to
 it. The paper names the set by its zero-indegree set, the ops that may run next; each gives the other, so their number

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from lowtide.allocate.banks.bank import Bank
 from lowtide.allocate.banks.boards import Board, boards, find_board, to_toml
-from lowtide.allocate.banks.memories import Bank
 from lowtide.errors import InputError
 
 

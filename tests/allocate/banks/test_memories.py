@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.allocate.banks import assignment, memories
-from lowtide.allocate.banks.assignment import Demand, Loads, cost_of, least_cost
-from lowtide.allocate.banks.memories import Bank, BankPlacement, part_of, place_in_banks
+from lowtide.allocate.banks.assignment import cost_of, least_cost
+from lowtide.allocate.banks.bank import Bank, Demand, Loads
+from lowtide.allocate.banks.memories import BankPlacement, part_of, place_in_banks
 from lowtide.allocate.banks.prices import find_prices
 from lowtide.allocate.buffers import Buffer, Piece, Problem, block
 from lowtide.stop import Limits, Progress

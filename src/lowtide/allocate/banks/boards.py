@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from lowtide.allocate.banks.memories import Bank
+from lowtide.allocate.banks.bank import Bank
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.sizes import parse_size

@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING
 
-from lowtide.allocate.banks.assignment import Demand
+from lowtide.allocate.banks.bank import Bank, Demand
 from lowtide.allocate.buffers import Problem
 from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits
-
-if TYPE_CHECKING:
-    from lowtide.allocate.banks.memories import Bank
 
 MOST_BUFFERS = 120
 """Above that the solver is not asked."""

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lowtide.allocate.arena import ENGINES, Engine, allocate_best
-from lowtide.allocate.banks.assignment import WIDTHS, Demand, Loads, least_cost
+from lowtide.allocate.banks.assignment import WIDTHS, least_cost
+from lowtide.allocate.banks.bank import Bank, Demand, Loads
 from lowtide.allocate.banks.joint import place_jointly
 from lowtide.allocate.buffers import Pair, Problem
 from lowtide.stop import Limits
@@ -33,15 +34,6 @@ ROUNDS = 12
 
 LATE_ROUNDS = 4
 """How often of these once the time is over, or the user ended the search: by the greedies alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bank:
-    """A memory: its name, bytes there are, and what offsets in it are multiples of."""
-
-    name: str
-    capacity: int
-    alignment: int = 1
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lowtide.allocate.banks.bank import Demand, Loads
+
 if TYPE_CHECKING:
     import numpy as np
 
-    from lowtide.allocate.banks.assignment import Demand, Loads
 
 ROUNDS = 4000
 """Subgradient steps."""

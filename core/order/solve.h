@@ -1,0 +1,66 @@
+// The exact scheduler: reductions, bounds, beams and searches, put together until the peak is proved least.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "order/cut.h"
+#include "order/fuse.h"
+#include "order/search.h"
+
+namespace tide {
+
+struct Switches {
+  FusionRules fusion;
+  SearchRules search;
+  bool cut = true;       // lower bounds by minimum cut
+  bool beams = true;     // upper bounds by beam search
+  bool forward = true;   // search from the start
+  bool reversed = true;  // search from the end
+  bool best_first = true;
+  bool nested = true;     // nested-commit depth-first search
+  bool propagate = true;  // precedences that a budget implies
+  bool symmetry = true;   // one state stands for all its images
+};
+
+struct Options {
+  Switches switches;
+  double seconds = 60;
+  size_t memory_bytes = size_t{2} << 30;
+  uint64_t seed = 0;
+  Bytes budget = -1;              // asked about if it lies between the bounds; -1: none
+  bool until_decided = false;     // stop once it is known whether some order is within the budget
+  bool until_impossible = false;  // stop once it is known that none is
+  int64_t first_slice = 2000;     // states an engine expands before the next one gets its turn
+  // Called now and then with (best, bound, seconds so far); true stops the search.
+  std::function<bool(Bytes, Bytes, double)> report;
+};
+
+struct Result {
+  std::vector<int> order;
+  Bytes peak = 0;
+  Bytes lower_bound = 0;
+  enum Proof { kNone, kCut, kSearch } proof = kNone;
+  int cut_op = -1;
+  Bytes cut_bound = 0;    // the best bound by a cut, which `cut_op` attains
+  Bytes refuted = 0;      // by search: no order has a peak of this or less
+  std::string direction;  // how: forward, reversed, or propagation
+  int64_t refuting_states = 0;
+  std::string stopped;  // proof, complete, time, memory, interrupt
+  int reduced_ops = 0;
+  int64_t states = 0;  // expanded by all engines together
+  int64_t beam_states = 0;
+  int64_t cuts = 0;    // propagation's included
+  int symmetries = 0;  // generators found
+  struct Point {
+    double seconds;
+    Bytes best, bound;
+  };
+  std::vector<Point> trace;  // each time the best or the bound got better
+  size_t memory_bytes = 0;   // largest use by stored states
+};
+
+// `start` is an order to begin with (the model's own).
+Result solve(const Model& model, const std::vector<int>& start, const Options& options);
+
+}  // namespace tide
