@@ -26,9 +26,14 @@ def test_all_appear_at_the_end(tmp_path: Path):
 
 def test_an_error_leaves_nothing(tmp_path: Path):
     """Neither the outputs before it nor temporary files."""
-    with pytest.raises(ZeroDivisionError), Outputs() as outputs:
-        outputs.write(tmp_path / "a", b"1")
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with Outputs() as outputs:
+            outputs.write(tmp_path / "a", b"1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,20 +55,22 @@ def test_an_input_is_never_an_output(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("-", "--json prints the result"),
-        ("folder", "is a directory"),
-        ("none/x", "cannot write here"),
-        ("same", "two outputs"),
-    ],
+    ("name", "words"), [("-", "--json prints"), ("folder", "is a directory"), ("none/x", "cannot write here")]
 )
 def test_where_nothing_can_be_written(tmp_path: Path, name: str, words: str):
     """One line that names the output."""
     (tmp_path / "folder").mkdir()
-    target = name if name == "-" else tmp_path / name
     with pytest.raises(InputError, match=words), Outputs() as outputs:
-        if name == "same":
-            outputs.write(target, b"1")
-        outputs.write(target, b"2")
+        outputs.write(name if name == "-" else tmp_path / name, b"2")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_two_outputs_of_one_name(tmp_path: Path):
+    """The second is refused, whatever way leads to it."""
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    outputs = Outputs()
+    outputs.write(tmp_path / "a", b"1")
+    with pytest.raises(InputError, match="two outputs have this name"):
+        outputs.write(tmp_path / "link", b"2")
+    outputs.discard()
+    assert [p.name for p in tmp_path.iterdir()] == ["link"]
