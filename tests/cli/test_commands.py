@@ -325,6 +325,7 @@ def test_a_function_of_the_users_own_is_run_and_said(tmp_path: Path, capsys: Cap
     assert run_json(capsys, "plan", f"{file}:graph", "--target", "strict")["model_sha256"]
 
 
+@pytest.mark.slow
 def test_progress_of_a_long_search_is_said_on_stderr(tmp_path: Path, capsys: Captured):
     """Best, bound, gap and seconds, in plain lines where there is no terminal; and the time limit is kept."""
     path = graph_file(tmp_path, matrix_product(4))

@@ -142,6 +142,7 @@ def test_lpmf_counts_workspace() -> None:
     assert order_of(Lpmf(), graph) == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_orders_are_topological(target: str) -> None:
     """On random graphs every method gives every op once, after all it waits for, and the same again."""
@@ -156,6 +157,7 @@ def test_orders_are_topological(target: str) -> None:
             assert order == method.schedule(model, Limits()).order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_live_agrees_with_the_profile(target: str) -> None:
     """The costs that the greedies see add up to the footprints and transients of the profile."""

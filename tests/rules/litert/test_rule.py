@@ -138,6 +138,7 @@ def mixed(seed: int) -> Net:
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", [residual(8), branches(3), *(mixed(k) for k in range(12))], ids=lambda _: "net")
 def test_the_arena_is_as_large_as_predicted(tmp_path: Path, net: Net):
     """To the byte, temporary tensors of convolutions included."""
@@ -151,6 +152,7 @@ def test_the_arena_is_as_large_as_predicted(tmp_path: Path, net: Net):
     assert found.bytes == answer["measured"][0]["arena_bytes"]
 
 
+@pytest.mark.slow
 def test_plans_are_measured_as_planned(tmp_path: Path):
     """`verify --run` under target tflite: LiteRT's arena is that of the plan, and not above the original's."""
     path = tmp_path / "m.tflite"

@@ -85,11 +85,12 @@ def test_it_shares_no_search_with_the_exact_scheduler() -> None:
             for name in names:
                 assert not name.startswith("lowtide._core")
                 assert not name.startswith("lowtide.schedule.") or name.split(".")[2] in allowed, f"{path.name}: {name}"
-    code = "import sys, lowtide.bench.zhong_tables; print({'lowtide._core', 'ortools'} & set(sys.modules))"
+    code = "import sys, lowtide.schedule.zhong.method; print({'lowtide._core', 'ortools'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_unpartitioned_it_finds_the_optimum() -> None:
     """Fusion and one program: the exact scheduler's peak, under every target; it claims no proof."""
     for seed in range(60):
@@ -101,6 +102,7 @@ def test_unpartitioned_it_finds_the_optimum() -> None:
         assert found.lower_bound == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 5])
 @pytest.mark.parametrize("by_bytes", [True, False])
 def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
@@ -123,6 +125,7 @@ def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
         assert footprints == whole.footprints(order)
 
 
+@pytest.mark.slow
 def test_parts_cost_optimality_and_nothing_else() -> None:
     """Whatever is switched, an order comes out, never worse than the own order."""
     for seed in range(40):
@@ -173,6 +176,7 @@ def least_held(problem: Problem, v: int) -> int:
     return min(held)
 
 
+@pytest.mark.slow
 def test_parts_grow_while_the_bound_is_not_met() -> None:
     """DARTS (CIFAR-10): 23 parts leave 1440 KiB, fewer parts reach the optimum, 1401408 bytes; given parts stay."""
     model = model_of(zoo.build("darts_cifar").graph(), "hmcos")
@@ -202,6 +206,7 @@ def test_same_call_same_order(solver: Solver, hrnet: MemoryModel) -> None:
     assert method.schedule(hrnet, Limits(30, seed=7)) == method.schedule(hrnet, Limits(30, seed=7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cp_sat", "highs", "scip"])
 def test_time_limit_is_kept(solver: Solver) -> None:
     """What has been found by then is returned, and called no optimum."""
@@ -291,6 +296,7 @@ def test_empty_graph() -> None:
     assert found.order == ()
 
 
+@pytest.mark.slow
 def test_tables_run() -> None:
     """Every table of the paper, on a small net; sizes shrink as techniques are added."""
     model = model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))

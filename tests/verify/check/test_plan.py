@@ -335,6 +335,7 @@ def test_blocks_agree_with_the_planners_view() -> None:
             assert peak_of(graph, target, graph.own_order) == theirs, (seed, target.name)
 
 
+@pytest.mark.slow
 def test_random_plans_hold() -> None:
     """Optimal plans of random graphs pass every check under every target."""
     for seed in range(120):
@@ -346,6 +347,7 @@ def test_random_plans_hold() -> None:
             verify_plan(graph, plan, target)
 
 
+@pytest.mark.slow
 def test_random_mutations_of_offsets_are_all_noticed() -> None:
     """A storage put where another lives at the same time is refused, and the replay sees it as well."""
     seen = clashes = 0
@@ -379,6 +381,7 @@ def test_random_mutations_of_offsets_are_all_noticed() -> None:
     assert seen > clashes
 
 
+@pytest.mark.slow
 def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
     """With offsets drawn at random, no plan that passes the sweep loses a byte in the replay."""
     passed = failed = 0
