@@ -1,30 +1,14 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import lowtide
 from lowtide.cli import main
 from lowtide.target import BUILT_IN
+from support.command import Captured, run, run_json
 from support.small_models import branches, graph_file, matrix_product, onnx_file, tensor
 from support.tflite_builder import residual
-
-Captured = pytest.CaptureFixture[str]
-
-
-def run(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command."""
-    status = main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def run_json(capsys: Captured, *arguments: object) -> Any:
-    """What a command prints with --json; it must succeed and print nothing else."""
-    status, out, _ = run(capsys, *arguments, "--json")
-    assert status == 0, out
-    return json.loads(out)
 
 
 def test_plan_prints_a_summary(tmp_path: Path, capsys: Captured):

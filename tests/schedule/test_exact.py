@@ -35,30 +35,13 @@ from stress_exact import (
     solve,
 )
 from support.brute import optimum
+from support.hard_graphs import unit_matrix_product
 from support.random_graphs import random_graph, random_order, with_own_order
 
 STRICT = BUILT_IN["strict"]
 
 
-def matrix_product(m: int) -> Graph:
-    """C[i][j] = sum over k of A[i][k] * B[k][j], every entry an op of its own: hard from m = 4 on."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*read: int, kind: Kind = Kind.ACTIVATION) -> int:
-        tensors.append(Tensor(len(ops), 1, kind))
-        ops.append(Op(len(ops), read, (len(ops),)))
-        return ops[-1].id
-
-    a = [[op() for _ in range(m)] for _ in range(m)]
-    b = [[op() for _ in range(m)] for _ in range(m)]
-    for i in range(m):
-        for j in range(m):
-            op(*[op(a[i][k], b[k][j]) for k in range(m)], kind=Kind.OUTPUT)
-    return Graph("matrix_product", tuple(tensors), tuple(ops))
-
-
-HARD = matrix_product(4)
+HARD = unit_matrix_product(4)
 
 
 def renumbered(rng: Random, graph: Graph) -> Graph:

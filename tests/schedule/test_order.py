@@ -3,21 +3,15 @@ from random import Random
 import pytest
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.greedy import Greedy, Live, Lpmf
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 from lowtide.stop import Limits
-from lowtide.target import BUILT_IN
+from support.models import model_of
 from support.random_graphs import random_graph
 
 IN = 10_000
 METHODS = (Own(), Rpo(), Kahn(), Dfs(), Bfs(), Lpmf(), Greedy())
-
-
-def model_of(graph: Graph, target: str = "strict") -> MemoryModel:
-    """The graph under a built-in target."""
-    return memory_model(graph, BUILT_IN[target])
 
 
 def order_of(method: object, graph: Graph, target: str = "strict") -> list[int]:

@@ -10,21 +10,14 @@ import pytest
 
 from lowtide import api
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph, Kind
-from lowtide.read.tflite.model import parse_tflite
-from lowtide.read.tflite.reader import graph_of
+from lowtide.graph import Kind
 from lowtide.run.tflite import ask
 from lowtide.runtimes.litert import litert_arena
 from lowtide.target import BUILT_IN
-from support.tflite_builder import SAME, Net, branches, residual, s
+from support.tflite_builder import SAME, Net, branches, graph_from, residual, s
 
 litert: Any = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'lowtide[tflite]'")
 TFLITE = BUILT_IN["tflite"]
-
-
-def graph_from(data: bytes) -> Graph:
-    """Graph of a file's bytes."""
-    return graph_of(parse_tflite(data, "m"), [], "m", "")
 
 
 def addresses(data: bytes) -> dict[int, int]:
