@@ -34,7 +34,7 @@ def test_planner_and_checker_agree(target: Target):
             (sorted(s.tensors), s.size, sorted(graph.ops[i].id for i in s.touchers), s.at_start, s.at_end)
             for s in model.storages
         )
-        theirs = sorted((sorted(b.tensors), b.size, sorted(b.touchers), b.at_start, b.at_end) for b in memory.blocks)
+        theirs = sorted((sorted(b.tensors), b.size, sorted(b.touchers), b.at_start, b.at_end) for b in memory.storages)
         assert ours == theirs
         assert list(model.workspace) == [memory.workspace[op.id] for op in graph.ops]
 
