@@ -1,4 +1,4 @@
-"""Tests mirror the rooms: `room/module.py` of lowtide has `tests/room/test_module.py`, or a line here."""
+"""Tests mirror the rooms: each module of lowtide has its file at the same place below `tests`, or a line here."""
 
 from __future__ import annotations
 
