@@ -116,6 +116,7 @@ def rematerialised(problem: SpillProblem) -> tuple[SpillProblem, Any, tuple[Any,
     )
 
 
+@pytest.mark.slow
 def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
     """The traffic is the least of the graph with its clones, and smaller with each."""
     rng = Random(11)
