@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-import time as clock
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from lowtide.bench.cases import FILE, Case, graph_files, known
-from lowtide.bench.machine import Machine, machine
+from lowtide.bench import schedule_tables
 from lowtide.bench.measure import Cell, make_subject, measure
-from lowtide.bench.parts import METHODS, PARTS, Part, by_method
-from lowtide.errors import InputError
+from lowtide.bench.networks import SUFFIX, files_in, graph_of
+from lowtide.bench.options import flag, listed, memory_limit, random_seed, time_limit
+from lowtide.bench.parts import GRAPHS, METHODS, PARTS, Part, by_method
+from lowtide.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
+from lowtide.bench.tables import Lines, Page, limits_text
 from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
-from lowtide.stop import Progress
+from lowtide.stop import Limits
 from lowtide.zoo.published import printed
+from lowtide.zoo.published.cases import FILE, Case, known
 
-GRAPHS = "graphs"
-"""Part of the graphs in a directory."""
 GRAPH_METHODS = ("own", "exact")
 
 
-@dataclass(frozen=True)
-class Results:
-    """What a run of a suite gave. `complete` is False if Ctrl-C ended it: the cells are those that were done.
+@dataclass(frozen=True, kw_only=True)
+class ScheduleSuite(TableSuite[Cell]):
+    """Methods on networks, each figure under its paper's own memory rules.
 
-    `options` are what the call asked for. `cpu_seconds` is everything, reading and checking included.
-    """
-
-    suite: str
-    schema: int
-    machine: Machine
-    options: dict[str, Any]
-    complete: bool
-    cpu_seconds: float
-    cells: tuple[Cell, ...]
-
-
-def schedule(
-    *,
-    networks: Sequence[str] = (),
-    graphs: str | Path | None = None,
-    methods: Sequence[str] = (),
-    parts: Sequence[str] = (),
-    target: str = "strict",
-    time: float = 30.0,
-    search_memory: int | str = "2GiB",
-    seed: int = 0,
-    report: Callable[[str, Progress], None] | None = None,
-    done: Callable[[Cell], None] | None = None,
-) -> Results:
-    """Run methods on networks, each figure under its paper's own memory rules.
-
-    Parameters
+    Attributes
     ----------
     networks
         Names of the zoo; the papers' own if empty. With `parts`, only these of the parts' networks.
@@ -69,109 +43,119 @@ def schedule(
         Memory rules of networks that no paper measured.
     time, search_memory
         Limits of each cell: seconds of wall time, memory for states. A cell that they end says so.
-    report
-        Called with the cell's name and its search's progress.
-    done
-        Called with each finished cell.
-
-    Raises
-    ------
-    InputError
-        No such network, method, part or directory; `time` is not positive.
     """
-    from lowtide.api.planning import check_time
 
-    began = clock.process_time()
-    check_time(time)
-    for name in methods:
-        make(name)
-    limits = {"seconds": time, "memory_bytes": parse_size(search_memory, "search memory"), "seed": seed}
-    directory = None if graphs is None else Path(graphs)
-    files = [] if directory is None else graph_files(directory)
-    chosen = _chosen(networks, files, list(parts), target, only_graphs=directory is not None)
-    cells: list[Cell] = []
-    complete = True
-    try:
-        for cell in _cells(chosen, methods, directory, limits, report):
-            cells.append(cell)
-            if done is not None:
-                done(cell)
-    except KeyboardInterrupt:
-        complete = False
-    options = {
-        "networks": list(networks),
-        "graphs": [*files] if GRAPHS in chosen else [],
-        "methods": list(methods),
-        "parts": list(chosen),
-        "time": time,
-        "search_memory_bytes": limits["memory_bytes"],
-        "seed": seed,
-    }
-    return Results(
-        "schedule", 1, machine(), options, complete, round(clock.process_time() - began, 3), _with_best_bound(cells)
+    name: ClassVar[str] = "schedule"
+    words: ClassVar[str] = "every method on the papers' networks, beside the published figures"
+    description: ClassVar[str] = "Every method on the papers' networks, each under its paper's own memory rules."
+    examples: ClassVar[tuple[str, ...]] = (
+        "--networks nasnet_a_cifar --methods hmcos,exact",
+        "--part hmcos-3 -o results",
+        "--graphs graphs -o results --label mine",
     )
 
+    networks: Sequence[str] = listed("of the zoo (default: the papers')")
+    graphs: str | Path | None = field(
+        default=None, metadata=flag("plan every *.graph.json there; parts take from it what they lack", "DIR")
+    )
+    methods: Sequence[str] = listed("(default: the papers'; for --graphs own,exact)")
+    parts: Sequence[str] = listed(
+        "main, hmcos-3, serenity-2, zhong-4, zhong-5, zhong-6, zhong-9, zhong-solvers, ablation, or all", "--part"
+    )
+    target: str = field(default="strict", metadata=flag("for networks without a paper (default: strict)", "NAME"))
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
 
-def _chosen(
-    networks: Sequence[str], files: Sequence[str], parts: list[str], target: str, *, only_graphs: bool
-) -> dict[str, Part]:
-    """The parts to run, each with the networks to run it on."""
-    for name in parts:
-        if name not in (*PARTS, "all"):
-            raise InputError(f"there is no part {name!r}; use one of {', '.join(PARTS)} or all")
-    if "all" in parts:
-        parts = list(PARTS)
-    chosen: dict[str, Part] = {}
-    names = [name.removeprefix("zoo:") for name in networks]
-    if only_graphs and not parts:
-        cases = tuple(Case(f"{FILE}{name}", target=target) for name in files)
-        chosen[GRAPHS] = Part("graph files", cases, by_method)
-    if not parts and (names or not only_graphs):
-        parts = ["main"]
-    for name in parts:
-        part = PARTS[name]
-        if names:
+    def rows(self, watch: Watch) -> Iterator[Cell]:
+        """Check the names; then run each method that each part asks for on each of its networks."""
+        from lowtide.api.planning import check_time
+
+        check_time(self.time)
+        for name in self.methods:
+            make(name)
+        limits = partial(Limits, self.time, parse_size(self.search_memory, "search memory"), self.seed)
+        return self._cells(self._chosen(), limits, watch)
+
+    def _files(self) -> list[str]:
+        """Names of the graphs in the directory, the smallest first."""
+        files = [] if self.graphs is None else files_in(self.graphs, SUFFIX)
+        return [path.name.removesuffix(SUFFIX) for path in files]
+
+    def _chosen(self) -> dict[str, Part]:
+        """The parts to run, each with the networks to run it on."""
+        check_names("part", (p for p in self.parts if p != "all"), PARTS, " or all")
+        files = self._files()
+        parts = list(PARTS) if "all" in self.parts else list(self.parts)
+        names = [name.removeprefix("zoo:") for name in self.networks]
+        chosen: dict[str, Part] = {}
+        if self.graphs is not None and not parts:
+            cases = tuple(Case(f"{FILE}{name}", target=self.target) for name in files)
+            chosen[GRAPHS] = Part("graph files", cases, by_method)
+        if not parts and (names or self.graphs is None):
+            parts = ["main"]
+        for name in parts:
+            part = PARTS[name]
             of_part = {case.name: case for case in part.cases}
-            cases = tuple(of_part.get(n) or known(n) or Case(n, target=target) for n in names)
-        else:
-            cases = part.cases
-        chosen[name] = replace(part, cases=tuple(c for c in cases if not c.in_file or c.name in files))
-    return chosen
+            cases = tuple(of_part.get(n) or known(n) or Case(n, target=self.target) for n in names) or part.cases
+            chosen[name] = replace(part, cases=tuple(c for c in cases if not c.in_file or c.name in files))
+        return chosen
 
+    def _cells(self, chosen: dict[str, Part], limits: partial[Limits], watch: Watch) -> Iterator[Cell]:
+        directory = None if self.graphs is None else Path(self.graphs)
+        for name, part in chosen.items():
+            methods = self.methods or (GRAPH_METHODS if name == GRAPHS else METHODS)
+            for case in part.cases:
+                subject = make_subject(name, case, graph_of(case, directory))
+                for run in part.runs(case, subject.model, methods):
+                    label = " ".join(word for word in (case.name, run.method.name, run.setting) if word)
+                    figures = printed(case.network, case.target, run.method.name, run.printed)
+                    yield measure(
+                        subject,
+                        run.method,
+                        partial(limits, report=watch.named(label)),
+                        setting=run.setting,
+                        published=figures if name != GRAPHS else (),
+                        own_result=part.own_result,
+                    )
 
-def _cells(
-    chosen: dict[str, Part],
-    methods: Sequence[str],
-    directory: Path | None,
-    limits: dict[str, Any],
-    report: Callable[[str, Progress], None] | None,
-) -> Iterator[Cell]:
-    for name, part in chosen.items():
-        wanted = methods or (GRAPH_METHODS if name == GRAPHS else METHODS)
-        for case in part.cases:
-            subject = make_subject(name, case, case.graph(directory))
-            for run in part.runs(case, subject.model, wanted):
-                label = " ".join(word for word in (case.name, run.method.name, run.setting) if word)
+    def line(self, row: Cell) -> str:
+        """Peak, seconds, and what ended it."""
+        peak = row.status if row.peak_bytes is None else f"{row.peak_bytes:,} B"
+        limit = f", ended by {row.status}" if row.status in ("time", "memory") else ""
+        words = " ".join(w for w in (row.network, row.method, row.setting) if w)
+        return f"{words}: {peak}, {row.cpu_seconds:.3f} CPU s{limit}"
 
-                def tell(progress: Progress, label: str = label) -> None:
-                    if report is not None:
-                        report(label, progress)
+    def finish(self, rows: Sequence[Cell]) -> Sequence[Cell]:
+        """A peak is optimal if it is the best bound that any method proved on that graph."""
+        best = best_bounds(rows, lambda c: c.graph_key, lambda c: c.lower_bound_bytes)
+        return [replace(c, optimal=c.peak_bytes == best[c.graph_key]) for c in rows]
 
-                in_paper = name != GRAPHS
-                yield measure(
-                    subject,
-                    run.method,
-                    {**limits, "report": tell},
-                    setting=run.setting,
-                    published=printed(case.network, case.target, run.method.name, run.printed) if in_paper else (),
-                    own_result=part.own_result,
-                )
+    def record(self, results: Results[Cell]) -> object:
+        """Version 1."""
+        chosen = self._chosen()
+        return {
+            "suite": self.name,
+            "schema": 1,
+            "machine": results.machine,
+            "options": {
+                "networks": list(self.networks),
+                "graphs": self._files() if GRAPHS in chosen else [],
+                "methods": list(self.methods),
+                "parts": list(chosen),
+                "time": self.time,
+                "search_memory_bytes": parse_size(self.search_memory, "search memory"),
+                "seed": self.seed,
+            },
+            "complete": results.complete,
+            "cpu_seconds": results.cpu_seconds,
+            "cells": results.rows,
+        }
 
+    def page(self, results: Results[Cell]) -> Page:
+        """A table of peaks, one of seconds, one of ops for each part."""
+        return schedule_tables.page(results, limits_text(self.time, self.search_memory, self.seed))
 
-def _with_best_bound(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """A peak is optimal if it is the best bound that any method proved on that graph."""
-    found = list(cells)
-    best: dict[tuple[str, str, str], int] = {}
-    for cell in found:
-        best[cell.graph_key] = max(best.get(cell.graph_key, 0), cell.lower_bound_bytes or 0)
-    return tuple(replace(c, optimal=c.peak_bytes == best[c.graph_key]) for c in found)
+    def lines(self, results: Results[Cell]) -> Lines:
+        """One line per cell."""
+        return schedule_tables.lines(results.rows)

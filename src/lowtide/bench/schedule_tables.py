@@ -1,99 +1,52 @@
-"""Results as tables for people, in a terminal or in Markdown, and as CSV."""
+"""Tables of `lowtide bench schedule`, for people, and its CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 
-from lowtide.bench.machine import Machine
 from lowtide.bench.measure import Cell
-from lowtide.bench.parts import PARTS
-from lowtide.bench.suite import GRAPHS, Results
-from lowtide.report.text import columns
+from lowtide.bench.parts import FIGURES, GRAPHS, PARTS
+from lowtide.bench.suite import Results
+from lowtide.bench.tables import LEAST, Lines, Page, Table, field_names, machine_text, number, seconds_text, values
 from lowtide.zoo.published import UNITS, Figure
 
 DECIMALS = {"MiB": 3, "KiB": 1, "KB": 1}
-FITS, OVER, LEAST = "✓", "×", "*"
+FITS, OVER = "✓", "×"
 NAMES = {"exact": "lowtide"}
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells as text; `left` columns are flush left, the others right."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
-    left: frozenset[int] = frozenset({0})
-
-    def text(self) -> str:
-        """For a terminal."""
-        right = [c for c in range(len(self.rows[0])) if c not in self.left]
-        return f"{self.title}\n\n{columns(self.rows, right)}"
-
-    def markdown(self) -> str:
-        """For a page."""
-        head, *rest = self.rows
-        rule = [":--" if c in self.left else "--:" for c in range(len(head))]
-        lines = ["| " + " | ".join(row) + " |" for row in (head, rule, *rest)]
-        return f"### {self.title}\n\n" + "\n".join(lines)
-
-
-def text(results: Results) -> str:
-    """Every table, for a terminal."""
-    blocks = [_about(results), *(t.text() for t in tables(results)), *_remarks(results)]
-    return "\n\n".join(blocks)
-
-
-def markdown(results: Results) -> str:
-    """Every table, as a page."""
-    blocks = [f"# lowtide bench {results.suite}", _about(results), *(t.markdown() for t in tables(results))]
-    return "\n\n".join([*blocks, *_remarks(results)]) + "\n"
-
-
-def machine_text(m: Machine) -> str:
-    """One line on what it was measured with."""
-    cores = f"{m.cores} core" + ("s" if m.cores != 1 else "")
-    return f"lowtide {m.lowtide}, commit {m.commit or 'not known'}; {m.python}, {m.system}, {m.cpu}, {cores}."
-
-
-def _about(results: Results) -> str:
-    o = results.options
-    lines = [
+def page(results: Results[Cell], limits: str) -> Page:
+    """Every table; `limits` is what was said of them."""
+    about = [
         machine_text(results.machine),
-        f"Limits per cell: {o['time']:g} s of wall time, {o['search_memory_bytes']:,} B for states; seed {o['seed']}.",
+        limits,
         "Seconds are processor time of all threads for scheduling alone, the least of up to 5 runs where below 0.5 s.",
         f"{LEAST}: proved least, by some method here. In parentheses: as published, times on the papers' machines. "
         f"{FITS}, {OVER}: within the paper's constraint or not. time, memory: ended by that limit; then the bound that "
         "the method itself (zhong: the solver, for its parts) had proved, and how much of the peak lies above it.",
     ]
     if not results.complete:
-        lines.append("Interrupted: these are the cells that were done.")
-    return "\n".join(lines)
+        about.append("Interrupted: these are the cells that were done.")
+    remarks = [f"{c.network}, {_label(c)}: {c.status}: {c.reason}" for c in results.rows if c.reason]
+    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables(results.rows), remarks)
 
 
-def _remarks(results: Results) -> list[str]:
-    said = [f"{c.network}, {_label(c)}: {c.status}: {c.reason}" for c in results.cells if c.reason]
-    return ["\n".join(said)] if said else []
-
-
-def tables(results: Results) -> list[Table]:
+def tables(everything: Sequence[Cell]) -> list[Table]:
     """The tables of each part that has cells."""
-    found = []
-    for part in dict.fromkeys(c.part for c in results.cells):
-        cells = [c for c in results.cells if c.part == part]
+    shown: list[Table] = []
+    for part in dict.fromkeys(c.part for c in everything):
+        cells = [c for c in everything if c.part == part]
         if part == GRAPHS and {c.method for c in cells} <= {"own", "exact"}:
-            found.append(_graphs(cells))
+            shown.append(_graphs(cells))
             continue
         about = PARTS.get(part, PARTS["main"])
         title = about.title if part in PARTS else "graph files"
         across = part != "ablation"
-        for name, show in zip(("peaks", "CPU seconds", "ops to order / states or variables"), SHOWS, strict=True):
+        for name, show in zip(FIGURES, SHOWS, strict=True):
             if name in about.tables:
                 table = _grid(f"{title}: {name}", cells, show, across=across)
-                found.append(_with_facts(table, cells, results.cells) if name == "peaks" and across else table)
-    return found
+                shown.append(_with_facts(table, cells, everything) if name == "peaks" and across else table)
+    return shown
 
 
 def _graphs(cells: Sequence[Cell]) -> Table:
@@ -107,7 +60,7 @@ def _graphs(cells: Sequence[Cell]) -> Table:
         proof = c.certificate if c.status == "ok" else c.status
         sizes = (own.get(c.network), c.peak_bytes, c.lower_bound_bytes)
         rows.append(
-            (c.network, f"{c.ops:,}", _number(c.reduced_ops), *map(_number, sizes), proof, _number(c.states),
+            (c.network, f"{c.ops:,}", number(c.reduced_ops), *map(number, sizes), proof, number(c.states),
              f"{c.cpu_seconds:.4f}")
         )  # fmt: skip
     proven = sum(c.optimal for c in exact)
@@ -130,10 +83,10 @@ def _with_facts(table: Table, cells: Sequence[Cell], everything: Sequence[Cell])
 
 
 def _networks(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(cell.network, []).append(cell)
-    return found
+        groups.setdefault(cell.network, []).append(cell)
+    return groups
 
 
 def _grid(title: str, cells: Sequence[Cell], show: Callable[[Cell], str], *, across: bool) -> Table:
@@ -154,8 +107,8 @@ def _label(cell: Cell) -> str:
     return cell.setting or NAMES.get(cell.method, cell.method)
 
 
-def _published(cell: Cell, figure: str) -> Figure | None:
-    return next((f for f in cell.published if f.figure == figure), None)
+def _published(cell: Cell, kind: str) -> Figure | None:
+    return next((f for f in cell.published if f.figure == kind), None)
 
 
 def _peak(cell: Cell) -> str:
@@ -164,12 +117,12 @@ def _peak(cell: Cell) -> str:
     shown = _size(cell, cell.peak_bytes) + LEAST * cell.optimal
     if cell.within_constraint is not None:
         shown += f" {FITS if cell.within_constraint else OVER}"
-    printed = _published(cell, "peak")
-    if printed is not None:
+    figure = _published(cell, "peak")
+    if figure is not None:
         tick = ""
         if cell.constraint_bytes is not None:
-            tick = f" {FITS if printed.amount <= cell.constraint_bytes else OVER}"
-        shown += f" ({printed.text}{tick})"
+            tick = f" {FITS if figure.amount <= cell.constraint_bytes else OVER}"
+        shown += f" ({figure.text}{tick})"
     return shown if cell.status == "ok" else f"{shown} {cell.status}{_gap(cell)}"
 
 
@@ -184,17 +137,16 @@ def _gap(cell: Cell) -> str:
 def _seconds(cell: Cell) -> str:
     if cell.peak_bytes is None:
         return cell.status
-    printed = _published(cell, "time")
-    shown = f"{cell.cpu_seconds:.2g}" if cell.cpu_seconds < 1 else f"{cell.cpu_seconds:.1f}"
-    shown += "" if cell.status == "ok" else f" {cell.status}"
-    return f"{shown} ({printed.text})" if printed is not None else shown
+    figure = _published(cell, "time")
+    shown = seconds_text(cell.cpu_seconds) + ("" if cell.status == "ok" else f" {cell.status}")
+    return f"{shown} ({figure.text})" if figure is not None else shown
 
 
 def _work(cell: Cell) -> str:
     work = cell.variables if cell.variables is not None else cell.states
-    printed = _published(cell, "variables")
-    shown = " / ".join(_number(n) for n in (cell.reduced_ops, work) if n is not None)
-    return f"{shown} ({printed.text})" if printed is not None else shown
+    figure = _published(cell, "variables")
+    shown = " / ".join(number(n) for n in (cell.reduced_ops, work) if n is not None)
+    return f"{shown} ({figure.text})" if figure is not None else shown
 
 
 SHOWS = (_peak, _seconds, _work)
@@ -204,22 +156,15 @@ def _size(cell: Cell, size: int) -> str:
     return f"{size / UNITS[cell.unit]:.{DECIMALS[cell.unit]}f}"
 
 
-def _number(n: int | None) -> str:
-    return "" if n is None else f"{n:,}"
-
-
 SHOWN_FIGURES = ("peak", "time", "variables", "arena")
 
 
-def csv_text(results: Results) -> str:
+def lines(cells: Iterable[Cell]) -> Lines:
     """One line per cell: its own fields, then what is published for it (peak and arena in bytes, time in seconds)."""
-    own = [f.name for f in fields(Cell) if f.name not in ("published", "counters")]
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
-    writer.writerow([*own, *(f"published_{figure}" for figure in SHOWN_FIGURES), "published_in"])
-    for cell in results.cells:
-        printed = [_published(cell, figure) for figure in SHOWN_FIGURES]
-        amounts = ["" if f is None else f"{f.relation.strip('=')}{f.amount:g}" for f in printed]
+    own = field_names(Cell)
+    yield [*own, *(f"published_{kind}" for kind in SHOWN_FIGURES), "published_in"]
+    for cell in cells:
+        figures = [_published(cell, kind) for kind in SHOWN_FIGURES]
+        amounts = ["" if f is None else f"{f.relation.strip('=')}{f.amount:g}" for f in figures]
         sources = "; ".join(dict.fromkeys(f"{f.paper}, {f.table}" for f in cell.published))
-        writer.writerow([*("" if (v := getattr(cell, n)) is None else v for n in own), *amounts, sources])
-    return made.getvalue()
+        yield [*values(cell, own), *amounts, sources]
