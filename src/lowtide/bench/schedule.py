@@ -14,7 +14,7 @@ from lowtide.bench.networks import SUFFIX, files_in, graph_of
 from lowtide.bench.options import flag, listed, memory_limit, random_seed, time_limit
 from lowtide.bench.parts import GRAPHS, METHODS, PARTS, Part, by_method
 from lowtide.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide.bench.tables import Lines, Page, limits_text
+from lowtide.bench.tables import Lines, Page, limits_record, limits_text
 from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
@@ -143,9 +143,7 @@ class ScheduleSuite(TableSuite[Cell]):
                 "graphs": self._files() if GRAPHS in chosen else [],
                 "methods": list(self.methods),
                 "parts": list(chosen),
-                "time": self.time,
-                "search_memory_bytes": parse_size(self.search_memory, "search memory"),
-                "seed": self.seed,
+                **limits_record(self.time, self.search_memory, self.seed),
             },
             "complete": results.complete,
             "cpu_seconds": results.cpu_seconds,

@@ -28,7 +28,7 @@ from lowtide.bench.spill_cells import (
     Subject,
 )
 from lowtide.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
-from lowtide.bench.tables import Lines, Page, limits_text
+from lowtide.bench.tables import Lines, Page, limits_record, limits_text
 from lowtide.sizes import parse_size
 from lowtide.spill.cosma.sizes import ProgramSize, program_sizes
 from lowtide.spill.problem import spill_problem
@@ -151,9 +151,7 @@ class SpillSuite(TableSuite[Row]):
                 "schemes": list(self.schemes),
                 "settings": list(self.settings),
                 "parts": list(self._parts()),
-                "time": self.time,
-                "search_memory_bytes": parse_size(self.search_memory, "search memory"),
-                "seed": self.seed,
+                **limits_record(self.time, self.search_memory, self.seed),
             },
             "complete": results.complete,
             "cpu_seconds": results.cpu_seconds,
