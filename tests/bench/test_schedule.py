@@ -22,7 +22,6 @@ from lowtide.bench.parts import PARTS
 from lowtide.bench.schedule import ScheduleSuite
 from lowtide.bench.suite import Results, run
 from lowtide.cli import main
-from lowtide.cli.values import name_list
 from lowtide.errors import InputError
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
@@ -239,12 +238,7 @@ def test_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["bench", "schedule", "--part", "none"]) == 2
 
 
-def test_networks_with_parameters_are_one_name() -> None:
-    """A comma inside a network's parameters does not end its name."""
-    assert name_list("a, b:n=4,filters=16,c,") == ["a", "b:n=4,filters=16", "c"]
-
-
-def test_machine_says_noname_list() -> None:
+def test_machine_says_no_names() -> None:
     """Version, and a commit if this is a checkout."""
     m = machine()
     assert m.lowtide == lowtide.__version__
