@@ -13,6 +13,7 @@ from lowtide.stop import Limits, Progress
 from support.small_problems import FULL, ask, check, full_memory, least_height, random_buffers, small_problem
 
 
+@pytest.mark.slow
 @settings(max_examples=1200, deadline=None)
 @given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50), st.booleans())
 def test_every_combination_of_rules_answers_as_brute_force(
@@ -31,6 +32,7 @@ def test_every_combination_of_rules_answers_as_brute_force(
             assert capacity < least
 
 
+@pytest.mark.slow
 @settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**32))
 def test_all_engines_against_brute_force(seed: int) -> None:
@@ -134,6 +136,7 @@ def test_with_a_capacity_it_ends_at_the_first_fit_or_at_the_proof() -> None:
     assert "questions" not in allocate_buffers(FULL, greedy).counters
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_found() -> None:
     """Ctrl-C while it reports: the best so far, marked as such, and no other engine is asked."""
     problem = Problem(random_buffers(8, 60, 40, 9))
@@ -177,6 +180,7 @@ def test_very_large_problems_are_left_to_the_others() -> None:
     assert Exact().supports(Problem(buffers[1:])) is None
 
 
+@pytest.mark.slow
 def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     """103 buffers, 40 bytes live all the time: by no greedy order soon, by climbing from the best at its load."""
     problem = full_memory(Random(49), 24, 40, 14)

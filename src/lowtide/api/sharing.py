@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,8 +62,6 @@ class Shared:
         In the order given.
     interrupted
         Whether Ctrl-C ended a search; the models after it were searched for a moment only.
-    graphs, targets
-        What each model was planned as, for exports; not in `document`.
     """
 
     arena_bytes: int
@@ -74,19 +72,24 @@ class Shared:
     status: Status
     models: list[SharedModel]
     interrupted: bool = False
-    graphs: tuple[Graph, ...] = field(default=(), repr=False, compare=False)
-    targets: tuple[Target, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def exit_status(self) -> int:
         """0, 3 if the budget is exceeded, 4 if no order and no placement fits it, 130 if interrupted."""
         return exit_status(self.status, interrupted=self.interrupted)
 
+
+@dataclass(frozen=True)
+class SharedArena(Shared):
+    """A shared arena with what each model was planned as, which its exports are made of."""
+
+    graphs: tuple[Graph, ...] = field(default=(), repr=False, compare=False)
+    targets: tuple[Target, ...] = field(default=(), repr=False, compare=False)
+
     @property
     def document(self) -> dict[str, Any]:
-        """All of it but the graphs, for JSON."""
-        names = ("arena_bytes", "lower_bound_bytes", "optimal", "persistent_bytes", "separate_bytes", "status")
-        return {name: getattr(self, name) for name in (*names, "models", "interrupted")}
+        """What `lowtide share --json` prints: all but graphs and targets."""
+        return {f.name: getattr(self, f.name) for f in fields(Shared)}
 
 
 def share(
@@ -103,7 +106,7 @@ def share(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
-) -> Shared:
+) -> SharedArena:
     """Plan models that never run at the same time into one arena.
 
     Each model gets its own best order; what is live in one uses the same bytes as what is live in the others.
@@ -151,7 +154,7 @@ def share(
 
 
 def write_shared(
-    shared: Shared, models: Sequence[Graph | str | Path], exports: Exports, plans: str | Path | None
+    shared: SharedArena, models: Sequence[Graph | str | Path], exports: Exports, plans: str | Path | None
 ) -> list[str | Path]:
     """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`.
 
@@ -183,7 +186,7 @@ def write_shared(
     return written
 
 
-def shared_map(shared: Shared, name: str) -> ArenaMap:
+def shared_map(shared: SharedArena, name: str) -> ArenaMap:
     """The layout of all models in one: names begin with the model's, and the steps of one come after the other's."""
     from lowtide.write.arena_map import ArenaMap, Region, map_of_plan
 
@@ -295,7 +298,7 @@ class _Part:
         )
 
 
-def _in_one_arena(parts: Sequence[_Part], room: int | None) -> Shared:
+def _in_one_arena(parts: Sequence[_Part], room: int | None) -> SharedArena:
     """Pack all parts, and check each plan and all together."""
     packing, shared = _pack(parts)
     _verify(parts, shared)
@@ -304,7 +307,7 @@ def _in_one_arena(parts: Sequence[_Part], room: int | None) -> Shared:
     status: Status = "ok"
     if room is not None and packing.height_bytes > room:
         status = "impossible" if least > room else "over_budget"
-    return Shared(
+    return SharedArena(
         packing.height_bytes,
         packing.lower_bound_bytes,
         packing.height_bytes == packing.lower_bound_bytes,
