@@ -11,11 +11,12 @@ from lowtide.api.comparing import MethodResult, compare
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
-from lowtide.api.job import Job, Rules, Search
+from lowtide.api.job import Job, Search
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
+from lowtide.api.problem import Rules
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.surveys import inspect, target, targets

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import Any, Required, TypedDict
 
+from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph, Kind
 from lowtide.plan import (
     Certificate,
@@ -25,9 +26,6 @@ from lowtide.plan import (
     TrafficProof,
 )
 from lowtide.version import __version__
-
-if TYPE_CHECKING:
-    from lowtide.api.job import Job, Problem
 
 
 class PlanKeys(TypedDict, total=False):
@@ -97,11 +95,10 @@ class Answer:
         return self.problem.graph if self.rewritten is None else self.rewritten
 
 
-def assemble(answer: Answer, seed: int = 0, job: Job | None = None) -> Plan:
-    """The plan: the graph's ops and tensors, the answer's order and figures, and what a job changes of its target."""
+def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
+    """The plan: the graph's ops and tensors, the answer's order and figures, and what the rules change of a target."""
     graph, target = answer.graph, answer.problem.target
     again = {r.op: r.of for r in answer.keys.get("rewrites") or ()}
-    rules = None if job is None else job.rules
     return Plan(
         version=1,
         lowtide=__version__,
@@ -120,11 +117,11 @@ def assemble(answer: Answer, seed: int = 0, job: Job | None = None) -> Plan:
         own_order_peak_bytes=answer.problem.own_order_peak_bytes,
         alignment=target.alignment,
         seconds=Seconds(),
-        overwrite_inputs=(rules is not None and rules.overwrite_inputs) or None,
-        pin_inputs=(rules is not None and rules.pin_inputs) or None,
-        persistent=list(rules.persistent) if rules is not None and rules.persistent else None,
-        double_buffered=list(rules.double_buffered) if rules is not None and rules.double_buffered else None,
-        fixed=dict(rules.fixed) if rules is not None and rules.fixed else None,
+        overwrite_inputs=rules.overwrite_inputs or None,
+        pin_inputs=rules.pin_inputs or None,
+        persistent=list(rules.persistent) or None,
+        double_buffered=list(rules.double_buffered) or None,
+        fixed=dict(rules.fixed) or None,
         **answer.keys,
     )
 

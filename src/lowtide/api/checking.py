@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.api.job import Rules, check_time
+from lowtide.api.job import check_time
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Rules
 from lowtide.api.running import run as run_both
 from lowtide.api.running import runtime_format
 from lowtide.errors import InputError, VerificationError

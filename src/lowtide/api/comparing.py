@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Problem, Rules, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
 from lowtide.api.planning import plan_job
+from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan

@@ -9,21 +9,20 @@ file may hold. It can be pickled, and its plan is the same in another process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from lowtide.api.answer import Answer
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.stop import Limits, Progress
-from lowtide.target import BUILT_IN, NONE_FIXED, Target, resolve
+from lowtide.target import Target
 
 if TYPE_CHECKING:
-    from lowtide.analyse.storage import MemoryModel
-    from lowtide.api.answer import Answer
-    from lowtide.plan import Plan
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
@@ -32,72 +31,6 @@ Size = str | int
 
 Options = Mapping[str, str]
 NO_OPTIONS: Options = {}
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What counts as memory in a call: a target, and what is changed of it for this model.
-
-    Attributes
-    ----------
-    target
-        Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
-    overwrite_inputs, pin_inputs
-        Whether graph inputs may be overwritten in place, or must not be.
-    persistent, double_buffered
-        Names of tensors that keep memory of their own throughout, the latter for two of them.
-    fixed
-        Names of tensors, each with the offset in bytes where it has to lie.
-    """
-
-    target: str | Target = "auto"
-    overwrite_inputs: bool = False
-    pin_inputs: bool = False
-    persistent: Sequence[str] = ()
-    double_buffered: Sequence[str] = ()
-    fixed: Mapping[str, int] = field(default_factory=lambda: dict(NONE_FIXED))
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "persistent", tuple(dict.fromkeys(self.persistent)))
-        object.__setattr__(self, "double_buffered", tuple(dict.fromkeys(self.double_buffered)))
-        object.__setattr__(self, "fixed", dict(self.fixed))
-
-    @classmethod
-    def of_plan(cls, plan: Plan, target: str | Target = "auto") -> Rules:
-        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names.
-
-        Raises
-        ------
-        InputError
-            It names a target that is not built in, and none is given.
-        """
-        if target == "auto" and plan.target.partition(",")[0] not in BUILT_IN:
-            raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
-        return cls(
-            plan.target if target == "auto" else target,
-            bool(plan.overwrite_inputs),
-            bool(plan.pin_inputs),
-            plan.persistent or (),
-            plan.double_buffered or (),
-            plan.fixed or NONE_FIXED,
-        )
-
-    def resolve(self, source: str = "") -> Target:
-        """The target for a model of that path. Raises `InputError` as `lowtide.target.resolve`."""
-        return resolve(
-            self.target,
-            source=source,
-            overwrite_inputs=self.overwrite_inputs,
-            pin_inputs=self.pin_inputs,
-            persistent=self.persistent,
-            double_buffered=self.double_buffered,
-            fixed=self.fixed,
-        )
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Every tensor that is named."""
-        return (*self.persistent, *self.double_buffered, *self.fixed)
 
 
 def check_time(seconds: float) -> None:
@@ -142,34 +75,6 @@ class Search:
     def limits(self, trace: list[Progress] | None, report: Callable[[Progress], None] | None) -> Limits:
         """Limits whose clock starts now."""
         return Limits(self.seconds, self.memory_bytes, self.seed, trace=trace, report=report)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A graph under a target, as the storages that it needs."""
-
-    graph: Graph
-    target: Target
-    memory: MemoryModel
-
-    @classmethod
-    def of(cls, graph: Graph, target: Target) -> Problem:
-        """Work out the storages."""
-        from lowtide.analyse.storage import memory_model
-
-        return cls(graph, target, memory_model(graph, target))
-
-    @cached_property
-    def own_order_peak_bytes(self) -> int:
-        """Peak of the file's own order."""
-        from lowtide.analyse.liveness import profile
-
-        return profile(self.memory, range(len(self.graph.ops))).peak
-
-    @property
-    def place(self) -> str:
-        """Where the graph is from, for messages."""
-        return self.graph.source or self.graph.name
 
 
 class Goal(Protocol):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from lowtide.api.answer import assemble
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
-from lowtide.api.job import NO_OPTIONS, Job, Options, Rules, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
+from lowtide.api.problem import Rules
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
 from lowtide.sizes import parse_size
@@ -137,7 +138,7 @@ def plan_job(
     problem = job.problem()
     read = clock.perf_counter()
     answer = job.goal.solve(problem, job.search, job.search.limits(trace, report))
-    plan = assemble(answer, job.search.seed, job)
+    plan = assemble(answer, job.rules, job.search.seed)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Rules, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Search, Size
 from lowtide.api.models import NO_DIMS, load, load_own
 from lowtide.api.planning import plan_job
+from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Status, exit_status

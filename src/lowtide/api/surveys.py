@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.goals import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Problem, Rules, Search, Size
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
+from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph
 from lowtide.plan import Stopped
 from lowtide.sizes import parse_size

@@ -260,9 +260,10 @@ def _plan(problem: SpillProblem, answer: SpillAnswer, *, parameters: bool) -> Pl
     """The answer as the checker takes it."""
     from lowtide.api.answer import Answer, assemble
     from lowtide.api.goals.fast_memory import spill_keys
-    from lowtide.api.job import Problem
+    from lowtide.api.problem import Problem, Rules
     from lowtide.spill.words import Moves
 
-    whole = Problem.of(problem.model.graph, resolve("strict"))
+    rules = Rules("strict")
+    whole = Problem.of(problem.model.graph, rules.resolve())
     keys = spill_keys(problem, answer, whole, Moves(parameters=parameters))
-    return assemble(Answer(whole, answer.order, keys, "spill"))
+    return assemble(Answer(whole, answer.order, keys, "spill"), rules)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
-from lowtide.api.job import NO_OPTIONS, Job, Options, Problem, Search
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.problem import Problem
 from lowtide.errors import InputError, NoOrderFoundError
 from lowtide.graph import Graph
 from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Recompute, Residency

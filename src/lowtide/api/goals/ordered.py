@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from lowtide.api.answer import PlanKeys
-from lowtide.api.job import Options, Problem, Search
+from lowtide.api.job import Options, Search
+from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
 from lowtide.stop import Limits, Progress

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
 from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
-from lowtide.api.job import Job, Problem, Search
+from lowtide.api.job import Job, Search
+from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.plan import PlanMemory, Residency, Status
 from lowtide.stop import Limits
