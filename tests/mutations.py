@@ -133,9 +133,9 @@ MUTATIONS = (
     ),
     Mutation(
         "all_is_decided_by_any_refutation",
-        "order/solve.cc",
-        "return engine.budget >= result_.peak - unit_ ||",
-        "return engine.budget >= result_.lower_bound ||",
+        "order/incumbent.cc",
+        "return budget >= peak() - unit_ ||",
+        "return budget >= lower_bound() ||",
     ),
     # What a refuted budget says about larger ones.
     Mutation(
@@ -158,7 +158,7 @@ MUTATIONS = (
     ),
     Mutation(
         "next_above_a_unit",
-        "order/solve.cc",
+        "order/incumbent.cc",
         "budget / unit_ * unit_ + unit_",
         "budget + unit_",
     ),
