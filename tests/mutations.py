@@ -298,8 +298,9 @@ MUTATIONS = (
     Mutation("nothing_is_raised", "place/exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
     Mutation("undo_forgets_the_bar", "place/exact.cc", "barred_[c.item] = c.barred;", ""),
     Mutation("split_within_a_life", "place/exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
-    Mutation("leaps_are_proofs", "place/exact.cc", "return result == Result::kFails && leapt_ ? Result::kOut : result;",
-             "return result;"),
+    Mutation("leaps_are_proofs", "place/exact.cc",
+             "return verdict == Verdict::kFails && leapt_ ? Verdict::kOut : verdict;",
+             "return verdict;"),
 )  # fmt: skip
 
 
@@ -338,7 +339,7 @@ class Builder:
         self.objects.mkdir()
         core = folder / "core"
         sources = sorted(core.rglob("*.cc"))
-        ready = sorted(ROOT.glob("build/*/libnanobind-static.a"))
+        ready = sorted(set(ROOT.glob("build/*/libnanobind-static.a")) - set(ROOT.glob("build/asan/*")))
         self.runtime = ready[0] if ready else self.objects / "nanobind.o"
         with ThreadPoolExecutor(2) as pool:
             objects = [self.objects / _object(path.relative_to(core)) for path in sources]
