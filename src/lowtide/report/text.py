@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
+RUNTIME_ARENA = {
+    "tflite": "what LiteRT's own planner makes of it, no delegates",
+    "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
+}
 MOST_LIVE = 12
 """Storages listed at the peak; the rest is summed up in a line."""
 
@@ -68,12 +72,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             own = plan.runtime_parts.own_planned
             gain = change(own, plan.arena_bytes)
             rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
-    elif plan.runtime_arena_bytes is not None and plan.target == "tflite":
-        rows.append(("runtime arena", plan.runtime_arena_bytes, "what LiteRT's own planner makes of it, no delegates"))
     elif plan.runtime_arena_bytes is not None:
-        rows.append(
-            ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
-        )
+        rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
@@ -100,7 +100,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         tail.append(("bytes lost", where["text"]))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
-    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and plan.target != "tflite":
+    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
     if why is not None:
@@ -129,6 +129,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             columns([(key.ljust(width), text) for key, text in tail]),
         ]
     )
+
+
+def _runtime(plan: Plan) -> str:
+    """The runtime whose own planner makes a plan's arena: LiteRT where the target is called so, fields apart."""
+    return "tflite" if plan.target.partition(",")[0] == "tflite" else "onnxruntime"
 
 
 def _partly(plan: Plan) -> str:
