@@ -36,6 +36,7 @@ from lowtide.ops.node import Node, NoForm
 
 _ADAPTORS = {
     "onnx": "lowtide.ops.onnx",
+    "tflite": "lowtide.ops.tflite",
     "aten": "lowtide.ops.aten",
 }
 """Module of each dialect's adaptor, imported when it is asked for."""

@@ -23,6 +23,10 @@ def runner_of(dialect: str) -> Runner | None:
         from lowtide.run.probe_onnx import OnnxRunner
 
         return OnnxRunner()
+    if dialect == "tflite":
+        from lowtide.run.probe_tflite import TfliteRunner
+
+        return TfliteRunner()
     if dialect == "aten":
         from lowtide.run.probe_aten import AtenRunner
 
