@@ -21,7 +21,7 @@ from lowtide.run.probe_nodes import probe_node, runner_of
 
 KINDS = sorted({name for name, _ in kinds()})
 RARELY_MOVED = {"EQUAL", "NOT_EQUAL"}
-"""Drawn numbers are hardly ever equal, so that other numbers seldom change the answer: no broken map is asked of these."""
+"""Drawn numbers are hardly ever equal, so that others seldom change the answer: no broken map is asked of these."""
 MODELS = 3
 BUDGET = 10**5
 
