@@ -18,7 +18,6 @@ from lowtide.plan import (
     PlanMove,
     PlanOp,
     PlanTensor,
-    Recompute,
     Residency,
     Seconds,
     Spilling,
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from lowtide.spill.answer import SpillAnswer
     from lowtide.spill.dma import Dma
     from lowtide.spill.problem import Memory, SpillProblem
-    from lowtide.spill.remat import Clone
+    from lowtide.transform.change import Change
+    from lowtide.transform.clone import Clone
 
 HOST = "host"
 
@@ -264,7 +264,7 @@ def plan_with_spilling(
         raise InputError(f"method {method} cannot do this: {reason}; use another one", graph.source or graph.name)
     read = clock.perf_counter()
     answer = spiller.spill(problem, limits)
-    clones: tuple[Clone, ...] = ()
+    clones: tuple[Change[Clone], ...] = ()
     own_graph = graph
     if said.rematerialise:
         memories, semantics = problem.memories, problem.semantics
@@ -292,22 +292,21 @@ def plan_with_spilling(
     return _with(made, seconds=seconds)
 
 
-def _with_clones(made: Plan, own: Graph, rules: Target, clones: Sequence[Clone]) -> Plan:
+def _with_clones(made: Plan, own: Graph, rules: Target, clones: Sequence[Change[Clone]]) -> Plan:
     """The plan with its recomputed ops marked; the own order's peak is that of the user's own graph."""
     import msgspec
 
     from lowtide.analyse.liveness import profile
     from lowtide.analyse.storage import memory_model
+    from lowtide.transform.clone import as_rewrite
 
-    of = {c.op: c.of for c in clones}
+    rewrites = [as_rewrite(c) for c in clones]
+    of = {r.op: r.of for r in rewrites}
     return _with(
         made,
         ops=[msgspec.structs.replace(op, recompute_of=of[op.id]) if op.id in of else op for op in made.ops],
         own_order_peak_bytes=profile(memory_model(own, rules), range(len(own.ops))).peak,
-        rewrites=[
-            Recompute(op=c.op, of=c.of, replaced=c.replaced, outputs=list(c.outputs), readers=list(c.readers))
-            for c in clones
-        ],
+        rewrites=rewrites,
     )
 
 
