@@ -1,0 +1,310 @@
+"""Proves what an op is said to read, by running it: dependence probing.
+
+For one op and one part, everything that the map leaves out is replaced by other random numbers: no bit of the part may
+move. Other numbers inside, and at the first and last row inside, must move something, or the map is wider than the op.
+Where an axis is reduced, results of the parts are merged and compared with the whole result. The op is run by itself in
+the runtime it comes from (`Runner`), so that nothing of the map goes into what it is compared with.
+
+A zero, a clip or a comparison can hide that a row is read, so numbers are drawn from several palettes before a row is
+called unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from lowtide.graph import Graph, Op
+from lowtide.ops.access import Access, Box, Part, Shape
+from lowtide.ops.forms import Form, Labelled
+from lowtide.ops.index import Range
+
+Arrays = list["np.ndarray | None"]
+Kernel = Callable[[Arrays], list[np.ndarray]]
+_RANGES = 5
+_EDGED = 2
+_TOLERANCE = 1e-4
+
+
+class RefusedError(Exception):
+    """A runtime does not run an op by itself; the message says why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What an operand looks like to a runtime: shape, element type by its name, and its value if that is fixed."""
+
+    shape: Shape
+    dtype: str
+    value: np.ndarray | None = None
+
+
+class Runner(Protocol):
+    """Runs single ops of a dialect in the runtime that the dialect comes from."""
+
+    def value_of(self, dtype: str, value: bytes, shape: Shape) -> np.ndarray:
+        """A constant's value; raises `RefusedError` for an element type that the runtime does not draw."""
+        ...
+
+    def dtype(self, name: str) -> np.dtype:
+        """Numpy's type for an element type; raises `RefusedError` if there is none."""
+        ...
+
+    def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
+        """A function from operands (None: left out) to results; fixed values need not be looked at when it is called.
+
+        Raises
+        ------
+        RefusedError
+            The runtime does not take the op.
+        """
+        ...
+
+
+@dataclass
+class Findings:
+    """What probing an op showed.
+
+    Attributes
+    ----------
+    parts
+        Parts probed from outside: not a bit moved, but in those that `wrong` tells of.
+    sums
+        Reduced axes whose parts were merged.
+    wrong
+        What contradicts the map, one line each.
+    inside, inside_moved
+        Parts whose inside was changed, and those that moved.
+    edges, edges_moved
+        First and last rows that were changed alone, and those that moved something.
+    loose
+        An example of a row that did not move anything.
+    """
+
+    parts: int = 0
+    sums: int = 0
+    wrong: list[str] = field(default_factory=list)
+    inside: int = 0
+    inside_moved: int = 0
+    edges: int = 0
+    edges_moved: int = 0
+    loose: str = ""
+
+
+class Probe:
+    """One op in its runtime, and an access to prove."""
+
+    def __init__(self, kernel: Kernel, operands: Sequence[Operand | None], form: Form, access: Access, seed: int):
+        self._kernel = kernel
+        self._operands = operands
+        self._access = access
+        self._limits = dict(form.limits) if isinstance(form, Labelled) else {}
+        self._rng = np.random.default_rng(seed)
+        self._feeds: list[tuple[Arrays, Arrays, list[np.ndarray]]] = []
+        self._shapes: tuple[Shape, ...] | None = None
+        self.findings = Findings()
+
+    def expect(self, shapes: tuple[Shape, ...]) -> None:
+        """Say which shapes the results must have: what the graph says of them is part of what is proved."""
+        self._shapes = shapes
+
+    def run(self) -> Findings:
+        """Probe parts of every axis that can be cut, parts of all of them at once, and reduced axes.
+
+        Raises
+        ------
+        RefusedError
+            The runtime does not run the op on drawn numbers, or its results have other shapes than the graph says.
+        """
+        side = [axis for axis in self._access.cuttable() if axis not in self._access.reduce]
+        whole = self._feed(0)[2]
+        if self._shapes is not None and (made := tuple(y.shape for y in whole)) != self._shapes:
+            raise RefusedError(f"its results have shapes {made}, and the graph says {self._shapes}")
+        for axis in side:
+            for count, part in enumerate(self._parts(axis)):
+                self._part({axis: part}, edges=count < _EDGED)
+        if len(side) > 1:
+            for _ in range(2):
+                self._part({axis: self._some(axis) for axis in side}, edges=False)
+        for axis in self._access.cuttable():
+            if axis in self._access.reduce:
+                self._sum(axis)
+        return self.findings
+
+    def _feed(self, palette: int) -> tuple[Arrays, Arrays, list[np.ndarray]]:
+        """Operands, others, and the results of the former, of a palette; drawn when they are asked for."""
+        while len(self._feeds) <= palette:
+            at = len(self._feeds)
+            base, other = self._draw(at), self._draw(at)
+            self._feeds.append((base, other, self._kernel(base)))
+        return self._feeds[palette]
+
+    def _draw(self, palette: int) -> Arrays:
+        return [
+            None
+            if operand is None
+            else operand.value
+            if operand.value is not None
+            else self._random(i, operand, palette)
+            for i, operand in enumerate(self._operands)
+        ]
+
+    def _random(self, position: int, operand: Operand, palette: int) -> np.ndarray:
+        dtype, shape, rng = np.dtype(operand.dtype), operand.shape, self._rng
+        if dtype.kind == "b":
+            return rng.integers(0, 2, shape).astype(dtype)
+        if dtype.kind in "iu":
+            limit = self._limits.get(position, 100)
+            return rng.integers(0, max(1, limit), shape).astype(dtype)
+        match palette:
+            case 0:
+                values = rng.standard_normal(shape, dtype=np.float32)
+            case 1:
+                values = rng.uniform(0.25, 2, shape)
+            case 2:
+                values = rng.integers(-1, 2, shape)
+            case _:
+                values = np.where(rng.random(shape) < 0.5, np.nan, rng.standard_normal(shape))
+        return np.asarray(values).astype(dtype)
+
+    def _parts(self, axis: int) -> Iterator[Range]:
+        """The first and the last grain, and some ranges between."""
+        size, grain = self._access.sizes[axis], self._access.grain_of(axis)
+        middle = size // grain // 2 * grain
+        ranges = [(0, grain), ((size - 1) // grain * grain, size), (middle, min(size, middle + grain))]
+        ranges += [self._some(axis) for _ in range(_RANGES - len(ranges))]
+        yield from dict.fromkeys(ranges)
+
+    def _some(self, axis: int) -> Range:
+        size, grain = self._access.sizes[axis], self._access.grain_of(axis)
+        grains = -(-size // grain)
+        first = int(self._rng.integers(0, grains))
+        end = int(self._rng.integers(first + 1, grains + 1))
+        return first * grain, min(size, end * grain)
+
+    def _part(self, part: Part, *, edges: bool) -> None:
+        found = self.findings
+        base, other, whole = self._feed(0)
+        boxes = self._boxes(part)
+        outside: Arrays = []
+        for a, b, box in zip(base, other, boxes, strict=True):
+            if a is None or b is None or box is None:
+                outside.append(a)
+                continue
+            mixed = b.copy()
+            mixed[box] = a[box]
+            outside.append(mixed)
+        found.parts += 1
+        moved = self._moved(outside, whole, part)
+        if moved is not None:
+            found.wrong.append(f"{_named(part)}: result {moved} moves with what lies outside")
+        found.inside += 1
+        found.inside_moved += self._matters(part, boxes)
+        for position, d, row in self._edges(part) if edges else ():
+            slabs: list[tuple[slice, ...] | None] = [None] * len(boxes)
+            box = boxes[position]
+            assert box is not None
+            slabs[position] = (*box[:d], slice(row, row + 1), *box[d + 1 :])
+            matters = self._matters(part, slabs)
+            found.edges += 1
+            found.edges_moved += matters
+            if not matters and not found.loose:
+                found.loose = f"{_named(part)}: row {row} of dimension {d} of operand {position}"
+
+    def _matters(self, part: Part, boxes: Sequence[tuple[slice, ...] | None]) -> bool:
+        """Whether other numbers in these boxes move the part, under some palette."""
+        for palette in range(4):
+            try:
+                base, other, whole = self._feed(palette)
+            except RefusedError:
+                continue
+            changed: Arrays = []
+            for a, b, box in zip(base, other, boxes, strict=True):
+                if a is None or b is None or box is None:
+                    changed.append(a)
+                    continue
+                mixed = a.copy()
+                mixed[box] = b[box]
+                changed.append(mixed)
+            if self._moved(changed, whole, part) is not None:
+                return True
+        return False
+
+    def _boxes(self, part: Part) -> list[tuple[slice, ...] | None]:
+        """What the part needs of each operand that is drawn."""
+        return [
+            None
+            if operand is None or operand.value is not None or i in self._access.literal
+            else _slices(self._access.need(i, operand.shape, part))
+            for i, operand in enumerate(self._operands)
+        ]
+
+    def _edges(self, part: Part) -> Iterator[tuple[int, int, int]]:
+        """First and last rows of what the part needs, along dimensions that the cut axes run along."""
+        for i, operand in enumerate(self._operands):
+            if operand is None or operand.value is not None or i in self._access.literal:
+                continue
+            box = self._access.need(i, operand.shape, part)
+            if not all(first < end for first, end in box):
+                continue
+            for d, index in enumerate(self._access.inputs[i] or ()):
+                if index is not None and index.axis in part:
+                    yield from ((i, d, row) for row in sorted({box[d][0], box[d][1] - 1}))
+
+    def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
+        """The first result whose part has other bits than the whole run's."""
+        for j, (was, now) in enumerate(zip(whole, self._kernel(given), strict=True)):
+            box = _slices(self._access.written(j, was.shape, part))
+            if was.shape != now.shape or was[box].tobytes() != now[box].tobytes():
+                return j
+        return None
+
+    def _sum(self, axis: int) -> None:
+        """Results of two or three parts of a reduced axis, the rest filled with what adds nothing."""
+        base, _, whole = self._feed(0)
+        merge = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self._access.merge]
+        merged: list[np.ndarray] | None = None
+        reduced = [j for j, dims in enumerate(self._access.outputs) if axis not in dims]
+        for part in self._access.parts(axis, 3):
+            boxes = self._boxes({axis: part})
+            given: Arrays = []
+            for i, (a, box) in enumerate(zip(base, boxes, strict=True)):
+                if a is None or box is None:
+                    given.append(a)
+                    continue
+                alone = i in self._access.once and part[0] > 0
+                given.append(_only(a, None if alone else box, self._access.merge))
+            results = self._kernel(given)
+            if merged is None:
+                merged = results
+            else:
+                merged = [
+                    merge(a, b) if j in reduced else b for j, (a, b) in enumerate(zip(merged, results, strict=True))
+                ]
+        self.findings.sums += 1
+        for j in reduced:
+            a, b = whole[j].astype(np.float64), (merged or whole)[j].astype(np.float64)
+            if not np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * max(1.0, float(np.abs(a).max(initial=0)))):
+                self.findings.wrong.append(f"axis {axis}: parts of result {j} do not merge by {self._access.merge}")
+
+
+def _only(values: np.ndarray, box: tuple[slice, ...] | None, merge: str) -> np.ndarray:
+    """The values inside a box, and what adds nothing outside; None: nothing inside."""
+    least = {"sum": 0.0, "max": -np.inf, "min": np.inf}[merge]
+    if values.dtype.kind in "iu" and merge != "sum":
+        least = np.iinfo(values.dtype).min if merge == "max" else np.iinfo(values.dtype).max
+    result = np.full_like(values, least)
+    if box is not None:
+        result[box] = values[box]
+    return result
+
+
+def _slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(first, end) for first, end in box)
+
+
+def _named(part: Part) -> str:
+    return ", ".join(f"axis {axis} [{first}, {end})" for axis, (first, end) in part.items())
