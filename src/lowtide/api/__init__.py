@@ -12,6 +12,7 @@ from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import Check, check, plan
+from lowtide.api.probing import probe
 from lowtide.api.sharing import Shared, share
 from lowtide.api.spilling import too_small
 from lowtide.api.surveys import MethodResult, compare, inspect, target, targets
@@ -34,6 +35,7 @@ __all__ = [
     "inspect",
     "load",
     "plan",
+    "probe",
     "prove",
     "run",
     "runtime_optimized",

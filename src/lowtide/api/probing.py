@@ -3,108 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
-from lowtide.ops.access import Exact
-from lowtide.ops.meaning import Meaning, meaning
 
 if TYPE_CHECKING:
-    from lowtide.run.probe import Findings
+    from lowtide.ops.meaning import Meaning
+    from lowtide.run.probe import Findings, Runner
+    from lowtide.run.probing import NodeProbe, Probing
 
 MOST_MACS = 2 * 10**8
 """Nodes with more multiplications than this even on smaller operands are not run, and said so."""
 BUDGET = 10**6
 """Elements and multiplications above which a node is probed on smaller operands."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeProbe:
-    """A node, and those like it, probed once.
-
-    Attributes
-    ----------
-    op
-        Id of the first of them.
-    nodes
-        How many are alike: type, attributes, shapes, constant values.
-    family, exact, merged
-        As `lowtide.ops.meaning.Meaning` and `lowtide.ops.access.Access` have them; merged is empty if nothing is.
-    smaller
-        Whether it was run on smaller operands than the model's.
-    parts, sums, wrong, inside, inside_moved, edges, edges_moved, loose
-        As `lowtide.run.probe.Findings`.
-    skipped
-        Why it was not run; empty if it was.
-    """
-
-    op: int
-    name: str
-    type: str
-    nodes: int
-    family: str
-    exact: Exact
-    merged: str
-    smaller: bool = False
-    parts: int = 0
-    sums: int = 0
-    wrong: tuple[str, ...] = ()
-    inside: int = 0
-    inside_moved: int = 0
-    edges: int = 0
-    edges_moved: int = 0
-    loose: str = ""
-    skipped: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OpaqueNode:
-    """A node of which nothing is known, and why: every cut ends there."""
-
-    op: int
-    name: str
-    type: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Probing:
-    """The maps of a model.
-
-    Attributes
-    ----------
-    nodes
-        Ops of the model that run; those computed beforehand are not among them.
-    probes
-        One entry for nodes that are alike, in the order of the file.
-    opaque
-        Every node without a meaning.
-    """
-
-    model: str
-    dialect: str
-    nodes: int
-    probes: tuple[NodeProbe, ...]
-    opaque: tuple[OpaqueNode, ...]
-
-    @property
-    def parts(self) -> int:
-        """Parts probed from outside."""
-        return sum(probe.parts for probe in self.probes)
-
-    @property
-    def wrong(self) -> int:
-        """Maps that an op contradicts."""
-        return sum(bool(probe.wrong) for probe in self.probes)
-
-    @property
-    def exit_status(self) -> int:
-        """5 if a map is wrong, else 0."""
-        return 5 if self.wrong else 0
 
 
 def probe(
@@ -137,7 +52,9 @@ def probe(
     MissingExtraError
         The runtime is not installed.
     """
+    from lowtide.ops.meaning import meaning
     from lowtide.run.probe_nodes import runner_of
+    from lowtide.run.probing import OpaqueNode, summed
 
     graph = model if isinstance(model, Graph) else load(model, dims)
     runner = runner_of(graph.dialect)
@@ -155,7 +72,7 @@ def probe(
         if report is not None:
             report(alike[0].label)
         probes.append(_probed(graph, alike, m, runner, seed, most_macs))
-    return Probing(graph.name, graph.dialect, len(graph.ops), tuple(probes), opaque)
+    return summed(graph, tuple(probes), opaque)
 
 
 def _alike(graph: Graph, known: list[tuple[Op, Meaning]]) -> Iterator[tuple[list[Op], Meaning]]:
@@ -173,27 +90,35 @@ def _signature(graph: Graph, op: Op) -> list[object]:
     return [None if t is None else (tensors[t].shape, tensors[t].dtype) for t in ends]
 
 
-def _probed(graph: Graph, alike: list[Op], m: Meaning, runner: object, seed: int, most_macs: int) -> NodeProbe:
+def _probed(graph: Graph, alike: list[Op], m: Meaning, runner: Runner, seed: int, most_macs: int) -> NodeProbe:
     from lowtide.run.probe import RefusedError
     from lowtide.run.probe_nodes import probe_node
+    from lowtide.run.probing import NodeProbe
 
     merged = m.access.merged if m.access.reduce else ""
     first = alike[0]
     base = NodeProbe(first.id, first.name, first.type, len(alike), m.family, m.access.exact, merged)
-    from dataclasses import replace
-
     if m.random:
         return replace(base, skipped="it draws random numbers")
     try:
-        found, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)  # type: ignore[arg-type]
+        found, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)
     except RefusedError as reason:
         return replace(base, skipped=str(reason))
-    return replace(base, smaller=smaller, **_fields(found))
+    return _with(base, smaller, found)
 
 
-def _fields(found: Findings) -> dict:
-    return {
-        "parts": found.parts, "sums": found.sums, "wrong": tuple(found.wrong), "inside": found.inside,
-        "inside_moved": found.inside_moved, "edges": found.edges, "edges_moved": found.edges_moved,
-        "loose": found.loose,
-    }  # fmt: skip
+def _with(base: NodeProbe, smaller: bool, found: Findings) -> NodeProbe:
+    return replace(
+        base,
+        smaller=smaller,
+        parts=found.parts,
+        sums=found.sums,
+        wrong=tuple(found.wrong),
+        inside=found.inside,
+        inside_moved=found.inside_moved,
+        edges=found.edges,
+        edges_moved=found.edges_moved,
+        wholes=found.wholes,
+        wholes_moved=found.wholes_moved,
+        loose=found.loose,
+    )

@@ -79,9 +79,11 @@ class Findings:
     inside, inside_moved
         Parts whose inside was changed, and those that moved.
     edges, edges_moved
-        First and last rows that were changed alone, and those that moved something.
+        First and last rows inside that were changed alone, and those that moved something: rows that an index names.
+    wholes, wholes_moved
+        The same of dimensions that are read whole.
     loose
-        An example of a row that did not move anything.
+        An example of a row that an index names and that did not move anything.
     """
 
     parts: int = 0
@@ -91,6 +93,8 @@ class Findings:
     inside_moved: int = 0
     edges: int = 0
     edges_moved: int = 0
+    wholes: int = 0
+    wholes_moved: int = 0
     loose: str = ""
 
 
@@ -119,6 +123,8 @@ class Probe:
         RefusedError
             The runtime does not run the op on drawn numbers, or its results have other shapes than the graph says.
         """
+        if not self._access.cuttable():
+            return self.findings
         side = [axis for axis in self._access.cuttable() if axis not in self._access.reduce]
         whole = self._feed(0)[2]
         if self._shapes is not None and (made := tuple(y.shape for y in whole)) != self._shapes:
@@ -201,14 +207,19 @@ class Probe:
         moved = self._moved(outside, whole, part)
         if moved is not None:
             found.wrong.append(f"{_named(part)}: result {moved} moves with what lies outside")
-        found.inside += 1
-        found.inside_moved += self._matters(part, boxes)
-        for position, d, row in self._edges(part) if edges else ():
+        if any(box is not None and all(at.start < at.stop for at in box) for box in boxes):
+            found.inside += 1
+            found.inside_moved += self._matters(part, boxes)
+        for position, d, row, indexed in self._edges(part) if edges else ():
             slabs: list[tuple[slice, ...] | None] = [None] * len(boxes)
             box = boxes[position]
             assert box is not None
             slabs[position] = (*box[:d], slice(row, row + 1), *box[d + 1 :])
             matters = self._matters(part, slabs)
+            if not indexed:
+                found.wholes += 1
+                found.wholes_moved += matters
+                continue
             found.edges += 1
             found.edges_moved += matters
             if not matters and not found.loose:
@@ -242,8 +253,11 @@ class Probe:
             for i, operand in enumerate(self._operands)
         ]
 
-    def _edges(self, part: Part) -> Iterator[tuple[int, int, int]]:
-        """First and last rows of what the part needs, along dimensions that the cut axes run along."""
+    def _edges(self, part: Part) -> Iterator[tuple[int, int, int, bool]]:
+        """First and last rows of what the part needs, of dimensions that a cut axis runs along and of those read whole.
+
+        Operand, dimension, row, and whether an index names it.
+        """
         for i, operand in enumerate(self._operands):
             if operand is None or operand.value is not None or i in self._access.literal:
                 continue
@@ -251,8 +265,8 @@ class Probe:
             if not all(first < end for first, end in box):
                 continue
             for d, index in enumerate(self._access.inputs[i] or ()):
-                if index is not None and index.axis in part:
-                    yield from ((i, d, row) for row in sorted({box[d][0], box[d][1] - 1}))
+                if index is None or index.axis in part:
+                    yield from ((i, d, row, index is not None) for row in sorted({box[d][0], box[d][1] - 1}))
 
     def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
         """The first result whose part has other bits than the whole run's."""

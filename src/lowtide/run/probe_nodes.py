@@ -9,7 +9,7 @@ import numpy as np
 from lowtide.graph import Graph, Op, Tensor
 from lowtide.ops.access import Shape, Shapes
 from lowtide.ops.families import access_of, elements
-from lowtide.ops.forms import Form, Generate, Pointwise, Reshape
+from lowtide.ops.forms import Convolution, Form, Generate, Pointwise, Reshape
 from lowtide.ops.meaning import Meaning
 from lowtide.run.probe import Findings, Operand, Probe, RefusedError, Runner
 from lowtide.run.probe_sizes import cost, shrunk
@@ -51,10 +51,10 @@ def probe_node(
         It is too large, or the runtime does not take it.
     """
     operands, results = _tensors(graph, op)
-    reads: Shapes = tuple(None if t is None else t.shape or () for t in operands)
+    reads: Shapes = _mended(meaning.form, tuple(None if t is None else t.shape or () for t in operands))
     writes: Shapes = tuple(t.shape or () for t in results)
     small_reads, small_writes = shrunk(meaning.form, reads, writes, budget)
-    smaller = (small_reads, small_writes) != (reads, writes)
+    smaller = small_writes != writes or small_reads != reads
     macs = cost(meaning.form, small_reads, small_writes)
     if macs > most_macs or max(map(elements, (*small_reads, *small_writes)), default=0) > _MOST_ELEMENTS:
         raise RefusedError(f"{macs:,} multiplications or elements, more than {most_macs:,}")
@@ -62,11 +62,17 @@ def probe_node(
         None if t is None or shape is None else _operand(t, shape, i, meaning, small_writes, runner)
         for i, (t, shape) in enumerate(zip(operands, small_reads, strict=True))
     ]
-    access = meaning.access if not smaller else access_of(meaning.form, small_reads, small_writes)
+    access = access_of(meaning.form, small_reads, small_writes)
     kernel = runner.open(graph, op, given)
     probe = Probe(kernel, given, meaning.form, access, seed)
     probe.expect(tuple(shape or () for shape in small_writes))
     return probe.run(), smaller
+
+
+def _mended(form: Form, reads: Shapes) -> Shapes:
+    """Shapes with a convolution's bias as a vector: torch 2.13 exports a missing one with two dimensions."""
+    bias = form.bias if isinstance(form, Convolution) else None
+    return tuple(shape[:1] if i == bias and shape is not None else shape for i, shape in enumerate(reads))
 
 
 def _tensors(graph: Graph, op: Op) -> tuple[list[Tensor | None], list[Tensor]]:

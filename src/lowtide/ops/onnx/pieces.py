@@ -162,9 +162,10 @@ def _tile(node: Node) -> Form:
 
 
 def _range(node: Node) -> Form:
-    for position in range(3):
-        node.values(position)
-    return Generate(True, node.literals())
+    """Cut where its scalars are constants: a part starts elsewhere."""
+    if any(node.known(position) is None for position in range(3)):
+        return Generate(False)
+    return Generate(True, (0, 1, 2))
 
 
 def _sampled(rank: int) -> tuple[int | None, ...]:
