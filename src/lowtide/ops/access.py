@@ -92,7 +92,10 @@ class Access:
         for index in (index for dims in self.inputs for index in dims or () if index is not None):
             if index.axis != FIXED and index.axis not in axes:
                 raise ValueError(f"{index} is along no axis of {list(axes)}")
+        read = {index.axis for dims in self.inputs for index in dims or () if index is not None}
         for axis in axes:
+            if axis in self.reduce and axis not in read:
+                raise ValueError(f"axis {axis} is reduced, and no operand runs along it")
             if axis not in self.reduce and not all(axis in dims for dims in self.outputs):
                 raise ValueError(f"axis {axis} is neither in every result nor reduced")
 

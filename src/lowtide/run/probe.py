@@ -24,8 +24,11 @@ from lowtide.ops.index import Range
 
 Arrays = list["np.ndarray | None"]
 Kernel = Callable[[Arrays], list[np.ndarray]]
-_RANGES = 5
+_PALETTES = 8
+_FEW = 8
+_LONGER = 2
 _EDGED = 2
+_SMALL = 4096
 _TOLERANCE = 1e-4
 
 
@@ -109,6 +112,7 @@ class Probe:
         self._rng = np.random.default_rng(seed)
         self._feeds: list[tuple[Arrays, Arrays, list[np.ndarray]]] = []
         self._shapes: tuple[Shape, ...] | None = None
+        self._small = False
         self.findings = Findings()
 
     def expect(self, shapes: tuple[Shape, ...]) -> None:
@@ -127,11 +131,14 @@ class Probe:
             return self.findings
         side = [axis for axis in self._access.cuttable() if axis not in self._access.reduce]
         whole = self._feed(0)[2]
-        if self._shapes is not None and (made := tuple(y.shape for y in whole)) != self._shapes:
-            raise RefusedError(f"its results have shapes {made}, and the graph says {self._shapes}")
+        shapes = tuple(y.shape for y in whole)
+        if self._shapes is not None and shapes != self._shapes:
+            raise RefusedError(f"its results have shapes {shapes}, and the graph says {self._shapes}")
+        self._check_sizes(shapes)
+        self._small = sum(y.size for y in whole) + sum(x.size for x in self._feed(0)[0] if x is not None) <= _SMALL
         for axis in side:
             for count, part in enumerate(self._parts(axis)):
-                self._part({axis: part}, edges=count < _EDGED)
+                self._part({axis: part}, edges=self._small or count < _EDGED)
         if len(side) > 1:
             for _ in range(2):
                 self._part({axis: self._some(axis) for axis in side}, edges=False)
@@ -139,6 +146,14 @@ class Probe:
             if axis in self._access.reduce:
                 self._sum(axis)
         return self.findings
+
+    def _check_sizes(self, shapes: Sequence[Shape]) -> None:
+        """Axes are as long as the dimensions that run along them."""
+        for j, (dims, shape) in enumerate(zip(self._access.outputs, shapes, strict=True)):
+            if len(dims) != len(shape) or any(
+                axis is not None and self._access.sizes[axis] != size for axis, size in zip(dims, shape, strict=True)
+            ):
+                self.findings.wrong.append(f"result {j} has shape {shape}, and its axes are {dims}")
 
     def _feed(self, palette: int) -> tuple[Arrays, Arrays, list[np.ndarray]]:
         """Operands, others, and the results of the former, of a palette; drawn when they are asked for."""
@@ -163,9 +178,9 @@ class Probe:
         if dtype.kind == "b":
             return rng.integers(0, 2, shape).astype(dtype)
         if dtype.kind in "iu":
-            limit = self._limits.get(position, 100)
+            limit = self._limits.get(position, (100, 3)[palette % 2])
             return rng.integers(0, max(1, limit), shape).astype(dtype)
-        match palette:
+        match palette % 4:
             case 0:
                 values = rng.standard_normal(shape, dtype=np.float32)
             case 1:
@@ -177,11 +192,12 @@ class Probe:
         return np.asarray(values).astype(dtype)
 
     def _parts(self, axis: int) -> Iterator[Range]:
-        """The first and the last grain, and some ranges between."""
+        """The first grain, the last and one between, some longer ranges, and every grain if there are few."""
         size, grain = self._access.sizes[axis], self._access.grain_of(axis)
-        middle = size // grain // 2 * grain
-        ranges = [(0, grain), ((size - 1) // grain * grain, size), (middle, min(size, middle + grain))]
-        ranges += [self._some(axis) for _ in range(_RANGES - len(ranges))]
+        grains = -(-size // grain)
+        single = range(grains) if grains <= _FEW else (0, grains - 1, grains // 2)
+        ranges = [(at * grain, min(size, (at + 1) * grain)) for at in single]
+        ranges += [self._some(axis) for _ in range(_LONGER)]
         yield from dict.fromkeys(ranges)
 
     def _some(self, axis: int) -> Range:
@@ -192,57 +208,41 @@ class Probe:
         return first * grain, min(size, end * grain)
 
     def _part(self, part: Part, *, edges: bool) -> None:
-        found = self.findings
-        base, other, whole = self._feed(0)
+        """What lies inside first: under which palettes it matters is where what lies outside must not."""
         boxes = self._boxes(part)
-        outside: Arrays = []
-        for a, b, box in zip(base, other, boxes, strict=True):
-            if a is None or b is None or box is None:
-                outside.append(a)
+        some = any(box is not None and all(at.start < at.stop for at in box) for box in boxes)
+        telling = self._matters(part, boxes) if some else None
+        self.findings.inside += some
+        self.findings.inside_moved += telling is not None
+        self.findings.parts += 1
+        for palette in range(_PALETTES) if self._small else {0, telling or 0}:
+            try:
+                moved = self._outside(part, boxes, palette)
+            except RefusedError:  # numbers that the op does not take
                 continue
-            mixed = b.copy()
-            mixed[box] = a[box]
-            outside.append(mixed)
-        found.parts += 1
-        moved = self._moved(outside, whole, part)
-        if moved is not None:
-            found.wrong.append(f"{_named(part)}: result {moved} moves with what lies outside")
-        if any(box is not None and all(at.start < at.stop for at in box) for box in boxes):
-            found.inside += 1
-            found.inside_moved += self._matters(part, boxes)
+            if moved is not None:
+                self.findings.wrong.append(f"{_named(part)}: result {moved} moves with what lies outside")
+                break
         for position, d, row, indexed in self._edges(part) if edges else ():
-            slabs: list[tuple[slice, ...] | None] = [None] * len(boxes)
-            box = boxes[position]
-            assert box is not None
-            slabs[position] = (*box[:d], slice(row, row + 1), *box[d + 1 :])
-            matters = self._matters(part, slabs)
-            if not indexed:
-                found.wholes += 1
-                found.wholes_moved += matters
-                continue
-            found.edges += 1
-            found.edges_moved += matters
-            if not matters and not found.loose:
-                found.loose = f"{_named(part)}: row {row} of dimension {d} of operand {position}"
+            moved = self._matters(part, _slab(boxes, position, d, row)) is not None
+            self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
-    def _matters(self, part: Part, boxes: Sequence[tuple[slice, ...] | None]) -> bool:
-        """Whether other numbers in these boxes move the part, under some palette."""
-        for palette in range(4):
+    def _outside(self, part: Part, boxes: Sequence[tuple[slice, ...] | None], palette: int) -> int | None:
+        """The result whose part moves with what lies outside these boxes, if there is one."""
+        base, other, whole = self._feed(palette)
+        around = [a if box is None else b for a, b, box in zip(base, other, boxes, strict=True)]
+        return self._moved(_mixed(around, base, boxes), whole, part)
+
+    def _matters(self, part: Part, boxes: Sequence[tuple[slice, ...] | None]) -> int | None:
+        """The first palette under which other numbers in these boxes move the part."""
+        for palette in range(_PALETTES):
             try:
                 base, other, whole = self._feed(palette)
-            except RefusedError:
+                if self._moved(_mixed(base, other, boxes), whole, part) is not None:
+                    return palette
+            except RefusedError:  # numbers that the op does not take: another palette may do
                 continue
-            changed: Arrays = []
-            for a, b, box in zip(base, other, boxes, strict=True):
-                if a is None or b is None or box is None:
-                    changed.append(a)
-                    continue
-                mixed = a.copy()
-                mixed[box] = b[box]
-                changed.append(mixed)
-            if self._moved(changed, whole, part) is not None:
-                return True
-        return False
+        return None
 
     def _boxes(self, part: Part) -> list[tuple[slice, ...] | None]:
         """What the part needs of each operand that is drawn."""
@@ -282,8 +282,11 @@ class Probe:
         merge = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self._access.merge]
         merged: list[np.ndarray] | None = None
         reduced = [j for j, dims in enumerate(self._access.outputs) if axis not in dims]
+        before: list[tuple[slice, ...] | None] = [None] * len(base)
         for part in self._access.parts(axis, 3):
             boxes = self._boxes({axis: part})
+            self._overlaps(axis, part, before, boxes)
+            before = boxes
             given: Arrays = []
             for i, (a, box) in enumerate(zip(base, boxes, strict=True)):
                 if a is None or box is None:
@@ -292,6 +295,7 @@ class Probe:
                 alone = i in self._access.once and part[0] > 0
                 given.append(_only(a, None if alone else box, self._access.merge))
             results = self._kernel(given)
+            self._sum_edges({axis: part}, boxes, given, results)
             if merged is None:
                 merged = results
             else:
@@ -303,6 +307,58 @@ class Probe:
             a, b = whole[j].astype(np.float64), (merged or whole)[j].astype(np.float64)
             if not np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * max(1.0, float(np.abs(a).max(initial=0)))):
                 self.findings.wrong.append(f"axis {axis}: parts of result {j} do not merge by {self._access.merge}")
+
+    def _overlaps(
+        self,
+        axis: int,
+        part: Range,
+        before: Sequence[tuple[slice, ...] | None],
+        boxes: Sequence[tuple[slice, ...] | None],
+    ) -> None:
+        """Parts of a reduced axis share no row: a largest number would not tell."""
+        for i, (last, box) in enumerate(zip(before, boxes, strict=True)):
+            for d, index in enumerate(self._access.inputs[i] or () if last and box else ()):
+                if index is not None and index.axis == axis and last and box and box[d].start < last[d].stop:
+                    self._count(False, True, {axis: part}, f"row {box[d].start} of dimension {d} of operand {i}")
+
+    def _sum_edges(
+        self, part: Part, boxes: Sequence[tuple[slice, ...] | None], given: Arrays, results: list[np.ndarray]
+    ) -> None:
+        """Whether the first and last row inside a part of a sum move it, where nothing else is there."""
+        other = self._feed(0)[1]
+        for position, d, row, indexed in self._edges(part):
+            if position in self._access.once:
+                continue
+            moved = self._moved(_mixed(given, other, _slab(boxes, position, d, row)), results, {}) is not None
+            self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
+
+    def _count(self, moved: bool, indexed: bool, part: Part, row: str) -> None:
+        found = self.findings
+        if not indexed:
+            found.wholes += 1
+            found.wholes_moved += moved
+            return
+        found.edges += 1
+        found.edges_moved += moved
+        if not moved and not found.loose:
+            found.loose = f"{_named(part)}: {row}"
+
+
+def _slab(boxes: Sequence[tuple[slice, ...] | None], position: int, d: int, row: int) -> list[tuple[slice, ...] | None]:
+    """One row of one operand's box, and nothing of the others."""
+    box = boxes[position] or ()
+    return [(*box[:d], slice(row, row + 1), *box[d + 1 :]) if i == position else None for i in range(len(boxes))]
+
+
+def _mixed(base: Arrays, other: Arrays, boxes: Sequence[tuple[slice, ...] | None]) -> Arrays:
+    """Operands with what lies in the boxes taken from the others."""
+    result: Arrays = []
+    for a, b, box in zip(base, other, boxes, strict=True):
+        if a is not None and b is not None and box is not None:
+            a = a.copy()
+            a[box] = b[box]
+        result.append(a)
+    return result
 
 
 def _only(values: np.ndarray, box: tuple[slice, ...] | None, merge: str) -> np.ndarray:

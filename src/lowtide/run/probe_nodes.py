@@ -51,10 +51,11 @@ def probe_node(
         It is too large, or the runtime does not take it.
     """
     operands, results = _tensors(graph, op)
-    reads: Shapes = _mended(meaning.form, tuple(None if t is None else t.shape or () for t in operands))
+    shapes: Shapes = tuple(None if t is None else t.shape or () for t in operands)
     writes: Shapes = tuple(t.shape or () for t in results)
+    reads = _mended(meaning.form, shapes)
     small_reads, small_writes = shrunk(meaning.form, reads, writes, budget)
-    smaller = small_writes != writes or small_reads != reads
+    smaller = (small_reads, small_writes) != (reads, writes)
     macs = cost(meaning.form, small_reads, small_writes)
     if macs > most_macs or max(map(elements, (*small_reads, *small_writes)), default=0) > _MOST_ELEMENTS:
         raise RefusedError(f"{macs:,} multiplications or elements, more than {most_macs:,}")
@@ -62,7 +63,7 @@ def probe_node(
         None if t is None or shape is None else _operand(t, shape, i, meaning, small_writes, runner)
         for i, (t, shape) in enumerate(zip(operands, small_reads, strict=True))
     ]
-    access = access_of(meaning.form, small_reads, small_writes)
+    access = meaning.access if small_reads == shapes else access_of(meaning.form, small_reads, small_writes)
     kernel = runner.open(graph, op, given)
     probe = Probe(kernel, given, meaning.form, access, seed)
     probe.expect(tuple(shape or () for shape in small_writes))

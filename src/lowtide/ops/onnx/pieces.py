@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from lowtide.ops.forms import (
     Blocks,
@@ -161,13 +161,6 @@ def _tile(node: Node) -> Form:
     return Repeat((1,))
 
 
-def _range(node: Node) -> Form:
-    """Cut where its scalars are constants: a part starts elsewhere."""
-    if any(node.known(position) is None for position in range(3)):
-        return Generate(False)
-    return Generate(True, (0, 1, 2))
-
-
 def _sampled(rank: int) -> tuple[int | None, ...]:
     return (0, 1, *(None,) * (rank - 2))
 
@@ -180,10 +173,8 @@ def _grid_sample(node: Node) -> Form:
 
 def _regions(node: Node) -> Form:
     """Regions of interest: each by itself, from anywhere in the image."""
-    box = (0, None)
-    reads: Sequence[tuple[int | None, ...]] = ((None, 1, None, None), box, (0,))
-    limits = ((2, node.shape()[0]),) if len(node.operands) > 2 else ()
-    return Labelled("resample", tuple(reads[: len(node.operands)]), ((0, 1, None, None),), limits=limits)
+    reads = ((None, 1, None, None), (0, None), (0,))
+    return Labelled("resample", reads, ((0, 1, None, None),), limits=((2, node.shape()[0]),), exact="kernel")
 
 
 def _from_shape(free: bool, literal: tuple[int, ...] = ()) -> Callable[[Node], Form]:
@@ -207,10 +198,9 @@ ROWS: dict[str, Callable[[Node], Form]] = {
     "SpaceToDepth": _blocks(False),
     "Expand": _expand,
     "Tile": _tile,
-    "Range": _range,
+    "Range": _from_shape(False),
     "GridSample": _grid_sample,
     "RoiAlign": _regions,
-    "MaxRoiPool": _regions,
     "Shape": _from_shape(False),
     "Size": _from_shape(False),
     "EyeLike": _from_shape(False),

@@ -156,7 +156,8 @@ def _recurrent(node: Node, gates: int) -> Form:
     steps = node.shape()[0] * node.shape()[1]
     flops = 2 * steps * weights[0] * weights[1] * (weights[2] + again[2])
     writes = tuple(state(len(shape or ())) for shape in node.writes)
-    return Labelled("recurrent", tuple(reads), writes, exact="kernel", flops=flops)
+    lengths = ((4, node.shape()[int(first)] + 1),)
+    return Labelled("recurrent", tuple(reads), writes, limits=lengths, exact="kernel", flops=flops)
 
 
 _MERGES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.ops.forms import Convolution, Form, Pool, Reduction
+from lowtide.ops.forms import Along, Convolution, Form, Pool, Reduction
 from lowtide.ops.index import Window, same_padding
 from lowtide.ops.node import Node, NoForm
 
@@ -81,8 +81,8 @@ def _global_pool(merge: str | None) -> object:
 
 
 def _response(node: Node) -> Form:
-    size = node.attribute("size")
-    return Pool(((1, Window(size, before=(size - 1) // 2)),))
+    """A window over channels; onnxruntime keeps a running sum, whose bits hang on all channels before."""
+    return Along((1,))
 
 
 ROWS = {
