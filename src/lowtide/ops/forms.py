@@ -283,11 +283,18 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """An op whose access an adaptor writes itself: backward ops of several results, each with axes of its own."""
+    """An op whose access an adaptor writes itself: backward ops of several results, each with axes of its own.
+
+    Attributes
+    ----------
+    limits
+        As in `Labelled`.
+    """
 
     family: str
     access: Access
     flops: int = 0
+    limits: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

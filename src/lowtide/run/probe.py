@@ -19,7 +19,7 @@ import numpy as np
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.access import Access, Box, Part, Shape
-from lowtide.ops.forms import Form, Labelled
+from lowtide.ops.forms import Custom, Form, Labelled
 from lowtide.ops.index import Range
 
 Arrays = list["np.ndarray | None"]
@@ -108,7 +108,7 @@ class Probe:
         self._kernel = kernel
         self._operands = operands
         self._access = access
-        self._limits = dict(form.limits) if isinstance(form, Labelled) else {}
+        self._limits = dict(form.limits) if isinstance(form, Labelled | Custom) else {}
         self._rng = np.random.default_rng(seed)
         self._feeds: list[tuple[Arrays, Arrays, list[np.ndarray]]] = []
         self._shapes: tuple[Shape, ...] | None = None
@@ -129,7 +129,7 @@ class Probe:
         """
         if not self._access.cuttable():
             return self.findings
-        side = [axis for axis in self._access.cuttable() if axis not in self._access.reduce]
+        side = [a for a in self._access.cuttable() if any(a in dims for dims in self._access.outputs)]
         whole = self._feed(0)[2]
         shapes = tuple(y.shape for y in whole)
         if self._shapes is not None and shapes != self._shapes:
@@ -269,8 +269,10 @@ class Probe:
                     yield from ((i, d, row, index is not None) for row in sorted({box[d][0], box[d][1] - 1}))
 
     def _moved(self, given: Arrays, whole: Sequence[np.ndarray], part: Part) -> int | None:
-        """The first result whose part has other bits than the whole run's."""
+        """The first result whose part has other bits than the whole run's; one that lacks an axis has no part."""
         for j, (was, now) in enumerate(zip(whole, self._kernel(given), strict=True)):
+            if not set(part).issubset(self._access.outputs[j]):
+                continue
             box = _slices(self._access.written(j, was.shape, part))
             if was.shape != now.shape or was[box].tobytes() != now[box].tobytes():
                 return j
