@@ -222,14 +222,14 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, output: Ten
     if reads == "before":
         return 0
     if reads == "copies":
-        moved = copy_distance(op, read.shape, output.shape)
+        moved = copy_distance(op, data, output.shape)
         return None if moved is None else moved * width_out
     if reads == "row":
         window, groups = _rows_of(op, data, output), 1
     elif reads == "image":
-        window, groups = _image_of(op, read.shape, output.shape), 1
+        window, groups = _image_of(op, data, output.shape), 1
     elif reads == "interpolation":
-        return _interpolated(op, read, output, width_out)
+        return _interpolated(op, data, output, width_out)
     else:
         window, groups = window_of(op, data, output), 1
         if window is not None and reads == "window":
@@ -260,20 +260,21 @@ def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
     return Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def _image_of(op: Op, source: tuple[int, ...], output: tuple[int, ...]) -> Window | None:
+def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> Window | None:
     """A mean over rows and columns as a pooling over the whole image."""
+    source = data[0].shape or ()
     if len(source) != 4 or 0 in source or output != (source[0], 1, 1, source[3]) or not op.attributes.get("keep_dims"):
         return None
-    if sorted(constant(op, 1)) != [1, 2] or max(source) > _MOST_ROWS:
+    if sorted(constant(data, 1)) != [1, 2] or max(source) > _MOST_ROWS:
         return None
     return Window(source, (source[0], 1, 1, source[3]), (source[1], source[2]), (1, 1), (0, 0), (1, 1))
 
 
-def _interpolated(op: Op, read: Tensor, output: Tensor, width: int) -> int | None:
-    source, out = read.shape or (), output.shape or ()
+def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int | None:
+    source, out = data[0].shape or (), output.shape or ()
     if len(source) != 4 or len(out) != 4 or 0 in (*source, *out) or source[0] != out[0] or source[3] != out[3]:
         return None
-    if constant(op, 1) != out[1:3] or max(out) > _MOST_ROWS or output.dtype not in ("int8", "float32"):
+    if constant(data, 1) != out[1:3] or max(out) > _MOST_ROWS or output.dtype not in ("int8", "float32"):
         return None
     rows, columns = (
         [first_interpolated(i, source[axis], out[axis], op, whole=output.dtype == "int8") for i in range(out[axis])]
@@ -309,8 +310,8 @@ def window_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
     source, out, o = data[0].shape, output.shape, op.attributes
     if source is None or out is None or len(source) != 4 or len(out) != 4 or source[0] != out[0]:
         return None
-    if "filter_h" in o:
-        kernel = (o["filter_h"], o["filter_w"])
+    if "filter_height" in o:
+        kernel = (o["filter_height"], o["filter_width"])
         if source[3] != out[3]:
             return None
     elif len(data) > 1 and data[1].shape is not None and len(data[1].shape) == 4:
@@ -318,7 +319,7 @@ def window_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
     else:
         return None
     stride = (o.get("stride_h", 0), o.get("stride_w", 0))
-    dilation = (o.get("dilation_h", 1), o.get("dilation_w", 1))
+    dilation = (o.get("dilation_h_factor", 1), o.get("dilation_w_factor", 1))
     if min(*kernel, *stride, *dilation, *source, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
         return None
     padding = []

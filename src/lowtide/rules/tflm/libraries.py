@@ -137,7 +137,7 @@ def _rows(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
 
 
 def _padded(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
-    source, pads = data[0].shape or (), constant(op, 1)
+    source, pads = data[0].shape or (), constant(data, 1)
     if len(source) != 4 or len(pads) != 8:
         return None
     return d + (source[3] if pads[6] or pads[7] else source[2] * source[3])
