@@ -78,10 +78,10 @@ class Cosma:
 
     def _model(self, problem: SpillProblem, start: SpillAnswer, limits: Limits) -> SpillAnswer:
         order, bound, ended, counters = model_encoding(problem, limits, self.settings, start=start.order)
-        found = place(problem, order, intervals_of(timeline(problem, order, ()), ()), limits)
-        counters |= {"arena_bound_bytes": bound, "without_spilling": found is not None}
-        if found is not None and found.traffic_bytes <= start.traffic_bytes:
-            start = found
+        answer = place(problem, order, intervals_of(timeline(problem, order, ()), ()), limits)
+        counters |= {"arena_bound_bytes": bound, "without_spilling": answer is not None}
+        if answer is not None and answer.traffic_bytes <= start.traffic_bytes:
+            start = answer
         return replace(start, stopped=STOPPED[ended], counters=counters)
 
 
@@ -123,8 +123,8 @@ class CosmaFs:
             order = order_by(self.order, problem, limits)
         solved = solve(problem, start_for(problem, order), limits, settings, order=order)
         solved = replace(solved, counters=counters | solved.counters)
-        found = finish(solved, 0, self.solver)
-        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+        answer = finish(solved, 0, self.solver)
+        return replace(answer, stopped="complete" if answer.stopped == "proof" else answer.stopped)
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,8 @@ class CosmaDnc:
             "largest_part_ops": max(end - begin for begin, end in parts.stretches),
             "crossing_tensors": list(parts.crossing),
         }
-        found = finish(replace(solved, counters=counters), 0, self.solver)
-        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+        answer = finish(replace(solved, counters=counters), 0, self.solver)
+        return replace(answer, stopped="complete" if answer.stopped == "proof" else answer.stopped)
 
 
 def supports(problem: SpillProblem) -> str | None:
@@ -207,19 +207,19 @@ def start_for(problem: SpillProblem, order: tuple[int, ...]) -> SpillAnswer:
     kept = place(problem, order, intervals_of(line, ()), Limits())
     if kept is not None and kept.traffic_bytes == 0:
         return kept
-    found = [simulate_arena(problem, order, policy) for policy in (furthest, cheapest)]
-    return min(found, key=lambda answer: answer.traffic_bytes)
+    answers = [simulate_arena(problem, order, policy) for policy in (furthest, cheapest)]
+    return min(answers, key=lambda answer: answer.traffic_bytes)
 
 
 def best_start(problem: SpillProblem, limits: Limits) -> SpillAnswer:
     """The best of `start_for` over the own order and the one of least peak."""
     orders: tuple[OrderName, ...] = ("own", "exact")
-    found = []
+    answers = []
     for name in orders:
-        found.append(start_for(problem, order_by(name, problem, limits)))
-        if found[-1].traffic_bytes == 0:
+        answers.append(start_for(problem, order_by(name, problem, limits)))
+        if answers[-1].traffic_bytes == 0:
             break
-    return min(found, key=lambda answer: answer.traffic_bytes)
+    return min(answers, key=lambda answer: answer.traffic_bytes)
 
 
 def finish(solved: Solved, bound: int, solver: Solver) -> SpillAnswer:
