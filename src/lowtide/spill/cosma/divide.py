@@ -24,7 +24,7 @@ from math import gcd
 from lowtide.solvers import linear as solvers
 from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
 from lowtide.spill.cosma.solution import order_of
-from lowtide.spill.cosma.solve import Settings, unit_of
+from lowtide.spill.cosma.solve import ProgramSettings, unit_of
 from lowtide.spill.cosma.tensors import OUTSIDE, CosmaStorage, Space, ancestors_of, windows
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
@@ -190,7 +190,7 @@ class _Result:
 
 
 def order_parts(
-    problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: Settings
+    problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: ProgramSettings
 ) -> Ordered:
     """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is better.
 
@@ -235,7 +235,7 @@ def order_parts(
 
 
 def _order_part(
-    problem: SpillProblem, part: Space, start: Sequence[int], limits: Limits, settings: Settings, seconds: float
+    problem: SpillProblem, part: Space, start: Sequence[int], limits: Limits, settings: ProgramSettings, seconds: float
 ) -> _Result | None:
     """In the order to start from, and then, if that spills anything, in any."""
     at = {i: t for t, i in enumerate(start)}
@@ -254,7 +254,7 @@ def _solve(
     part: Space,
     start: _Result | None,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     seconds: float,
 ) -> _Result | None:
     program = start_program(part, unit_of(part, problem.model.alignment))

@@ -11,7 +11,16 @@ from lowtide.plan import Stopped, TrafficProof
 from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.cosma.divide import divide, order_parts
-from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve
+from lowtide.spill.cosma.solve import (
+    Addresses,
+    Ended,
+    ProgramSettings,
+    SpillSolution,
+    least_peak,
+    model_encoding,
+    place,
+    solve,
+)
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.orders import OrderName, order_by
@@ -59,9 +68,9 @@ class Cosma:
     cuts: bool = True
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ProgramSettings:
         """What the programs are built with."""
-        return Settings(self.solver, self.overlap, self.cuts, self.addresses)
+        return ProgramSettings(self.solver, self.overlap, self.cuts, self.addresses)
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `supports`."""
@@ -112,7 +121,7 @@ class CosmaFs:
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Solve the program for the order."""
-        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        settings = ProgramSettings(self.solver, True, self.cuts, self.addresses)
         counters: dict[str, Any] = {}
         if self.order == "cosma":
             order, bound, ended, counters = least_peak(problem, limits, settings)
@@ -158,9 +167,9 @@ class CosmaDnc:
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Cut, order each part, put together."""
-        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        settings = ProgramSettings(self.solver, True, self.cuts, self.addresses)
         names: tuple[OrderName, ...] = ("own", "exact") if self.order == "best" else (self.order,)
-        fixed: list[Solved] = []
+        fixed: list[SpillSolution] = []
         for name in names:
             order = order_by(name, problem, limits)
             share = Limits(0.5 * limits.left_seconds, seed=limits.seed, report=limits.report)
@@ -222,7 +231,7 @@ def best_start(problem: SpillProblem, limits: Limits) -> SpillAnswer:
     return min(answers, key=lambda answer: answer.traffic_bytes)
 
 
-def finish(solved: Solved, bound: int, solver: Solver) -> SpillAnswer:
+def finish(solved: SpillSolution, bound: int, solver: Solver) -> SpillAnswer:
     """The answer with what is known of it."""
     answer = solved.answer
     counters = {

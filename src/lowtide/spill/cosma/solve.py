@@ -40,7 +40,7 @@ RESERVES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProgramSettings:
     """How programs are built and run; see `Cosma` for each."""
 
     solver: Solver = "cp_sat"
@@ -50,7 +50,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Solved:
+class SpillSolution:
     """What came out. `bound` is traffic that no answer of the space beats; `answer` is the best there is."""
 
     answer: SpillAnswer
@@ -105,10 +105,10 @@ def solve(
     problem: SpillProblem,
     start: SpillAnswer,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     *,
     order: Sequence[int] | None = None,
-) -> Solved:
+) -> SpillSolution:
     """Least traffic, over all orders or for one.
 
     Parameters
@@ -119,7 +119,7 @@ def solve(
         The only order allowed (16).
     """
     space = space_of(problem, order=order, overlap=settings.overlap)
-    run = _Run(problem, space, start, limits, settings)
+    run = _CosmaRun(problem, space, start, limits, settings)
     if start.traffic_bytes == 0:
         return run.result("optimal")
     if settings.addresses == "joint":
@@ -136,18 +136,18 @@ def solve(
     return run.result(run.whole() if run.best.traffic_bytes > run.bound else "optimal")
 
 
-class _Run:
+class _CosmaRun:
     """The best answer and the bound so far, and the programs that were run."""
 
     def __init__(
-        self, problem: SpillProblem, space: Space, start: SpillAnswer, limits: Limits, settings: Settings
+        self, problem: SpillProblem, space: Space, start: SpillAnswer, limits: Limits, settings: ProgramSettings
     ) -> None:
         self.problem, self.space, self.limits, self.settings = problem, space, limits, settings
         self.best, self.bound, self.packed = start, 0, False
         self.counters: dict[str, Any] = {"programs": 0}
 
-    def result(self, ended: Ended) -> Solved:
-        return Solved(self.best, min(self.bound, self.best.traffic_bytes), ended, self.counters)
+    def result(self, ended: Ended) -> SpillSolution:
+        return SpillSolution(self.best, min(self.bound, self.best.traffic_bytes), ended, self.counters)
 
     def relaxed(self, reserved: int = 0, seconds: float | None = None) -> Ended:
         """Solve without addresses, place what comes out."""
@@ -238,7 +238,7 @@ class _Run:
 
 
 def least_peak(
-    problem: SpillProblem, limits: Limits, settings: Settings, *, start: Sequence[int] | None = None
+    problem: SpillProblem, limits: Limits, settings: ProgramSettings, *, start: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
     """Equations (13) to (15): the order of least peak without spilling, a bound on the peak, and how it ended.
 
@@ -249,7 +249,7 @@ def least_peak(
 
 
 def model_encoding(
-    problem: SpillProblem, limits: Limits, settings: Settings, *, start: Sequence[int] | None = None
+    problem: SpillProblem, limits: Limits, settings: ProgramSettings, *, start: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
     """MODeL's program: the order of the smallest arena without spilling, a bound on the arena, and how it ended."""
     return _without_spilling(problem, limits, settings, start, "arena")
@@ -258,7 +258,7 @@ def model_encoding(
 def _without_spilling(
     problem: SpillProblem,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     start: Sequence[int] | None,
     what: Literal["peak", "arena"],
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
