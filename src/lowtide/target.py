@@ -130,6 +130,11 @@ class Target:
         """Key of the rule in `lowtide.rules.RULES`, with the kernels that it is for."""
         return self.rule if self.kernels == "reference" else f"{self.rule}:{self.kernels}"
 
+    @property
+    def overwrites_itself(self) -> bool:
+        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
+        return self.rule == "onnxruntime"
+
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
         if tensor.name and tensor.name in self.double_buffered:
