@@ -165,6 +165,7 @@ def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
     assert cloned > 2
 
 
+@pytest.mark.slow
 def test_random_plans_with_clones_hold():
     """Under every target, read back from their file."""
     rng = Random(12)
