@@ -86,7 +86,7 @@ def test_every_key_of_a_result_is_named(result: type):
 
 
 def _parsers() -> dict[str, argparse.ArgumentParser]:
-    (commands,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (commands,) = (a for a in _parser(suites=False)._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
 
 

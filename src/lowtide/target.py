@@ -340,7 +340,13 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
 
 
 def read_toml(path: Path) -> Target:
-    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
+    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong type.
+    """
     try:
         table = tomllib.loads(read_whole(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:

@@ -84,6 +84,7 @@ def test_every_form_keeps_the_outputs() -> None:
         }
 
 
+@pytest.mark.slow
 def test_hmcos_networks_give_the_printed_peaks() -> None:
     """HMCOS, Table 1: RPO and HMCOS, to the printed digit (1.125 and 4.135 are printed as 1.13 and 4.13)."""
     found = run(ScheduleSuite(networks=[c.network for c in HMCOS], methods=["rpo", "hmcos"], time=30))
@@ -162,6 +163,7 @@ def test_graphs_of_a_directory(tmp_path: Path) -> None:
         run(ScheduleSuite(graphs=tmp_path, time=0))
 
 
+@pytest.mark.slow
 def test_parts_run_their_settings() -> None:
     """HMCOS's configurations, SERENITY's rows, Zhong et al.'s settings, each with its published figures."""
     small_hmcos = run(ScheduleSuite(parts=["hmcos-3"], networks=["darts_imagenet"], time=1))

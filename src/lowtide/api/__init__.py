@@ -16,6 +16,7 @@ from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
+from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
@@ -48,6 +49,7 @@ __all__ = [
     "method_name",
     "plan",
     "plan_job",
+    "probe",
     "prove",
     "run",
     "runtime_optimized",

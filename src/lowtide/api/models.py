@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.errors import InputError
+from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 
 NO_DIMS: Mapping[str, int] = {}
@@ -56,20 +56,19 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
 
 
 def load_own(model: Graph | str | Path, dims: Mapping[str, int]) -> tuple[Graph, set[str]]:
-    """Read a model that has a use for some of these sizes of free dimensions, and say for which."""
-    try:
-        return load(model, dims), set(dims)
-    except InputError:
-        if not dims:
-            raise
-    own = {}
-    for name, size in dims.items():
+    """Read a model that has a use for some of these sizes of free dimensions, and say for which.
+
+    Raises
+    ------
+    InputError
+        As `load`, but for sizes of dimensions that the model does not have.
+    """
+    own = dict(dims)
+    while True:
         try:
-            load(model, {name: size})
-        except InputError:
-            continue
-        own[name] = size
-    return load(model, own), set(own)
+            return load(model, own), set(own)
+        except ForeignDimensionError as error:
+            own = {name: size for name, size in own.items() if name not in error.names}
 
 
 def open_dimensions(model: str | Path) -> list[str]:
@@ -93,7 +92,7 @@ def open_dimensions(model: str | Path) -> list[str]:
 
 def _no_dims(dims: Mapping[str, int], place: str) -> None:
     if dims:
-        raise InputError(f"it has no free dimensions; drop {', '.join(dims)}", place)
+        raise ForeignDimensionError(f"it has no free dimensions; drop {', '.join(dims)}", place, tuple(dims))
 
 
 def _digest(graph: Graph) -> str:

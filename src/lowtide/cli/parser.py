@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import commands
+from lowtide.cli import commands, probe
 from lowtide.cli.values import dim as _dim
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
@@ -147,6 +147,22 @@ def _parser(*, suites: bool) -> _Parser:
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
     p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")
     _model_options(p)
+    _printing(p)
+
+    p = add(
+        "probe", "say what each op reads for a part of its result, and prove it in the model's runtime", probe.run,
+        "lowtide probe model.onnx",
+        "lowtide probe model.onnx --dim batch=1 --json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument(
+        "--most-macs", type=_seed, default=2 * 10**8, metavar="N", help="skip nodes that multiply more often"
+    )
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    p.add_argument(
+        "--dim", dest="dims", action="append", default=[], type=_dim, metavar="NAME=SIZE",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
+    )  # fmt: skip
     _printing(p)
 
     p = add(

@@ -156,6 +156,7 @@ def test_small_instances_are_nearly_all_decided():
         assert found.optimal or found.impossible, seed
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 4))
 def test_a_narrow_sweep_bounds_from_below(seed: int, n: int, width: int):

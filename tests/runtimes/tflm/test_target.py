@@ -103,6 +103,7 @@ def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
     return walk(())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_the_peak_is_the_least_of_all_orders(seed: int):
     """Overlaps in part are counted by the scheduler itself: brute force with the checker's rules agrees."""
@@ -245,6 +246,7 @@ def test_subgraphs_that_run_themselves(tmp_path: Path):
         api.plan(path)
 
 
+@pytest.mark.slow
 def test_planning_needs_no_runtime(tmp_path: Path):
     """Prediction and file are made in a process where neither runtime can be imported."""
     model, out = tmp_path / "m.tflite", tmp_path / "out.tflite"

@@ -13,7 +13,7 @@ from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError, NoOrderFoundError
 from lowtide.graph import Graph
-from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Recompute, Residency
+from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillAnswer, SpillMethod
     from lowtide.spill.problem import Memory, SpillProblem
-    from lowtide.spill.remat import Clone
     from lowtide.spill.words import Memories, Moves
 
 
@@ -125,6 +124,7 @@ class FastMemory:
         from lowtide.spill.dma import timing
         from lowtide.spill.levels import in_levels
         from lowtide.spill.remat import rematerialise
+        from lowtide.transform.clone import as_rewrite
 
         method = cast("SpillMethod", search.method)
         reason = method.supports(asked)
@@ -147,7 +147,7 @@ class FastMemory:
         seconds = clock.perf_counter() - began
         answer = _told(answer, limits, seconds)
         keys = spill_keys(asked, answer, problem, self.moves)
-        keys["rewrites"] = [_recompute(c) for c in clones] or None
+        keys["rewrites"] = [as_rewrite(c) for c in clones] or None
         if search.require_optimal and not answer.optimal:
             keys["status"] = "unproved"
         rewritten = asked.model.graph if clones else None
@@ -191,12 +191,6 @@ def _told(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
     except KeyboardInterrupt:
         return answer if answer.stopped == "proof" else replace(answer, stopped="interrupt")
     return answer
-
-
-def _recompute(clone: Clone) -> Recompute:
-    return Recompute(
-        op=clone.op, of=clone.of, replaced=clone.replaced, outputs=list(clone.outputs), readers=list(clone.readers)
-    )
 
 
 def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
