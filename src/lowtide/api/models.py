@@ -45,11 +45,11 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
         return zoo.build(name[4:]).graph()
     own = user_function(model)
     if own is not None:
-        made = _call(*own)
-        if isinstance(made, Graph):
+        result = _call(*own)
+        if isinstance(result, Graph):
             _no_dims(dims, name)
-            return made if made.sha256 else replace(made, sha256=_digest(made))
-        return load(made, dims)
+            return result if result.sha256 else replace(result, sha256=_digest(result))
+        return load(result, dims)
     from lowtide.read import read_model
 
     return read_model(model, dims)
@@ -111,14 +111,16 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     if not file.is_file():
         raise InputError("there is no such file", str(file))
     try:
-        found = runpy.run_path(str(file)).get(function)
-        made = found() if callable(found) else None
+        entry = runpy.run_path(str(file)).get(function)
+        result = entry() if callable(entry) else None
     except (Exception, SystemExit) as error:  # it is the user's own code
         raise InputError(f"running {function}() raised {type(error).__name__}: {error}", str(file)) from error
-    if not callable(found):
+    if not callable(entry):
         raise InputError(f"it defines no function {function!r}", str(file))
-    if not isinstance(made, Graph | str | Path):
-        raise InputError(f"{function}() returned {type(made).__name__}; return a Graph or a path", str(file))
-    if not isinstance(made, Graph) and user_function(made) is not None:
-        raise InputError(f"{function}() returned {str(made)!r}; return a Graph or the path of a model file", str(file))
-    return made
+    if not isinstance(result, Graph | str | Path):
+        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path", str(file))
+    if not isinstance(result, Graph) and user_function(result) is not None:
+        raise InputError(
+            f"{function}() returned {str(result)!r}; return a Graph or the path of a model file", str(file)
+        )
+    return result

@@ -425,12 +425,12 @@ def _offset(text: str) -> tuple[str, int]:
     digits = offset[2:] if base == 16 else offset
     valid = digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()) and len(digits) < 20
     try:
-        found = int(digits, base) if name and valid else -1
+        offset_bytes = int(digits, base) if name and valid else -1
     except ValueError:
-        found = -1
-    if not 0 <= found < 2**62:
+        offset_bytes = -1
+    if not 0 <= offset_bytes < 2**62:
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=OFFSET with bytes from 0 on, or 0x...")
-    return name, found
+    return name, offset_bytes
 
 
 def _place(text: str) -> tuple[str, str]:
