@@ -136,6 +136,7 @@ def file_of(module: str) -> Path | None:
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
 
 
+@pytest.mark.slow
 def test_no_circles():
     """No file imports itself by way of others, whichever room it is in and wherever in the file the import stands."""
     sorter = TopologicalSorter({path: imported_files(path) for path in sorted(ROOT.rglob("*.py"))})

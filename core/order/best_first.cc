@@ -12,7 +12,11 @@ class BestFirst final : public Search {
  public:
   BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
             const Symmetry* symmetry)
-      : total_(problem.n), limit_(memory_bytes), symmetry_(symmetry), move_(problem, budget, rules) {
+      : total_(problem.n),
+        limit_(memory_bytes),
+        symmetry_(symmetry),
+        move_(problem, budget, rules),
+        settled_(problem.n + 1) {
     plant(move_.close_all(problem.start, prefix_));
   }
 
@@ -72,18 +76,18 @@ class BestFirst final : public Search {
   }
 
   void insert(Bytes f, int parent, int move) {
-    const Key key = settled(nullptr);
+    const SettledKey key = settled(nullptr);
     note(table_.insert(key.hash, key.first, key.words, key.length), f, move_.walker.done(), parent, move);
   }
 
-  struct Key {
+  struct SettledKey {
     uint64_t hash;
     int first, length;
     const Word* words;
   };
 
   // The walker's state, or the image that stands for it. `image`: what each macro was mapped to.
-  Key settled(std::vector<int>* image) {
+  SettledKey settled(std::vector<int>* image) {
     const Walker& walker = move_.walker;
     if (!symmetry_ || nodes_.empty()) {
       const auto [first, last] = walker.extent();
@@ -118,7 +122,7 @@ class BestFirst final : public Search {
         move_.take_back_move();
         return;
       }
-      const Key key = settled(nullptr);
+      const SettledKey key = settled(nullptr);
       table_.prefetch(key.hash);
       children_.push_back(
           {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), move_.ready[k]});

@@ -18,7 +18,6 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.problem import Memory, SpillProblem, spill_problem
 from lowtide.spill.remat import rematerialise
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
@@ -26,6 +25,7 @@ from lowtide.write.graph_json import graph_json_bytes
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
 from support.spill_problems import search
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 LIMITS = Limits(100_000)
@@ -116,6 +116,7 @@ def rematerialised(problem: SpillProblem) -> tuple[SpillProblem, Any, tuple[Any,
     )
 
 
+@pytest.mark.slow
 def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
     """The traffic is the least of the graph with its clones, and smaller with each."""
     rng = Random(11)
@@ -126,7 +127,7 @@ def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
             continue
         problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
         problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
-        before = search(core_problem(problem))["cost"]
+        before = search(core_problem(problem)).cost
         other, answer, clones = rematerialised(problem)
         assert simulate(other, answer) == answer.traffic_bytes
         if not answer.counters["mended"]:
