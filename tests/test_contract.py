@@ -17,10 +17,10 @@ import lowtide
 from lowtide import errors
 from lowtide.allocate.csv_buffers import read_problem
 from lowtide.analyse.inspect import Inspection
-from lowtide.api.planning import Check, exit_status
+from lowtide.api.fitting import Check
 from lowtide.api.sharing import Shared, SharedModel
 from lowtide.cli.parser import _parser
-from lowtide.plan import Plan, Status, Stopped
+from lowtide.plan import Plan, Status, Stopped, exit_status
 from lowtide.read import graph_json
 from lowtide.report.comparison import MethodResult
 from lowtide.schedule.registry import built_in
@@ -114,7 +114,7 @@ def test_every_exit_status_has_its_row():
     raised = {
         kind.exit_status for _, kind in inspect.getmembers(errors, inspect.isclass) if hasattr(kind, "exit_status")
     }
-    judged = {exit_status(status, stopped) for status in get_args(Status) for stopped in get_args(Stopped)}
+    judged = {exit_status(status, interrupted=late) for status in get_args(Status) for late in (False, True)}
     assert rows == raised | judged
 
 

@@ -7,7 +7,7 @@ positions in `order`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,15 @@ from lowtide.files import read_whole
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+
+EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
+"""Exit status of a command by what it reached."""
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended, whatever it reached."""
+
+HOST = "host"
+"""Name of what stands behind the last memory of a plan with spilling, without a bound."""
 
 FlowArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
@@ -211,6 +220,16 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     own_planned: int | None = None
 
 
+def exit_status(status: Status, *, interrupted: bool) -> int:
+    """What a command exits with: an interrupt first, then what it reached."""
+    return INTERRUPTED if interrupted else EXIT_STATUS[status]
+
+
+def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
+    """Bytes that no order needs less than: the lower bound, and what a runtime with such parts adds to it."""
+    return lower_bound_bytes if parts is None else max(lower_bound_bytes + parts.persistent, parts.planning)
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file, version 1. `docs/contract.md` says what each key means; sizes are bytes.
 
@@ -279,26 +298,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command that made this plan: 0, 3 over budget, 4 impossible, 6 unproved."""
-        return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+        """Exit status of the command that made it: 0, 3 over budget, 4 impossible, 6 unproved, 130 interrupted."""
+        return exit_status(self.status, interrupted=self.stopped == "interrupt")
 
     @property
     def least_required_bytes(self) -> int:
         """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
-        parts = self.runtime_parts
-        return (
-            self.lower_bound_bytes if parts is None else max(self.lower_bound_bytes + parts.persistent, parts.planning)
-        )
+        return least_required(self.lower_bound_bytes, self.runtime_parts)
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""
         return None if self.offsets is None else self.offsets.get(str(tensor_id))
 
-    def apply(self, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
-        """Write `model` in this plan's order to `out`. Raises `InputError` as `lowtide.apply`."""
-        from lowtide import api
+    if TYPE_CHECKING:
 
-        api.apply(self, model, out, copy_external=copy_external)
+        def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+            """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
 from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
 from lowtide.sizes import format_count, format_size
@@ -24,41 +25,8 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
-CUT_SHORT = {"time": "stopped by --time", "memory": "stopped by --search-memory", "interrupt": "interrupted"}
 MOST_LIVE = 12
 """Storages listed at the peak; the rest is summed up in a line."""
-
-
-def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Rows of cells as lines of aligned columns; `right` are the columns flush right. The last is never padded.
-
-    A line break in a cell, such as a model's name may hold, is written out.
-
-    >>> columns([("a", "10"), ("long", "5")], right=[1])
-    'a     10\\nlong   5'
-    """
-    if not rows:
-        return ""
-    rows = [[cell.replace("\n", "\\n") for cell in row] for row in rows]
-    count = max(len(row) for row in rows)
-    flush = set(right)
-    widths = [max((len(row[c]) for row in rows if c < len(row)), default=0) for c in range(count)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(widths[c]) if c in flush else cell.ljust(widths[c]) for c, cell in enumerate(row)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def change(before: int, after: int) -> str:
-    """How much less or more one number of bytes is than another, in percent.
-
-    >>> change(200, 150), change(150, 150)
-    ('-25.0 %', 'as before')
-    """
-    if before == after or before == 0:
-        return "as before"
-    return f"{100 * (after - before) / before:+.1f} %"
 
 
 def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
