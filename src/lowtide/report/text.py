@@ -405,7 +405,7 @@ def _against(before: int, shipped: int, after: int) -> str:
 def target_text(target: Target) -> str:
     """A target as TOML that `--target` reads, and what it knows of op types as comments."""
     if target.rule:
-        return "\n".join([to_toml(target), *_rule_lines(target.full_rule)]) + "\n"
+        return "\n".join([to_toml(target), *_rule_lines(target.rule)]) + "\n"
     lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
     for kind in TABLE:
         says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]

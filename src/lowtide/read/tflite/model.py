@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
+from lowtide.read.tflite.flexbuffer import custom_numbers
 from lowtide.read.tflite.schema import CUSTOM, IDENTIFIER, OPERATORS, OPTIONS, PLACEHOLDER, TYPES
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
 
@@ -195,7 +196,7 @@ def _subgraph(
     file: Flatbuffer, table: Table, codes: list[str], buffers: tuple[Extent | None, ...], place: str
 ) -> Subgraph:
     tensors = tuple(_tensor(file, t, i, buffers, place) for i, t in enumerate(table.tables(0)))
-    ops = tuple(_op(t, i, codes, len(tensors), place) for i, t in enumerate(table.tables(3)))
+    ops = tuple(_op(file, t, i, codes, len(tensors), place) for i, t in enumerate(table.tables(3)))
     inputs, outputs = table.integers(1) or (), table.integers(2) or ()
     for what, listed in (("input", inputs), ("output", outputs)):
         for t in listed:
@@ -224,7 +225,7 @@ def _tensor(file: Flatbuffer, table: Table, index: int, buffers: tuple[Extent | 
         raise InputError(f"tensor {index} {name!r} is in buffer {buffer}, and there are {len(buffers)}", place)
     extent = buffers[buffer] if buffers else None
     quantisation = table.table(4)
-    scales = quantisation.vector(2, 4) if quantisation else None
+    scales = quantisation.vector(2, 4) if quantisation and quantisation.vector_at(3) is not None else None
     dtype, bits = TYPES[kind]
     made = TfliteTensor(
         name,
@@ -244,7 +245,7 @@ def _tensor(file: Flatbuffer, table: Table, index: int, buffers: tuple[Extent | 
     return replace(made, values=file.integers("i", extent.at, made.elements))
 
 
-def _op(table: Table, index: int, codes: list[str], tensors: int, place: str) -> TfliteOp:
+def _op(file: Flatbuffer, table: Table, index: int, codes: list[str], tensors: int, place: str) -> TfliteOp:
     code = table.number(0, "I")
     if code >= len(codes):
         raise InputError(f"operator {index} has operator code {code}, and there are {len(codes)}", place)
@@ -260,4 +261,6 @@ def _op(table: Table, index: int, codes: list[str], tensors: int, place: str) ->
     fields = OPTIONS.get(table.number(3, "B"), ())
     given = table.table(4) if fields else None
     options = {name: given.number(slot, form, default) for slot, name, form, default in fields} if given else {}
+    if codes[code].startswith("CUSTOM:"):
+        options = custom_numbers(file, table)
     return TfliteOp(codes[code], inputs, outputs, intermediates, options)

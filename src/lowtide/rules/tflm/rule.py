@@ -2,11 +2,11 @@
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
 as they are, though: what may lie over what is ours to know (`tflm_kernels.py`). `overlap` says how much of that is
-used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
-(`tflm_libraries.py` says what was reviewed of it).
+used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones, those of a library
+(`libraries.py` says what was reviewed of it), or any of them: then only what holds under all may overlap.
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
-tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
+tflite-micro commit 90b983c), and CMSIS-NN's where its kernels run (`cmsis_nn.py`), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
 TFLM takes them from the other end of the arena.
 """
 
@@ -18,22 +18,25 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.rules.tflm.cmsis_nn import Simd, cmsis_nn_scratch
 from lowtide.rules.tflm.kernels import KERNELS, RESHAPES
-from lowtide.rules.tflm.libraries import library_distances
+from lowtide.rules.tflm.libraries import REPLACED, Library, library_distances
 
 ALIGNMENT = 16
 NPU = "CUSTOM:ethos-u"
 """Vela's operator. Its commands hold places in the arena, which no plan of ours may change."""
 _REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL")
 _INT = 4
-_POINTER = 8
+_WIDTH = {"int16": 2, "int32": 4, "float32": 4}
 
 
 @dataclass(frozen=True)
 class TflmRule:
-    """See the module. `kernels`: those of a library instead of the reference ones; they change what may overlap."""
+    """See the module. `kernels` change what may overlap; with `simd` and `pointer`, its bytes, they change scratch."""
 
-    kernels: str = "reference"
+    kernels: Library = "any"
+    simd: Simd = "dsp"
+    pointer: int = 8
 
     tables: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType(
         {"Share their input's memory": RESHAPES}
@@ -59,15 +62,23 @@ class TflmRule:
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """All scratch buffers of the kernel."""
-        return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in scratch(graph, op))
+        return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in self.scratch(graph, op))
+
+    def scratch(self, graph: Graph, op: Op) -> tuple[int, ...]:
+        """Bytes of each scratch buffer that the op's kernel asks for, in the order of asking."""
+        own = cmsis_nn_scratch(graph, op, self.simd) if self.kernels == "cmsis_nn" else None
+        return scratch(graph, op, self.pointer) if own is None else own
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""
         return list(order)
 
 
-def scratch(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking."""
+def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
+    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking.
+
+    `pointer`: bytes of one.
+    """
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not data or not op.outputs:
         return ()
@@ -91,22 +102,27 @@ def scratch(graph: Graph, op: Op) -> tuple[int, ...]:
         sums = quantised and op.type in ("MEAN", "SUM")
         return (_INT * _elements(made.shape), *walk) if sums else walk
     if op.type == "ADD_N":
-        return (_POINTER * len(data),)
+        return (pointer * len(data),)
     if op.type == "MIRROR_PAD":
         return (_INT * len(given.shape or ()),) * 2
     if op.type == "SVDF" and len(data) > 1 and given.shape and data[1].shape:
         batches, filters = given.shape[0], data[1].shape[0]
         units = (made.shape or (0,))[-1]
         return (4 * batches * filters, 4 * batches * units) if quantised else (4 * batches * filters,)
+    if op.type == "CUSTOM:SignalRfft":
+        return (op.attributes.get("fft_length", 0) * _WIDTH.get(given.dtype or "", 0),)
     if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and given.shape and len(given.shape) == 3 and made.shape:
         batches = given.shape[1 if op.attributes.get("time_major") else 0]
         return (batches * made.shape[-1] * (2 if quantised else 4),) * 4
     return ()
 
 
-def scratch_unknown(op: Op) -> bool:
-    """Whether the op's kernel may ask for scratch that this module cannot tell: custom operators."""
-    return op.type.startswith("CUSTOM:")
+def scratch_unknown(op: Op, kernels: Library = "reference") -> bool:
+    """Whether the op's kernel may ask for scratch that this module cannot tell: most custom operators, ESP-NN's own."""
+    if kernels == "esp_nn" and op.type in REPLACED["esp_nn"]:
+        return True
+    name = op.type.removeprefix("CUSTOM:")
+    return name != op.type and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"
 
 
 def _elements(shape: tuple[int, ...] | None) -> int:
