@@ -209,6 +209,9 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     alignment: Alignment
     exact: bool
     own_planned: int | None = None
+    unknown: list[str] = []  # noqa: RUF012
+    least_beside: int | None = None
+    least_planning: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -286,9 +289,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def least_required_bytes(self) -> int:
         """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
         parts = self.runtime_parts
-        return (
-            self.lower_bound_bytes if parts is None else max(self.lower_bound_bytes + parts.persistent, parts.planning)
-        )
+        if parts is None or parts.least_beside is None:
+            return self.lower_bound_bytes
+        return max(self.lower_bound_bytes + parts.least_beside, parts.least_planning)
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""

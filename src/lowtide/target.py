@@ -160,9 +160,12 @@ class Target:
     @property
     def own_rule(self) -> Rule:
         """The rule of `lowtide.rules` that the field `rule` names, as this target's other fields have it."""
-        if self.rule == "tflm":
-            return TflmRule(self.kernels, self.simd, self.pointer // 8)
-        return RULES[self.rule]
+        return self.tflm_rule if self.rule == "tflm" else RULES[self.rule]
+
+    @property
+    def tflm_rule(self) -> TflmRule:
+        """The rule of TFLM under the kernels and the build that this target's fields say."""
+        return TflmRule(self.kernels, self.simd, self.pointer // 8)
 
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,19 +48,10 @@ def arena_of_plan(graph: Graph, target: Target, order: Sequence[int], offsets: M
         return None
     if Path(graph.source).stat().st_size > MOST_BYTES:
         return None
-    found = _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source)
-    return None if found is None else _for_kernels(found, target)
+    return _arena(planned_bytes(Path(graph.source).read_bytes(), order, offsets, graph.source), graph.source, target)
 
 
-def _for_kernels(found: TflmArena, target: Target) -> TflmArena:
-    """An estimate where a library's kernels run: they take other scratch than the reference ones."""
-    import msgspec
-
-    exact = found.parts.exact and target.kernels == "reference"
-    return replace(found, parts=msgspec.structs.replace(found.parts, exact=exact))
-
-
-def arena_as_is(graph: Graph) -> TflmArena | None:
+def arena_as_is(graph: Graph, target: Target) -> TflmArena | None:
     """TFLM's arena for a .tflite file as it stands, with the offline plan that it holds, if any.
 
     Raises
@@ -68,22 +59,25 @@ def arena_as_is(graph: Graph) -> TflmArena | None:
     InputError
         The file's offline plan is for another number of tensors.
     """
-    return _arena(Path(graph.source).read_bytes(), graph.source)
+    return _arena(Path(graph.source).read_bytes(), graph.source, target)
 
 
-def _arena(data: bytes, place: str) -> TflmArena | None:
+def _arena(data: bytes, place: str, target: Target) -> TflmArena | None:
     """The arena of a file, from its bytes. None if it has too many buffers to play TFLM's planner through."""
     from lowtide.read.tflite.model import parse_tflite, read_offline_plan
     from lowtide.read.tflite.reader import graph_of
+    from lowtide.runtimes.tflm.builds import build_for
+    from lowtide.runtimes.tflm.least import least_parts
     from lowtide.runtimes.tflm.persistent import arena_parts
     from lowtide.runtimes.tflm.planner import tflm_head
 
     model = parse_tflite(data, place)
     graph = graph_of(model, [], place, "")
-    head = tflm_head(model, graph, graph.own_order, read_offline_plan(data, place))
+    head = tflm_head(model, graph, graph.own_order, read_offline_plan(data, place), target.tflm_rule)
     if head is None:
         return None
-    parts = arena_parts(model, graph, graph.own_order)
+    parts = arena_parts(model, graph, graph.own_order, build_for(target))
+    least = least_parts(model, graph, target)
     return TflmArena(
         head.bytes,
         parts.smallest_arena(head.bytes),
@@ -94,6 +88,9 @@ def _arena(data: bytes, place: str) -> TflmArena | None:
             planning=max(parts.planning_bytes, parts.preparing_bytes),
             alignment=16,
             exact=parts.exact_for(head.bytes),
+            unknown=list(parts.unknown),
+            least_beside=least.beside_bytes,
+            least_planning=least.planning_bytes,
         ),
         head.buffers,
     )
@@ -107,7 +104,6 @@ def buffer_plan_of(made: Plan, model: Graph | str | Path) -> bytes:
     InputError
         No plan for TFLM, or for another model.
     """
-    from lowtide.target import BUILT_IN
     from lowtide.write.buffer_plan import buffer_plan
 
     graph = model if isinstance(model, Graph) else load(model)
@@ -131,10 +127,11 @@ def beside(graph: Graph, target: Target) -> int:
     if not _tflm_file(graph, target):
         return 0
     from lowtide.read.tflite.model import parse_tflite
+    from lowtide.runtimes.tflm.builds import build_for
     from lowtide.runtimes.tflm.persistent import arena_parts
 
     model = parse_tflite(Path(graph.source).read_bytes(), graph.source)
-    return arena_parts(model, graph, graph.own_order).persistent_bytes + ALIGNMENT
+    return arena_parts(model, graph, graph.own_order, build_for(target)).persistent_bytes + ALIGNMENT
 
 
 def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) -> Plan:
@@ -155,12 +152,11 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
     rules = resolve(target, source=graph.source)
     if not _tflm_file(graph, rules):
         return made
-    found = arena_as_is(graph)
+    found = arena_as_is(graph, rules)
     if read_offline_plan(Path(graph.source).read_bytes(), graph.source) is not None:
         verify_file(graph, target)
     if found is None:
         return made
-    found = _for_kernels(found, rules)
     required = found.required_bytes + (made.reserve_bytes or 0)
     fits = made.budget_bytes is None or required <= made.budget_bytes
     status = "ok" if fits else "impossible" if made.status == "impossible" else "over_budget"
@@ -211,14 +207,14 @@ def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:
         arena_bytes=arena,
         arena_optimal=arena == made.arena_lower_bound_bytes,
         runtime_arena_bytes=found.required_bytes,
-        runtime_parts=msgspec.structs.replace(found.parts, own_planned=_own_head(graph)),
+        runtime_parts=msgspec.structs.replace(found.parts, own_planned=_own_head(graph, target)),
     )
 
 
-def _own_head(graph: Graph) -> int | None:
+def _own_head(graph: Graph, target: Target) -> int | None:
     """Head of the file as it stands; None if TFLM refuses its offline plan."""
     try:
-        found = arena_as_is(graph)
+        found = arena_as_is(graph, target)
     except InputError:
         return None
     return None if found is None else found.head_bytes

@@ -80,6 +80,11 @@ _PLAIN = frozenset(
 )  # fmt: skip
 """Kernels that ask for nothing when they are made."""
 
+_MOVED_SHAPES = frozenset(
+    ("BATCH_MATMUL", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "L2_POOL_2D")
+)
+"""Kernels that move their output's shape out of the file, so that they can write it."""
+
 LOOKS: Mapping[str, str] = {
     "CONV_2D": "o0 0 1 | 0 1 2 o0", "DEPTHWISE_CONV_2D": "o0 0 1 | 0 1 2 o0", "TRANSPOSE_CONV": "o0 2 1 | 2 1 3 o0 |",
     "SOFTMAX": "0 o0 |", "FULLY_CONNECTED": "0 1 2 o0 |", "BATCH_MATMUL": "0 1 o0 |", "RELU6": "0", "IF": "0",
@@ -147,25 +152,27 @@ def prepared_of(op: TfliteOp, subgraph: Subgraph, build: Build) -> list[int]:
         return [wide * (subgraph.tensors[op.outputs[0]].shape or (0,))[-1]] * 8
     if op.type == "SOFTMAX" and given.dtype == "int16":
         return [1026, 1026]
-    if op.type == "BATCH_MATMUL" and weights is not None:
-        return _products(op, given, weights, build)
     if op.type == "ADD_N" and given.dtype == "int8":
         return [40]
     if op.type == "CUMSUM" and given.dtype == "int8":
         return [36]
     if op.type == "LOG_SOFTMAX" and given.dtype == "int8":
         return [build.size("5i2p")[0]]
-    return [build.size("ip")[0]] if op.type == "EMBEDDING_LOOKUP" else []
+    pieces = [build.size("ip")[0]] if op.type == "EMBEDDING_LOOKUP" else []
+    if op.type == "BATCH_MATMUL" and weights is not None:
+        pieces += _products(op, given, weights, build)
+    if op.type in _MOVED_SHAPES:
+        pieces.append(4 + 4 * len(subgraph.tensors[op.outputs[0]].shape))
+    return pieces
 
 
 def _products(op: TfliteOp, left: TfliteTensor, right: TfliteTensor, build: Build) -> list[int]:
     """BATCH_MATMUL: its multipliers, and a copy of each operand that it transposes."""
-    quantisation = [28] if left.dtype in ("int8", "int16") else []
-    copies: list[int] = []
+    pieces = [28] if left.dtype in ("int8", "int16") else []
     for tensor, turned in ((left, op.options.get("adj_x", 0)), (right, not op.options.get("adj_y", 0))):
         if turned:
-            copies += [build.eval_tensor[0], 4 + 4 * len(tensor.shape), tensor.size]
-    return copies + quantisation if build.kernels == "cmsis_nn" else quantisation + copies
+            pieces += [build.eval_tensor[0], 4 + 4 * len(tensor.shape), tensor.size]
+    return pieces
 
 
 def _sums(op: TfliteOp, read: list[TfliteTensor | None], subgraph: Subgraph, build: Build) -> list[int]:

@@ -35,7 +35,9 @@ class ArenaParts:
     planning_bytes
         Least arena in which TFLM can make its plan, whatever the plan takes.
     preparing_bytes
-        Least arena in which TFLM can prepare its kernels.
+        Least arena in which TFLM can prepare its kernels without spoiling what they look at; to within some 16 bytes.
+    optional_bytes
+        What of the tail a kernel may go on without, where it does not look whether it got it.
     scratch_bytes
         Most scratch of an operator; it is in the planned part.
     exact
@@ -47,6 +49,7 @@ class ArenaParts:
     persistent_bytes: int
     planning_bytes: int
     preparing_bytes: int
+    optional_bytes: int
     scratch_bytes: int
     exact: bool
     unknown: tuple[str, ...]
@@ -54,6 +57,10 @@ class ArenaParts:
     def smallest_arena(self, head_bytes: int) -> int:
         """Smallest kTensorArenaSize, a multiple of 16, for an arena that begins at a multiple of 16."""
         return max(_up(head_bytes, 16) + self.persistent_bytes, self.planning_bytes, self.preparing_bytes)
+
+    def exact_for(self, head_bytes: int) -> bool:
+        """Whether `smallest_arena` is known to the byte for the build."""
+        return self.exact and self.smallest_arena(head_bytes) > self.preparing_bytes
 
 
 class _Tail:
@@ -82,9 +89,11 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
         options = options_of(op, build)
         if options is not None:
             tail.take(*options)
+    optional = 0
     for subgraph, op in ops:
         for size in data_of(op, subgraph, build):
             tail.take(size)
+            optional += _up(size, 16) if op.type == "ELU" else 0
     handles = _resources(ops, build)
     for size in handles:
         tail.take(size)
@@ -116,7 +125,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
     unknown = tuple(dict.fromkeys(op.type for op in (*strange, *hidden)))
     exact = not unknown and not handles and (len(model.subgraphs) == 1 or not _asking(model, graph))
     most = max((sum(_up(size, 16) for size in sizes) for sizes in requests.values()), default=0)
-    return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), most, exact, unknown)
+    return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), optional, most, exact, unknown)
 
 
 def _take_many(tail: _Tail, struct: tuple[int, int], count: int) -> None:
@@ -132,7 +141,8 @@ def _asking(model: TfliteModel, graph: Graph) -> bool:
 def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Build) -> int:
     """Prepare a kernel: what it keeps is taken, and the least arena in which that can be done is told.
 
-    Tensors that it looks at stand behind the head until it is done; what it keeps may reach down to the head itself.
+    Tensors that it looks at stand behind the head until it is done. TFLM does not notice when what a kernel keeps
+    reaches down into them, and spoils them: room is counted for both.
     """
     least = 0
     pieces = prepared_of(op, subgraph, build)
@@ -141,7 +151,7 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         if look == "|":
             for size in pieces:
                 tail.take(size)
-                least = max(least, head + tail.used)
+                least = max(least, temporary + tail.used)
             pieces = []
             continue
         listed, position = (op.outputs, int(look[1:])) if look[0] == "o" else (op.inputs, int(look))
@@ -155,7 +165,7 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         least = max(least, temporary + tail.used)
     for size in pieces:
         tail.take(size)
-        least = max(least, head + tail.used)
+        least = max(least, temporary + tail.used)
     return least
 
 
