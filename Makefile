@@ -50,8 +50,11 @@ fuzz: $(READY)
 hunt: $(READY)
 	for k in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default || exit 1; done
 
+# The stub of the core as it is built: after a change of its bindings.
 stub: $(READY)
 	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi
+	$(BIN)/ruff check --quiet --fix --exit-zero src/lowtide/_core.pyi
+	$(BIN)/ruff format src/lowtide/_core.pyi
 
 clean:
 	rm -rf $(VENV) build demo

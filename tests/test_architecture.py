@@ -18,10 +18,9 @@ BASE = {
     "errors", "files", "names", "outputs", "sizes", "stop", "interrupt", "_core",
 }  # fmt: skip
 FLOW = [
-    "analyse", "read", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "run", "verify", "write",
+    "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "run", "verify", "write",
     "report",
 ]  # fmt: skip
-# The reader measures the bodies of If, Loop and Scan, so it may use analyse; analyse never reads.
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch"}
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
-from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import run_folded
 from lowtide.ops.table import kind_of
 from lowtide.rules import RULES, Rule
 from lowtide.rules.tflm.cmsis_nn import Simd
@@ -241,6 +243,11 @@ class Target:
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
         return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
+
+    @cached_property
+    def inside(self) -> Target:
+        """The rules for the body of an op: what it is given belongs to the op, and no tensor of it is the user's."""
+        return replace(self, count_inputs=True, persistent=(), double_buffered=(), fixed=())
 
     def as_seen(self, graph: Graph) -> Graph:
         """The graph as the runtime runs it: with what depends on constants only, unless it folds that."""

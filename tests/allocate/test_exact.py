@@ -45,7 +45,7 @@ def test_all_engines_against_brute_force(seed: int) -> None:
     best = allocate_best(problem, Limits())
     check(problem, best.offsets)
     core = _core.Exact(core_problem(problem))
-    if all(core.part(k)["proves"] for k in range(len(core))):
+    if all(core.part(k).proves for k in range(len(core))):
         assert best.lower_bound_bytes == best.height_bytes == least
 
 
@@ -84,8 +84,8 @@ def test_interlocking_groups_are_not_proved() -> None:
     other = block("k", 0, 4, 1)
     problem = Problem((group, bar, other))
     core = _core.Exact(core_problem(problem))
-    assert not core.part(0)["proves"]
-    assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {})[0] is None
+    assert not core.part(0).proves
+    assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {}).fits is None
     packing = Exact(work=10**6).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.lower_bound_bytes == load_bound(problem)
@@ -96,7 +96,7 @@ def test_groups_with_an_overhang_are_proved() -> None:
     group = Buffer("g", 8, (Piece(0, 2, 0, 2), Piece(2, 4, 6, 2)))
     problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
     core = _core.Exact(core_problem(problem))
-    assert core.part(0)["proves"]
+    assert core.part(0).proves
     packing = Exact().pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes == 8
@@ -187,10 +187,10 @@ def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     core = _core.Exact(core_problem(problem))
     for turn in range(12):
         order = core.order(0, KEYS[turn % 4], turn // 4)
-        answer, _, most, _, used = core.fits(0, order, True, 40, 1_000_000, {})
-        assert answer is None
-        assert 0 < most < len(problem.buffers)
-        assert used >= 1_000_000
+        found = core.fits(0, order, True, 40, 1_000_000, {})
+        assert found.fits is None
+        assert 0 < found.most < len(problem.buffers)
+        assert found.work >= 1_000_000
 
 
 def test_an_order_names_each_buffer_once() -> None:
@@ -199,4 +199,5 @@ def test_an_order_names_each_buffer_once() -> None:
     for order in ([0], [0, 0], [0, 2], [-1, 0]):
         with pytest.raises(ValueError, match="not an order"):
             core.fits(0, order, False, 3, 10, {})
-    assert core.fits(0, [1, 0], False, 3, 10, {})[:3] == (True, [2, 0], 2)
+    found = core.fits(0, [1, 0], False, 3, 10, {})
+    assert (found.fits, found.offsets, found.most) == (True, [2, 0], 2)

@@ -82,3 +82,11 @@ def test_unreadable_files(tmp_path):
     for path in (tmp_path, tmp_path / "missing.graph.json"):
         with pytest.raises(InputError, match="cannot read the file"):
             read_graph_json(path)
+
+
+def test_the_dialect_may_be_given():
+    """Types of ops are nobody's unless the document says whose."""
+    assert parse_graph_json(json.dumps(GRAPH).encode()).dialect == ""
+    assert parse_graph_json(_changed(lambda g: g.update(dialect="aten"))).dialect == "aten"
+    with pytest.raises(InputError, match="dialect"):
+        parse_graph_json(_changed(lambda g: g.update(dialect="mlir")))

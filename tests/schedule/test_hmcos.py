@@ -170,10 +170,10 @@ def test_sequences_meet_the_conditions():
         for i, before in enumerate(graph.predecessors):
             for p in before:
                 after.setdefault(p, []).append(i)
-        footprints = profile(model, found["order"])
-        step = {i: k for k, i in enumerate(found["order"])}
-        assert sorted(i for s in found["sequences"] for i in s) == list(range(len(graph.ops)))
-        for sequence in found["sequences"]:
+        footprints = profile(model, found.order)
+        step = {i: k for k, i in enumerate(found.order)}
+        assert sorted(i for s in found.sequences for i in s) == list(range(len(graph.ops)))
+        for sequence in found.sequences:
             for u, v in pairwise(sequence):
                 assert after[u] == [v]
                 assert graph.predecessors[v] == (u,)
@@ -190,9 +190,9 @@ def test_groups_are_disjoint_and_convex():
     models = [memory_model(random_graph(rng, 30, width=5), HMCOS) for _ in range(100)]
     for model in [*models, model_of("nasnet_a_imagenet")]:
         found = Hmcos(cell_output="Concat,Add").hierarchical(model, Limits(seconds=0))
-        where = {i: s for s, ops in enumerate(found["sequences"]) for i in ops}
-        group_of = {s: g for g, members in enumerate(found["groups"]) for s in members}
-        assert len(group_of) == sum(len(members) for members in found["groups"])
+        where = {i: s for s, ops in enumerate(found.sequences) for i in ops}
+        group_of = {s: g for g, members in enumerate(found.groups) for s in members}
+        assert len(group_of) == sum(len(members) for members in found.groups)
         unit = {i: ("group", group_of[s]) if s in group_of else ("sequence", s) for i, s in where.items()}
         needs: dict[tuple[str, int], set[tuple[str, int]]] = {u: set() for u in unit.values()}
         for i, before in enumerate(model.graph.predecessors):

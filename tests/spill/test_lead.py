@@ -87,7 +87,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
         problem = replace(problem, memories=(Memory("fast", max(1, need - rng.randint(0, 1))),))
         found = search(core_problem(problem, order, chain=True))
         least = least_with_lead(problem, order)
-        assert (found["cost"] if found["found"] else None) == least
+        assert (found.cost if found.found else None) == least
         if least is None:
             continue
         answer = Spill().spill(problem, Limits(20))

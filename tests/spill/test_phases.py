@@ -40,7 +40,7 @@ def test_phases_of_larger_graphs():
     tight = 0
     for _ in range(150):
         problem = random_problem(rng, 20)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         chain = random_chain(rng, problem)
         total = sum(p.bytes for p in phases(problem, chain, 10_000, LIMITS))
         assert total <= least

@@ -45,7 +45,7 @@ def test_rows_lie_between_the_linear_program_and_whole_tensors(write_once: bool)
         problem = replace(problem, memories=(Memory("fast", max(line.forced)),))
         found = by_rows(problem, order)
         assert found is not None
-        whole = search(core_problem(problem, order, chain=True))["cost"]
+        whole = search(core_problem(problem, order, chain=True)).cost
         halves, thirds = (least_in_parts(problem, order, parts) for parts in (2, 3))
         assert halves is not None
         assert thirds is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.analyse.storage import MemoryModel, Overwrite
+from lowtide.analyse.model import MemoryModel, Overwrite
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _conv_2d(op: Op, given: Sequence[_Sized], made: _Sized) -> tuple[int, ...]:
     if len(weights.shape) != 4 or len(made.shape) != 4 or len(read.shape) != 4:
         return ()
     o = op.attributes
-    steps = {o.get(k, 1) for k in ("stride_h", "stride_w", "dilation_h", "dilation_w")}
+    steps = {o.get(k, 1) for k in ("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor")}
     unfolded = ()
     if weights.shape[1:3] != (1, 1) or steps != {1}:
         width = weights.width if _hybrid(given) else read.width

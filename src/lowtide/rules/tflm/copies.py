@@ -12,11 +12,11 @@ paddings that are no constants) gives no distance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import floor, prod
 from struct import pack, unpack
 
-from lowtide.graph import Op
+from lowtide.graph import Op, Tensor
 
 Shape = tuple[int, ...]
 Piece = tuple[int | None, int, int]
@@ -26,11 +26,11 @@ MOST_PIECES = 1 << 16
 """With more pieces than this no distance is worked out: nothing of the kind fits a microcontroller."""
 
 
-def copy_distance(op: Op, given: Shape, made: Shape) -> int | None:
-    """Distance in elements of an operator that copies a tensor of shape `given` into one of shape `made`."""
-    if 0 in given or 0 in made:
+def copy_distance(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
+    """Distance in elements of an operator that copies the first of its inputs, `data`, into one of shape `made`."""
+    if 0 in (data[0].shape or ()) or 0 in made:
         return None
-    return _COPIES[op.type](op, given, made)
+    return _COPIES[op.type](op, data, made)
 
 
 def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
@@ -50,14 +50,15 @@ def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
     return need
 
 
-def constant(op: Op, position: int) -> Shape:
-    """What the constant at a position of the inputs holds; nothing if it is none, or a long one."""
-    return tuple(op.attributes.get("given", {}).get(position, ()))
+def constant(data: Sequence[Tensor], position: int) -> Shape:
+    """What the constant of int32 at a position of the inputs holds; nothing if it is none, or a long one."""
+    return data[position].integers if position < len(data) and data[position].dtype == "int32" else ()
 
 
-def _padded(op: Op, given: Shape, made: Shape) -> int | None:
+def _padded(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """PAD walks the output; an element of the input moves back by the paddings before it, most the last one."""
-    pads = constant(op, 1)
+    given = data[0].shape or ()
+    pads = constant(data, 1)
     if len(given) != len(made) or len(pads) != 2 * len(given) or min(pads, default=0) < 0:
         return None
     if any(g + a + b != m for g, m, a, b in zip(given, made, pads[::2], pads[1::2], strict=True)):
@@ -65,15 +66,17 @@ def _padded(op: Op, given: Shape, made: Shape) -> int | None:
     return _flat(tuple(a + g - 1 for a, g in zip(pads[::2], given, strict=True)), made) - (prod(given) - 1)
 
 
-def _sliced(op: Op, given: Shape, made: Shape) -> int | None:
+def _sliced(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """SLICE reads elements in ascending order, one for each that it writes: element k is not before element k."""
+    given = data[0].shape or ()
     return 0 if len(given) == len(made) and all(m <= g for g, m in zip(given, made, strict=True)) else None
 
 
-def _strided(op: Op, given: Shape, made: Shape) -> int | None:
+def _strided(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """STRIDED_SLICE does as well, and copies a run of the last axis by memcpy where its stride is 1."""
+    given = data[0].shape or ()
     o = op.attributes
-    begin, end, strides = (constant(op, i) for i in (1, 2, 3))
+    begin, end, strides = (constant(data, i) for i in (1, 2, 3))
     if not len(given) == len(begin) == len(end) == len(strides) or not given or min(strides) < 1:
         return None
     if o.get("ellipsis_mask", 0) or o.get("new_axis_mask", 0) or o.get("offset", 0):
@@ -94,9 +97,10 @@ def _strided(op: Op, given: Shape, made: Shape) -> int | None:
     return 0 if strides[-1] > 1 else max(0, counts[-1] - _flat(tuple(starts), given))
 
 
-def _transposed(op: Op, given: Shape, made: Shape) -> int | None:
+def _transposed(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """TRANSPOSE walks the output, and reads by the permutation; axes that stay in front change nothing."""
-    order = tuple(axis + (len(given) if axis < 0 else 0) for axis in constant(op, 1))
+    given = data[0].shape or ()
+    order = tuple(axis + (len(given) if axis < 0 else 0) for axis in constant(data, 1))
     if sorted(order) != list(range(len(given))) or tuple(given[axis] for axis in order) != made:
         return None
     strides = [prod(given[axis + 1 :]) for axis in range(len(given))]
@@ -118,8 +122,9 @@ def _transposed(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance([(at, k * run, run) for k, at in enumerate(reads)], at_once=False)
 
 
-def _space_to_depth(op: Op, given: Shape, made: Shape) -> int | None:
+def _space_to_depth(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """SPACE_TO_DEPTH walks the input, pixel by pixel."""
+    given = data[0].shape or ()
     block = op.attributes.get("block_size", 0)
     if len(given) != 4 or len(made) != 4 or block < 1:
         return None
@@ -141,8 +146,9 @@ def _space_to_depth(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=False)
 
 
-def _depth_to_space(op: Op, given: Shape, made: Shape) -> int | None:
+def _depth_to_space(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """DEPTH_TO_SPACE walks the output, pixel by pixel."""
+    given = data[0].shape or ()
     block = op.attributes.get("block_size", 0)
     if len(given) != 4 or len(made) != 4 or block < 1:
         return None
@@ -164,9 +170,10 @@ def _depth_to_space(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=False)
 
 
-def _space_to_batch(op: Op, given: Shape, made: Shape) -> int | None:
+def _space_to_batch(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """SPACE_TO_BATCH_ND walks the output; a pixel is copied or filled at once."""
-    block, pads = constant(op, 1), constant(op, 2)
+    given = data[0].shape or ()
+    block, pads = constant(data, 1), constant(data, 2)
     if len(given) != 4 or len(made) != 4 or len(block) != 2 or len(pads) != 4 or min(block) < 1 or min(pads) < 0:
         return None
     n, height, width, depth = given
@@ -187,9 +194,10 @@ def _space_to_batch(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=True)
 
 
-def _batch_to_space(op: Op, given: Shape, made: Shape) -> int | None:
+def _batch_to_space(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """BATCH_TO_SPACE_ND walks the input; a pixel that is not cropped is copied at once."""
-    block, crops = constant(op, 1), constant(op, 2)
+    given = data[0].shape or ()
+    block, crops = constant(data, 1), constant(data, 2)
     if len(given) != 4 or len(made) != 4 or len(block) != 2 or len(crops) != 4 or min(block) < 1 or min(crops) < 0:
         return None
     n, height, width, depth = made
@@ -209,11 +217,12 @@ def _batch_to_space(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=True)
 
 
-def _nearest(op: Op, given: Shape, made: Shape) -> int | None:
+def _nearest(op: Op, data: Sequence[Tensor], made: Shape) -> int | None:
     """RESIZE_NEAREST_NEIGHBOR walks the output; a pixel is copied at once."""
+    given = data[0].shape or ()
     if len(given) != 4 or len(made) != 4 or given[0] != made[0] or given[3] != made[3]:
         return None
-    if constant(op, 1) != made[1:3] or prod(made[:3]) > MOST_PIECES:
+    if constant(data, 1) != made[1:3] or prod(made[:3]) > MOST_PIECES:
         return None
     rows, columns = (
         [nearest(i, given[axis], made[axis], op) for i in range(made[axis])] for axis in (1, 2)
@@ -265,7 +274,7 @@ def _flat(at: Shape, shape: Shape) -> int:
     return index
 
 
-_COPIES: Mapping[str, Callable[[Op, Shape, Shape], int | None]] = {
+_COPIES: Mapping[str, Callable[[Op, Sequence[Tensor], Shape], int | None]] = {
     "PAD": _padded,
     "PADV2": _padded,
     "SLICE": _sliced,

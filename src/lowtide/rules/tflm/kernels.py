@@ -218,14 +218,14 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
     if reads == "before":
         return 0
     if reads == "copies":
-        moved = copy_distance(op, read.shape, made.shape)
+        moved = copy_distance(op, data, made.shape)
         return None if moved is None else moved * width_out
     if reads == "row":
         window, groups = _rows_of(op, data, made), 1
     elif reads == "image":
-        window, groups = _image_of(op, read.shape, made.shape), 1
+        window, groups = _image_of(op, data, made.shape), 1
     elif reads == "interpolation":
-        return _interpolated(op, read, made, width_out)
+        return _interpolated(op, data, made, width_out)
     else:
         window, groups = window_of(op, data, made), 1
         if window is not None and reads == "window":
@@ -256,20 +256,21 @@ def _rows_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
     return Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def _image_of(op: Op, given: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
+def _image_of(op: Op, data: list[Tensor], made: tuple[int, ...]) -> Window | None:
     """A mean over rows and columns as a pooling over the whole image."""
+    given = data[0].shape or ()
     if len(given) != 4 or 0 in given or made != (given[0], 1, 1, given[3]) or not op.attributes.get("keep_dims"):
         return None
-    if sorted(constant(op, 1)) != [1, 2] or max(given) > _MOST_ROWS:
+    if sorted(constant(data, 1)) != [1, 2] or max(given) > _MOST_ROWS:
         return None
     return Window(given, (given[0], 1, 1, given[3]), (given[1], given[2]), (1, 1), (0, 0), (1, 1))
 
 
-def _interpolated(op: Op, read: Tensor, made: Tensor, width: int) -> int | None:
-    given, out = read.shape or (), made.shape or ()
+def _interpolated(op: Op, data: list[Tensor], made: Tensor, width: int) -> int | None:
+    given, out = data[0].shape or (), made.shape or ()
     if len(given) != 4 or len(out) != 4 or 0 in (*given, *out) or given[0] != out[0] or given[3] != out[3]:
         return None
-    if constant(op, 1) != out[1:3] or max(out) > _MOST_ROWS or made.dtype not in ("int8", "float32"):
+    if constant(data, 1) != out[1:3] or max(out) > _MOST_ROWS or made.dtype not in ("int8", "float32"):
         return None
     rows, columns = (
         [first_interpolated(i, given[axis], out[axis], op, whole=made.dtype == "int8") for i in range(out[axis])]
@@ -305,8 +306,8 @@ def window_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
     given, out, o = data[0].shape, made.shape, op.attributes
     if given is None or out is None or len(given) != 4 or len(out) != 4 or given[0] != out[0]:
         return None
-    if "filter_h" in o:
-        kernel = (o["filter_h"], o["filter_w"])
+    if "filter_height" in o:
+        kernel = (o["filter_height"], o["filter_width"])
         if given[3] != out[3]:
             return None
     elif len(data) > 1 and data[1].shape is not None and len(data[1].shape) == 4:
@@ -314,7 +315,7 @@ def window_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
     else:
         return None
     stride = (o.get("stride_h", 0), o.get("stride_w", 0))
-    dilation = (o.get("dilation_h", 1), o.get("dilation_w", 1))
+    dilation = (o.get("dilation_h_factor", 1), o.get("dilation_w_factor", 1))
     if min(*kernel, *stride, *dilation, *given, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
         return None
     padding = []

@@ -153,7 +153,7 @@ def _rows(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
 
 
 def _padded(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    given, pads = data[0].shape or (), constant(op, 1)
+    given, pads = data[0].shape or (), constant(data, 1)
     if len(given) != 4 or len(pads) != 8:
         return None
     return d + (given[3] if pads[6] or pads[7] else given[2] * given[3])

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.tflm.cmsis_nn import Simd, cmsis_nn_scratch
+from lowtide.rules.tflm.flexbuffer import custom_numbers
 from lowtide.rules.tflm.kernels import KERNELS, RESHAPES
 from lowtide.rules.tflm.libraries import REPLACED, Library, library_distances
 
@@ -110,7 +111,7 @@ def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
         units = (made.shape or (0,))[-1]
         return (4 * batches * filters, 4 * batches * units) if quantised else (4 * batches * filters,)
     if op.type == "CUSTOM:SignalRfft":
-        return (op.attributes.get("fft_length", 0) * _WIDTH.get(given.dtype or "", 0),)
+        return (custom_numbers(op.attributes).get("fft_length", 0) * _WIDTH.get(given.dtype or "", 0),)
     if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and given.shape and len(given.shape) == 3 and made.shape:
         batches = given.shape[1 if op.attributes.get("time_major") else 0]
         return (batches * made.shape[-1] * (2 if quantised else 4),) * 4

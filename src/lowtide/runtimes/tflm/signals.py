@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from lowtide.read.tflite.model import Subgraph, TfliteOp
+from lowtide.rules.tflm.flexbuffer import custom_numbers
 from lowtide.runtimes.tflm.builds import Build
 
 SIGNALS: Mapping[str, str] = {
@@ -30,7 +31,7 @@ def signal_data(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[int]
     layout = SIGNALS.get(name, "")
     if layout:
         yield build.size(layout)[0]
-    o = op.options
+    o = custom_numbers(op.options)
     if name in ("SignalRfft", "SignalIrfft"):
         dtype = subgraph.tensors[op.inputs[0]].dtype if op.inputs else ""
         yield fourier_state(o.get("fft_length", 0), _WIDTH.get(dtype, 0), build)
@@ -50,7 +51,7 @@ def signal_prepared(op: TfliteOp, subgraph: Subgraph, build: Build) -> Iterator[
     pointer = build.abi.pointer
     if not shape or 0 in shape:
         return
-    o = op.options
+    o = custom_numbers(op.options)
     if name in ("SignalDelay", "SignalFramer"):
         outer, step, frame = prod(shape[:-1]), o.get("frame_step", 1), o.get("frame_size", 0)
         room = shape[-1] + o.get("delay_length", 0) if name == "SignalDelay" else -(-frame // max(step, 1)) * step

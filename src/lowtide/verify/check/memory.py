@@ -110,7 +110,7 @@ def work_out(graph: Graph, target: Target) -> Memory:
             touched_by[place[t][0]].add(op.id)
 
     made = {t for op in graph.ops for t in op.outputs}
-    workspace = {op.id: target.workspace(graph, op) for op in graph.ops}
+    workspace = {op.id: target.workspace(graph, op) + _inside_bytes(graph, op, target) for op in graph.ops}
     blocks: list[Block] = []
     block_of: dict[int, int] = {}
     for root, members in groups.items():
@@ -166,6 +166,24 @@ def work_out(graph: Graph, target: Target) -> Memory:
         {t: source for t, (source, _) in sources.items()},
         frozenset(views),
     )
+
+
+def _inside_bytes(graph: Graph, op: Op, target: Target) -> int:
+    """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition.
+
+    An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.
+    """
+    rules = target.inside if op.bodies else target
+    footprints = [0]
+    for body in op.bodies:
+        run = rules.as_seen(body)
+        memory = work_out(run, rules)
+        before: set[int] = set()
+        for step in rules.as_run(run, run.own_order):
+            footprints.append(memory.footprint(run, step, before))
+            before.add(step)
+    outputs = [graph.tensor_by_id[t] for t in op.outputs] if graph.dialect == "aten" else []
+    return max(0, max(footprints) - sum(t.size for t in outputs if t.alias_of is None))
 
 
 def _alias_sources(graph: Graph, target: Target) -> tuple[dict[int, tuple[int, int]], set[int]]:

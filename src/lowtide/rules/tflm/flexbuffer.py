@@ -9,21 +9,21 @@ front of which its length, the width of its keys and the offset back to a vector
 from __future__ import annotations
 
 import struct
-
-from lowtide.read.tflite.wire import Flatbuffer, Table
+from collections.abc import Mapping
+from typing import Any
 
 _INT, _UINT, _MAP, _BOOL = 1, 2, 9, 26
 _MOST_ENTRIES = 256
 _FORMS = {1: "<b", 2: "<h", 4: "<i", 8: "<q"}
 
 
-def custom_numbers(file: Flatbuffer, table: Table) -> dict[str, int]:
-    """Whole numbers and truth values by name in an operator's custom options; nothing if they are no such map."""
-    place = table.vector(5, 1)
-    if place is None or not place[1]:
+def custom_numbers(options: Mapping[str, Any]) -> dict[str, int]:
+    """Whole numbers and truth values by name in the options of a custom operator; nothing if they are no such map."""
+    held = options.get("custom_options")
+    if not isinstance(held, bytes) or len(held) < 3:
         return {}
     try:
-        return map_numbers(bytes(file.data[place[0] : place[0] + place[1]]))
+        return map_numbers(held)
     except (IndexError, KeyError, ValueError, struct.error):
         return {}
 
