@@ -223,7 +223,7 @@ def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRu
             from lowtide.write import write_model
 
             planned = Path(folder) / "planned.tflite"
-            write_model(model, made.order, planned, offsets=offline_offsets(made))
+            write_model(model, made.order, planned, offsets=offline_offsets(made), kernels=made.kernels)
         return run_tflite(model, Path(planned), made, seed=made.seed)
 
 

@@ -11,7 +11,7 @@ from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeParts
-from lowtide.rules.tflm.rule import ALIGNMENT, NPU
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
 from lowtide.target import Target, resolve
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def _arena(data: bytes, place: str, target: Target) -> TflmArena | None:
     head = tflm_head(model, graph, graph.own_order, read_offline_plan(data, place), target.tflm_rule)
     if head is None:
         return None
-    parts = arena_parts(model, graph, graph.own_order, build_for(target))
+    build = build_for(target)
+    parts = arena_parts(model, graph, graph.own_order, build)
+    hidden = [op.type for op in graph.ops if scratch_unknown(op, target.kernels)]
     least = least_parts(model, graph, target)
     return TflmArena(
         head.bytes,
@@ -87,10 +89,13 @@ def _arena(data: bytes, place: str, target: Target) -> TflmArena | None:
             persistent=parts.persistent_bytes,
             planning=max(parts.planning_bytes, parts.preparing_bytes),
             alignment=16,
-            exact=parts.exact_for(head.bytes),
-            unknown=list(parts.unknown),
+            exact=parts.exact_for(head.bytes) and not hidden,
+            unknown=list(dict.fromkeys((*parts.unknown, *hidden))),
             least_beside=least.beside_bytes,
             least_planning=least.planning_bytes,
+            least_head=least.head_bytes,
+            kernels=target.kernels,
+            build=build.words,
         ),
         head.buffers,
     )
@@ -173,6 +178,8 @@ def as_it_stands(made: Plan, model: Graph | str | Path, target: str | Target) ->
 def verify_file(model: Graph | str | Path, target: str | Target = "auto") -> Report:
     """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
 
+    A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
+
     Raises
     ------
     InputError
@@ -180,18 +187,24 @@ def verify_file(model: Graph | str | Path, target: str | Target = "auto") -> Rep
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
-    from lowtide.read.tflite.model import parse_tflite, read_offline_plan
+    from dataclasses import replace
+
+    from lowtide.read.tflite.model import parse_file
+    from lowtide.rules.tflm.libraries import KERNEL_WORDS
     from lowtide.verify.check.offline import check_offline_plan
 
     graph = model if isinstance(model, Graph) else load(model)
     if not graph.source.lower().endswith(".tflite"):
         raise InputError("give the plan to check as well; only a .tflite file can hold one itself", str(model))
     data = Path(graph.source).read_bytes()
-    listed = read_offline_plan(data, graph.source)
+    file = parse_file(data, graph.source)
+    listed = file.offline_plan()
     if listed is None:
         raise InputError("it holds no offline plan; give the plan to check as well", graph.source)
-    tensors = sum(len(s.tensors) for s in parse_tflite(data, graph.source).subgraphs)
-    return check_offline_plan(graph, resolve(target, source=graph.source), listed, tensors)
+    rules = resolve(target, source=graph.source)
+    if rules.rule == "tflm" and rules.kernels == "any" and file.kernels in KERNEL_WORDS:
+        rules = replace(rules, kernels=file.kernels)
+    return check_offline_plan(graph, rules, listed, file.model.tensor_count)
 
 
 def with_arena(made: Plan, graph: Graph, target: Target) -> Plan:

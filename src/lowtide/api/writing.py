@@ -70,7 +70,7 @@ def write_all(
                 source = _made_file(model, made.seed, Path(folder), out)
             else:
                 _same_model(made, source)
-            write_model(source, made.order, out, copy_external, outputs, offline_offsets(made))
+            write_model(source, made.order, out, copy_external, outputs, offline_offsets(made), made.kernels)
         if plan_file is not None:
             outputs.write(plan_file, made.to_json())
         if snippet is not None:

@@ -13,6 +13,7 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
+from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -174,8 +175,9 @@ def parts_text(parts: RuntimeParts) -> str:
         said = f"{parts.planning:,} while TFLM starts, more than {said}"
     if parts.scratch:
         said += f", scratch {parts.scratch:,} in the planned"
-    sure = "exact" if parts.exact else "an estimate"
-    return f"{said}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
+    strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
+    said += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'pip build for x86-64'}{strange}"
+    return f"{said}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:

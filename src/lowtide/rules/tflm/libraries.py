@@ -52,6 +52,14 @@ Library = Literal["any", "reference", "cmsis_nn", "esp_nn"]
 Review = Callable[[Op, list[Tensor], Tensor, int], int | None]
 """From the operator, its inputs, its output and the reference kernel's distance: the library's, None for none."""
 
+KERNEL_WORDS: Mapping[str, str] = {
+    "any": "whichever kernels run: the reference ones, CMSIS-NN's or ESP-NN's",
+    "reference": "the reference kernels only",
+    "cmsis_nn": "CMSIS-NN's kernels",
+    "esp_nn": "ESP-NN's kernels",
+}
+"""For screens: under what a plan holds."""
+
 _MVE_CHANNELS = 124
 _INT8 = ("int8",)
 _QUANTISED = ("int8", "int16")

@@ -46,6 +46,15 @@ class Build:
         """Size and alignment of a struct (see `layout.py`)."""
         return size_of(layout, self.abi)
 
+    @property
+    def words(self) -> str:
+        """The build, for screens."""
+        how = "RecordingMicroAllocator" if self.recording else "a plain MicroInterpreter"
+        where = "pip's build for x86-64" if self.pip else f"{8 * self.abi.pointer}-bit builds with {how}"
+        short = " and short enums" if self.abi.enum == 1 else ""
+        library = f"CMSIS-NN ({self.simd})" if self.kernels == "cmsis_nn" else "the reference kernels"
+        return f"{where}{short}, with {library}"
+
     @cached_property
     def allocators(self) -> tuple[tuple[int, int], ...]:
         """What the interpreter makes of itself before it looks at a model, each with size and alignment."""

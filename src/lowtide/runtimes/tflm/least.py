@@ -7,8 +7,10 @@ whether enums are small. What is said to be impossible holds for every build tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lowtide.analyse.liveness import largest_single_op
+from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel
 from lowtide.rules.tflm.rule import TflmRule
@@ -19,10 +21,14 @@ from lowtide.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """Bytes that are needed at least: `beside` the least head, and `planning`, in all, whatever the head is."""
+    """Bytes that are needed at least: `beside` the least head, and `planning`, in all, whatever the head is.
+
+    `head`: of any plan under any kernels that the target leaves open; None: the plan's own lower bound holds.
+    """
 
     beside_bytes: int
     planning_bytes: int
+    head_bytes: int | None
 
 
 def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
@@ -35,7 +41,10 @@ def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
         parts = arena_parts(model, graph, graph.own_order, build)
         beside.append(parts.persistent_bytes - parts.optional_bytes)
         planning.append(parts.planning_bytes - parts.optional_bytes)
-    return Least(min(beside) - _spared_scratch(graph, target), max(0, min(planning)))
+    head = None
+    if target.kernels == "any":
+        head = largest_single_op(memory_model(graph, replace(target, kernels="reference")))
+    return Least(min(beside) - _spared_scratch(graph, target), max(0, min(planning)), head)
 
 
 def _open(target: Target) -> Iterator[Build]:
