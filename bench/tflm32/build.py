@@ -60,10 +60,12 @@ def main() -> int:
     parser.add_argument("--kernels", choices=("reference", "cmsis_nn"), default="reference")
     parser.add_argument("--compression", action="store_true", help="as the pip package: USE_TFLM_COMPRESSION")
     parser.add_argument("--flags", default="-O1", help="further flags for all files")
+    parser.add_argument("--label", default="", help="end of the program's name, for other flags")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     root, third = given.sources, given.sources / "third"
     name = f"{given.bits}-{given.kernels}" + ("-compression" if given.compression else "")
+    name += f"-{given.label}" if given.label else ""
     objects = given.build / name
     objects.mkdir(parents=True, exist_ok=True)
     flags = [*FLAGS, f"-m{given.bits}", *given.flags.split()]
