@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.api.job import Job
 from lowtide.api.sharing import Shared, share, shared_map
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
@@ -83,6 +84,7 @@ def test_a_wrong_call():
             share(models, **more)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.integers(2, 3))
 def test_random_models_share(seed: int, target: str, count: int):
@@ -154,7 +156,7 @@ def test_the_table_keeps_what_a_persistent_view_shows():
     )  # fmt: skip
     b = Graph("b", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2,), (3,))))
     found = share([a, b], target="strict", persistent=["view"])
-    layout = shared_map(found, [a, b], "both", {"target": "strict"})
+    layout = shared_map(found, "both")
     assert {block.name: block.spans for block in layout.blocks}["b/h"] == ((0, 5),)
     assert max(live_bytes(layout.blocks, layout.steps, layout.blocks)) == found.arena_bytes == 24 + 16
 
@@ -173,14 +175,14 @@ def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from lowtide.api import sharing
 
     times: list[float] = []
-    plan = sharing.plan
+    plan_job = sharing.plan_job
 
-    def stopped(graph: Graph, **settings: Any) -> Plan:
-        times.append(settings["time"])
-        made = plan(graph, **settings)
-        return msgspec.structs.replace(made, stopped="interrupt") if len(times) == 1 else made
+    def stopped(job: Job, **settings: Any) -> Plan:
+        times.append(job.search.seconds)
+        plan = plan_job(job, **settings)
+        return msgspec.structs.replace(plan, stopped="interrupt") if len(times) == 1 else plan
 
-    monkeypatch.setattr(sharing, "plan", stopped)
+    monkeypatch.setattr(sharing, "plan_job", stopped)
     paths = [tmp_path / f"{name}.graph.json" for name in "ab"]
     for path in paths:
         path.write_bytes(graph_json_bytes(chain(path.name[0], [8, 16, 4])))

@@ -36,30 +36,13 @@ from stress_exact import (
     solve,
 )
 from support.brute import optimum
+from support.hard_graphs import unit_matrix_product
 from support.random_graphs import random_graph, random_order, with_own_order
 
 STRICT = BUILT_IN["strict"]
 
 
-def matrix_product(m: int) -> Graph:
-    """C[i][j] = sum over k of A[i][k] * B[k][j], every entry an op of its own: hard from m = 4 on."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*read: int, kind: Kind = Kind.ACTIVATION) -> int:
-        tensors.append(Tensor(len(ops), 1, kind))
-        ops.append(Op(len(ops), read, (len(ops),)))
-        return ops[-1].id
-
-    a = [[op() for _ in range(m)] for _ in range(m)]
-    b = [[op() for _ in range(m)] for _ in range(m)]
-    for i in range(m):
-        for j in range(m):
-            op(*[op(a[i][k], b[k][j]) for k in range(m)], kind=Kind.OUTPUT)
-    return Graph("matrix_product", tuple(tensors), tuple(ops))
-
-
-HARD = matrix_product(4)
+HARD = unit_matrix_product(4)
 
 
 def renumbered(rng: Random, graph: Graph) -> Graph:
@@ -83,6 +66,7 @@ def renumbered(rng: Random, graph: Graph) -> Graph:
     return with_own_order(shuffled, random_order(rng, shuffled))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_combination_of_switches_agrees_with_brute_force(part: int) -> None:
     """On thousands of random graphs, each with two more combinations, budgets around the optimum asked as well."""
@@ -93,6 +77,7 @@ def test_every_combination_of_switches_agrees_with_brute_force(part: int) -> Non
     assert not found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
 def test_any_graph_agrees_with_brute_force(seed: int, index: int) -> None:
@@ -105,6 +90,7 @@ def test_graphs_made_for_one_rule_agree_with_brute_force() -> None:
     assert not [line for i in range(0, 1200, 20) for line in flaws_by_hand(3, i)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_ids_and_own_order_do_not_matter(target: str) -> None:
     """Renumbered and shuffled, a graph has the same least peak; its sizes times 3, three times that."""
@@ -167,6 +153,7 @@ def test_larger_graphs_agree_with_a_second_search() -> None:
     assert agreed > 20
 
 
+@pytest.mark.slow
 def test_engines_agree_beyond_a_few_words() -> None:
     """300 ops, states of five words: each engine and direction alone proves the same peak, fused or not."""
     proofs = 0
@@ -262,6 +249,7 @@ def test_time_limit_is_kept() -> None:
     assert 0 < schedule.lower_bound < profile(model, schedule.order).peak
 
 
+@pytest.mark.slow
 def test_memory_limit_is_kept() -> None:
     """A hard graph stops when its memory is full, and uses at most a little more."""
     limit = 1 << 22
@@ -329,6 +317,7 @@ def test_report_can_stop_the_search() -> None:
     assert result.stopped == "interrupt"
 
 
+@pytest.mark.slow
 def test_two_threads_give_the_same_bytes() -> None:
     """Long turns run side by side; who is quicker changes nothing, counters included."""
     graph = zoo.build("randwire_ws_one_stage:nodes=64,seed=1").graph()

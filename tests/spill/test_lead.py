@@ -15,13 +15,13 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.dma import Dma, timing
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from support.random_graphs import random_graph
 from support.spill_plans import skip_graph
 from support.spill_problems import search, skips
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 
@@ -75,6 +75,7 @@ def least_with_lead(problem: SpillProblem, order: tuple[int, ...]) -> int | None
     return min(partial.values(), default=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [1, 2, 3])
 def test_the_least_traffic_with_a_lead(lead: int):
     """Of an order, the core finds brute force's, and whole answers pass the simulator."""
@@ -98,6 +99,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
     assert some > (3 if lead < 3 else 0)
 
 
+@pytest.mark.slow
 def test_the_checker_wants_the_lead():
     """A plan made without a lead fails as one with it; a plan made with it holds."""
     graph = skip_graph()

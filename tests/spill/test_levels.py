@@ -13,12 +13,12 @@ from lowtide.graph import Graph
 from lowtide.spill.levels import Copy, copies_of, in_levels
 from lowtide.spill.problem import Memory, Semantics, SpillProblem
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from support.random_graphs import random_graph
 from support.spill_problems import random_problem
+from support.spill_replay import simulate
 
 LIMITS = Limits(100_000)
 
@@ -44,6 +44,7 @@ def packs(problem: SpillProblem, copies: list[Copy], capacity: int) -> bool:
     return fit(0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write_once", [True, False])
 def test_the_least_goes_beyond_the_second_level(write_once: bool):
     """Of all ways to keep copies in the second memory, none leaves less traffic with the host."""
@@ -69,6 +70,7 @@ def test_the_least_goes_beyond_the_second_level(write_once: bool):
     assert between > 2
 
 
+@pytest.mark.slow
 def test_plans_with_three_memories_hold():
     """The checker follows the contents through all of them; with room enough nothing but free copies is the host's."""
     rng = Random(21)

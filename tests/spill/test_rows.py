@@ -31,6 +31,7 @@ def least_in_parts(problem: SpillProblem, order: tuple[int, ...], parts: int) ->
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write_once", [True, False])
 def test_rows_lie_between_the_linear_program_and_whole_tensors(write_once: bool):
     """LP <= any number of parts <= whole; the rounded fractions fit, and cost at most a row of each gap more."""

@@ -18,14 +18,14 @@ from lowtide.spill.mend import mend
 from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.search import Spill, found_by_core
-from lowtide.spill.simulate import simulate
+from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_order
 from support.spill_brute import every_order, least_traffic, least_traffic_by_gaps
 from support.spill_problems import EVERY_SEMANTICS, TARGETS, random_problem, search, small_problem
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 
@@ -35,6 +35,7 @@ def cost(result: _core.SpillResult) -> int | None:
     return result.cost if result.found else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", EVERY_SEMANTICS, ids=range(len(EVERY_SEMANTICS)))
 def test_the_core_is_exact_with_and_without_its_rules(semantics: Semantics):
     """Least traffic over all orders, and of one order, is brute force's, whatever a move costs."""
@@ -63,7 +64,7 @@ def test_what_the_core_says_is_what_its_residency_costs():
             result = search(core_problem(problem), width=width)
             if not result.found:
                 continue
-            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result.cost
+            assert order_with_gaps(problem, core_problem(problem), result).traffic_bytes == result.cost
             assert result.cost >= exact.cost
 
 
@@ -86,6 +87,7 @@ def test_a_stretch_of_an_order_is_searched_exactly():
         assert least <= part <= alone
 
 
+@pytest.mark.slow
 def test_answers_agree_with_brute_force_to_the_address():
     """Least traffic with addresses, over all orders; the simulator counts the same; the bound is below."""
     rng = Random(6)
@@ -116,6 +118,7 @@ def test_the_two_brute_forces_agree():
             assert least_traffic(problem) == least_traffic_by_gaps(problem, every_order(problem))
 
 
+@pytest.mark.slow
 def test_windows_bound_every_order():
     """What parts of a graph cost, one by one, is never more than the whole costs; sometimes it is all of it."""
     rng = Random(9)
@@ -152,7 +155,7 @@ def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
     """A problem whose best residency of the own order has a sum that fits, and no addresses; and what it drops."""
     problem = random_problem(Random(3033), 14)  # of seeds 0 to 3999 the only one
     asked = core_problem(problem, range(problem.steps), chain=True)
-    found = found_by_core(problem, asked, search(asked))
+    found = order_with_gaps(problem, asked, search(asked))
     line = timeline(problem, found.order)
     intervals = sorted(intervals_of(line, found.dropped))
     assert place(problem, found.order, intervals, line.in_place, Limits(5)).height_bytes > problem.capacity
@@ -237,6 +240,7 @@ def least_by_belady(problem: SpillProblem) -> int:
     return Belady().spill(problem, Limits(60)).traffic_bytes
 
 
+@pytest.mark.slow
 def test_what_is_live_at_once_bounds_every_order():
     """Never above the least traffic; sometimes more than nothing."""
     rng = Random(21)

@@ -16,7 +16,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.target import BUILT_IN
 from lowtide.zoo.builder import Net
 from lowtide.zoo.randwire import SEEDS, barabasi_albert, draw_connected, erdos_renyi, watts_strogatz
-from lowtide.zoo.values import Node
+from lowtide.zoo.values import NetOp
 from support.plain_orders import reverse_post_order
 
 KIB = 1024
@@ -111,7 +111,7 @@ def operations(net: Net) -> int:
     return net.macs() + 4 * sum(prod(node.output.shape) for node in convolutions)
 
 
-def is_depthwise(node: Node) -> bool:
+def is_depthwise(node: NetOp) -> bool:
     """Whether a convolution has as many groups as channels: of a separable one the pointwise half is normalised."""
     return dict(node.attributes).get("group", 1) == node.output.shape[1]
 
@@ -129,6 +129,7 @@ STATES = {
 """Optimum in bytes, and states that refute one byte less, on the networks of HMCOS's generator, measured there."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
 def test_cell_networks_are_hmcos_s(name: str) -> None:
     """A plain search needs as many states as on the networks that HMCOS's generator makes: they are the same."""
@@ -310,6 +311,7 @@ def test_published_wirings_stay(kind: str) -> None:
     assert sum((i + 1) * mark for i, mark in enumerate(marks)) == WIRING[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ws", "er", "ba"])
 @pytest.mark.parametrize("nodes", [32, 64, 96, 128])
 def test_randwire_of_all_sizes(kind: str, nodes: int) -> None:

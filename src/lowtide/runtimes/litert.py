@@ -16,6 +16,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
 from lowtide.rules.litert.temporaries import temporaries
+from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.schedule.settle import equal_orders
 from lowtide.stop import Limits
 
@@ -32,6 +33,17 @@ class _Tensor:
     first: int
     last: int
     offset: int = 0
+
+
+@dataclass(frozen=True)
+class Litert(Plain):
+    """LiteRT without delegates: it takes the order, and places tensors by its own planner."""
+
+    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
+        """The order, and where LiteRT's last tensor ends."""
+        if not others:
+            return OwnArena(order, litert_arena(model, order).bytes)
+        return OwnArena(*smallest_arena(model, order, limits))
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
+from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.schedule.settle import equal_orders
 from lowtide.stop import Limits
 
@@ -28,6 +30,15 @@ _OPS_TO_TRY = 400_000
 
 Event = tuple[int, int]
 """A chunk's number, and its bytes if it is allocated, or 0 if it is freed."""
+
+
+@dataclass(frozen=True)
+class Onnxruntime(Plain):
+    """onnxruntime's CPU provider: it runs a file's order as it likes, and places tensors by best fit in one block."""
+
+    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
+        """The order as onnxruntime runs it, and a block in which its best fit succeeds."""
+        return OwnArena(*smallest_block(model, order, limits, others=others))
 
 
 def smallest_block(

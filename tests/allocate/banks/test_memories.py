@@ -128,6 +128,7 @@ def drawn(seed: int, n: int, ties: bool) -> tuple[Problem, list[Bank], list[Dema
     return problem, banks, demands
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 4), st.booleans())
 def test_memories_against_every_assignment_and_every_offset(seed: int, n: int, ties: bool):
@@ -155,6 +156,7 @@ def test_small_instances_are_nearly_all_decided():
         assert found.optimal or found.impossible, seed
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 4))
 def test_a_narrow_sweep_bounds_from_below(seed: int, n: int, width: int):

@@ -240,6 +240,7 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
         lowtide.load(good)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_mutated_archive_is_read_or_refused(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

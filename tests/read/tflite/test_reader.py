@@ -158,6 +158,7 @@ def test_other_files_and_indices_that_name_nothing(tmp_path: Path):
             read_tflite(written(tmp_path, net))
 
 
+@pytest.mark.slow
 def test_broken_bytes_are_refused_or_read(tmp_path: Path):
     """Truncated anywhere, or with bytes and words changed: a graph, or one clear line."""
     whole = residual(8).bytes()

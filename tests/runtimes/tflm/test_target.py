@@ -105,6 +105,7 @@ def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
     return walk(())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_the_peak_is_the_least_of_all_orders(seed: int):
     """Overlaps in part are counted by the scheduler itself: brute force with the checker's rules agrees."""
@@ -128,6 +129,7 @@ def test_more_is_allowed_and_less_is_needed():
         assert peaks == sorted(peaks, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_models_run_as_planned(tmp_path: Path, seed: int):
     """Bit-equal in TFLM and LiteRT; head and smallest arena to the byte (the former is checked by the run itself)."""
@@ -227,7 +229,8 @@ def test_check_tells_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     seen = capsys.readouterr()
     assert "kTensorArenaSize: planned" in seen.err
     assert made.optimal
-    assert main(["check", str(model), "--budget", str(need - 1), *build]) == 4
+    assert main(["check", str(model), "--budget", str(made.least_required_bytes - 1), *build]) == 4
+    assert main(["check", str(model), "--budget", str(made.least_required_bytes), *build]) in (0, 3)
     assert main(["check", str(model), "--budget", str(need), "--as-is", *build]) == 3
     capsys.readouterr()
     assert main(["check", str(model), "--budget", "1MiB", "--json"]) == 0
@@ -249,6 +252,7 @@ def test_subgraphs_that_run_themselves(tmp_path: Path):
         api.plan(path)
 
 
+@pytest.mark.slow
 def test_planning_needs_no_runtime(tmp_path: Path):
     """Prediction and file are made in a process where neither runtime can be imported."""
     model, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
@@ -303,7 +307,10 @@ def test_impossible_is_said_of_what_is_left_open(tmp_path: Path):
     assert status(needs["any", 64] - 1) == 3
     assert status(needs["any", 32] - 1) == 3
     assert status(needs["reference", 64] - 1, "kernels=reference") == 3
-    assert status(needs["reference", 64] - 1, "kernels=reference", "interpreter=recording") == 4
+    recording = "kernels=reference", "interpreter=recording"
+    least = api.plan(model, target=f"tflm,{','.join(recording)}").least_required_bytes
+    assert least <= needs["reference", 64] < least + 32
+    assert status(least - 1, *recording) == 4
     assert status(needs["reference", 32], "kernels=reference", "pointer=32") == 0
     smallest = api.plan(model, target="tflm,kernels=reference,pointer=32,enums=short").required_bytes
     assert smallest <= needs["reference", 32]
@@ -314,9 +321,8 @@ def test_older_plans_say_less(tmp_path: Path):
     """Parts without the least ones of any build: only the bound itself is proved."""
     model = tmp_path / "m.tflite"
     model.write_bytes(residual().bytes())
-    made = api.plan(model)
-    assert made.runtime_parts is not None
-    older = replace_parts(made, least_beside=None, least_head=None)
+    made = api.plan(model, target=REFERENCE)
+    older = replace_parts(made, least_beside=None)
     assert made.least_required_bytes > older.least_required_bytes == made.lower_bound_bytes
 
 

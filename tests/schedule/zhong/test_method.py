@@ -4,7 +4,6 @@ import _thread
 import ast
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -15,30 +14,30 @@ import pytest
 import lowtide.schedule.zhong as package
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.analyse.storage import MemoryModel
 from lowtide.api import plan
-from lowtide.bench import zhong_tables as tables
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.bench.parts import settings_4
+from lowtide.graph import Graph
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.order import Rpo
 from lowtide.schedule.registry import make
 from lowtide.schedule.zhong.cut import cut_bound
+from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.ilp import Solver
 from lowtide.schedule.zhong.method import Zhong
 from lowtide.schedule.zhong.partition import partition
-from lowtide.schedule.zhong.problem import Problem, problem_of
+from lowtide.schedule.zhong.problem import ReducedProblem, problem_of
+from lowtide.schedule.zhong.program import count_variables
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
+from lowtide.transform.merge import one_op_per_convolution
 from stress_zhong import sample
+from support.hard_graphs import unit_matrix_product
+from support.models import model_of
 from support.random_graphs import random_graph
 
 STRICT = BUILT_IN["strict"]
 KIB = 1024
-
-
-def model_of(graph: Graph, target: str = "strict") -> MemoryModel:
-    """A graph under a built-in target."""
-    return memory_model(graph, BUILT_IN[target])
 
 
 def is_topological(model: MemoryModel, order: tuple[int, ...]) -> bool:
@@ -48,28 +47,10 @@ def is_topological(model: MemoryModel, order: tuple[int, ...]) -> bool:
     return sorted(order) == list(range(len(before))) and all(step[u] < step[v] for v in step for u in before[v])
 
 
-def hard(m: int = 4) -> Graph:
-    """A matrix product, every entry an op: no solver finishes."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*read: int, kind: Kind = Kind.ACTIVATION) -> int:
-        tensors.append(Tensor(len(ops), 1, kind))
-        ops.append(Op(len(ops), read, (len(ops),)))
-        return ops[-1].id
-
-    a = [[op() for _ in range(m)] for _ in range(m)]
-    b = [[op() for _ in range(m)] for _ in range(m)]
-    for i in range(m):
-        for j in range(m):
-            op(*[op(a[i][k], b[k][j]) for k in range(m)], kind=Kind.OUTPUT)
-    return Graph("matrix_product", tuple(tensors), tuple(ops))
-
-
 @pytest.fixture(scope="module")
 def hrnet() -> MemoryModel:
     """HRNet-W18-small-v1 with a convolution and its activation as one op: Table II's graph."""
-    return model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1").graph()))
+    return model_of(one_op_per_convolution(zoo.build("hrnet_w18_small_v1").graph()))
 
 
 def test_it_shares_no_search_with_the_exact_scheduler() -> None:
@@ -85,11 +66,12 @@ def test_it_shares_no_search_with_the_exact_scheduler() -> None:
             for name in names:
                 assert not name.startswith("lowtide._core")
                 assert not name.startswith("lowtide.schedule.") or name.split(".")[2] in allowed, f"{path.name}: {name}"
-    code = "import sys, lowtide.bench.zhong_tables; print({'lowtide._core', 'ortools'} & set(sys.modules))"
+    code = "import sys, lowtide.schedule.zhong.method; print({'lowtide._core', 'ortools'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_unpartitioned_it_finds_the_optimum() -> None:
     """Fusion and one program: the exact scheduler's peak, under every target; it claims no proof."""
     for seed in range(60):
@@ -101,6 +83,7 @@ def test_unpartitioned_it_finds_the_optimum() -> None:
         assert found.lower_bound == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 5])
 @pytest.mark.parametrize("by_bytes", [True, False])
 def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
@@ -123,6 +106,7 @@ def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
         assert footprints == whole.footprints(order)
 
 
+@pytest.mark.slow
 def test_parts_cost_optimality_and_nothing_else() -> None:
     """Whatever is switched, an order comes out, never worse than the own order."""
     for seed in range(40):
@@ -143,6 +127,7 @@ def test_parts_cost_optimality_and_nothing_else() -> None:
             assert best == found.counters["algorithm_peak_bytes"] or not found.counters["ilp_optimal"]
 
 
+@pytest.mark.slow
 def test_a_cut_is_the_least_footprint_of_a_node() -> None:
     """Over every set of nodes that can have run before it; and no order beats the bound."""
     for seed in range(120):
@@ -156,7 +141,7 @@ def test_a_cut_is_the_least_footprint_of_a_node() -> None:
         assert cut_bound(problem, range(problem.n), enough=1) >= 1
 
 
-def least_held(problem: Problem, v: int) -> int:
+def least_held(problem: ReducedProblem, v: int) -> int:
     """Least footprint of a node, by trying every set that can have run."""
     held = []
     for done in range(1 << problem.n):
@@ -165,14 +150,15 @@ def least_held(problem: Problem, v: int) -> int:
         if not closed or done & (problem.descendants[v] | 1 << v):
             continue
         live = problem.extra[v] - max((saving for _, saving in problem.overwrites[v]), default=0)
-        for block in problem.blocks:
-            begun = block.at_start or any(u in inside or u == v for u in block.touchers)
-            lasts = block.at_end or any(u not in inside for u in block.touchers)
-            live += block.size * (begun and lasts)
+        for storage in problem.storages:
+            begun = storage.at_start or any(u in inside or u == v for u in storage.touchers)
+            lasts = storage.at_end or any(u not in inside for u in storage.touchers)
+            live += storage.size * (begun and lasts)
         held.append(live)
     return min(held)
 
 
+@pytest.mark.slow
 def test_parts_grow_while_the_bound_is_not_met() -> None:
     """DARTS (CIFAR-10): 23 parts leave 1440 KiB, fewer parts reach the optimum, 1401408 bytes; given parts stay."""
     model = model_of(zoo.build("darts_cifar").graph(), "hmcos")
@@ -202,10 +188,11 @@ def test_same_call_same_order(solver: Solver, hrnet: MemoryModel) -> None:
     assert method.schedule(hrnet, Limits(30, seed=7)) == method.schedule(hrnet, Limits(30, seed=7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cp_sat", "highs", "scip"])
 def test_time_limit_is_kept(solver: Solver) -> None:
     """What has been found by then is returned, and called no optimum."""
-    model = model_of(hard())
+    model = model_of(unit_matrix_product(4))
     found = Zhong(solver=solver, partition="none").schedule(model, Limits(1.0))
     assert found.stopped == "time"
     assert is_topological(model, found.order)
@@ -222,7 +209,7 @@ def test_interrupt_ends_the_solver() -> None:
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    model = model_of(hard(3))
+    model = model_of(unit_matrix_product(3))
     found = Zhong(partition="none").schedule(model, Limits(300, report=report))
     assert found.stopped == "interrupt"
     assert is_topological(model, found.order)
@@ -242,7 +229,7 @@ def test_ctrl_c_waits_for_the_solver_that_it_ends(monkeypatch: pytest.MonkeyPatc
         return result
 
     monkeypatch.setattr(mathopt, "solve", interrupted)
-    model = model_of(hard(3))
+    model = model_of(unit_matrix_product(3))
     found = Zhong(solver="cp_sat", partition="none").schedule(model, Limits(20))
     assert found.stopped == "interrupt"
     assert ended
@@ -256,21 +243,22 @@ def test_error_in_a_report_is_not_swallowed() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Zhong(partition="none").schedule(model_of(hard(3)), Limits(30, report=report))
+        Zhong(partition="none").schedule(model_of(unit_matrix_product(3)), Limits(30, report=report))
 
 
 def test_program_that_is_too_large_is_not_built() -> None:
     """It says memory, as a search that runs out of it does."""
     graph = zoo.build("nasnet_a_cifar").graph()
     found = Zhong(partition="none", fusion="none", pruning=False).schedule(model_of(graph), Limits(30))
+    whole = count_variables(fuse(problem_of(model_of(graph)), Limits(), fusion="none"), pruning=False)
     assert found.stopped == "memory"
-    assert found.counters["variables"] == tables.whole_program_variables(model_of(graph), pruning=False) > 100_000
+    assert found.counters["variables"] == whole > 100_000
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason names the extra; so does every row of a comparison."""
     monkeypatch.setattr("lowtide.schedule.zhong.method.find_spec", lambda name: None)
-    reason = Zhong().supports(model_of(hard()))
+    reason = Zhong().supports(model_of(unit_matrix_product(4)))
     assert reason is not None
     assert "lowtide[solvers]" in reason
     assert Zhong(solver="scip") == make("zhong", {"solver": "scip"})
@@ -291,33 +279,17 @@ def test_empty_graph() -> None:
     assert found.order == ()
 
 
+@pytest.mark.slow
 def test_tables_run() -> None:
     """Every table of the paper, on a small net; sizes shrink as techniques are added."""
-    model = model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))
-    ops = tables.figure_9(model)
+    model = model_of(one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))
+    kinds: tuple[Fusion, ...] = ("none", "monotonic", "general", "both")
+    ops = {kind: fuse(problem_of(model), Limits(60), fusion=kind).n for kind in kinds}
     assert ops["none"] > max(ops["monotonic"], ops["general"]) >= ops["both"]
-    rows = tables.table_4(model, Zhong(part_nodes=12), 1.0)
-    assert [row.setting for row in rows] == ["origin", "partition", "partition+fusion", "partition+pruning", "all"]
-    assert rows[2].ops == rows[4].ops < rows[1].ops
-    for row in (*tables.table_5(model, Zhong(parts=8), 5.0), *tables.table_6(model, Zhong(), 5.0, parts=(5, 6))):
-        assert row.peak_bytes >= profile(model, Exact().schedule(model, Limits(10)).order).peak
-
-
-def test_padding_is_read_through() -> None:
-    """A Pad and a Slice of one convolution are part of it."""
-    tensors = [Tensor(i, 4, Kind.INPUT if i == 0 else Kind.OUTPUT if i == 3 else Kind.ACTIVATION) for i in range(4)]
-    ops = tuple(Op(i, (i,), (i + 1,), "", kind) for i, kind in enumerate(("Slice", "Pad", "Conv")))
-    made = tables.without_padding(Graph("padded", tuple(tensors), ops))
-    assert [(op.type, op.inputs) for op in made.ops] == [("Conv", (0,))]
-    assert [t.id for t in made.tensors] == [0, 3]
-
-
-def test_activation_joins_its_convolution_only_if_nobody_else_reads() -> None:
-    """Conv and Relu are one op; where the convolution's output has a second reader they stay two."""
-    tensors = [Tensor(i, 4, Kind.INPUT if i == 0 else Kind.OUTPUT if i > 2 else Kind.ACTIVATION) for i in range(5)]
-    ops = (Op(0, (0,), (1,), "", "Conv"), Op(1, (1,), (2,), "", "Relu"), Op(2, (2,), (3,), "", "Relu"))
-    assert len(tables.one_op_per_convolution(Graph("single", tuple(tensors[:4]), ops)).ops) == 1
-    twice = (*ops, Op(3, (1,), (4,), "", "Relu"))
-    made = tables.one_op_per_convolution(Graph("double", tuple(tensors), twice))
-    assert [op.type for op in made.ops] == ["Conv", "Relu", "Relu", "Relu"]
-    assert all(a.id < b.id for a, b in pairwise(made.ops))
+    settings = settings_4(model, Zhong(part_nodes=12), 1.0)
+    left = {name: method.run(model, Limits(1.0)).schedule.counters["ops_after"] for name, method in settings.items()}
+    assert list(left) == ["origin", "partition", "partition+fusion", "partition+pruning", "all"]
+    assert left["partition+fusion"] == left["all"] < left["partition"]
+    least = profile(model, Exact().schedule(model, Limits(10)).order).peak
+    divided = [Zhong(parts=8, partition="naive"), Zhong(parts=8), Zhong(parts=5), Zhong(parts=6)]
+    assert all(method.run(model, Limits(5.0)).algorithm_peak_bytes >= least for method in divided)

@@ -13,15 +13,15 @@ from lowtide import zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.cosma.divide import crossings, divide, order_parts, variables_of
 from lowtide.spill.cosma.method import Cosma, CosmaDnc, CosmaFs, best_start, start_for
-from lowtide.spill.cosma.solve import Settings, estimate, least_peak, model_encoding
+from lowtide.spill.cosma.solve import ProgramSettings, estimate, least_peak, model_encoding
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from support.brute import optimum
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 
@@ -55,6 +55,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_least_traffic_is_that_of_brute_force(variant: str) -> None:
     """Over all orders, residencies and addresses, under every semantics; the plan replays, the solver says optimal."""
@@ -73,6 +74,7 @@ def test_least_traffic_is_that_of_brute_force(variant: str) -> None:
     assert spilled > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [CosmaFs(), CosmaFs(addresses="joint"), CosmaFs(order="exact"), CosmaFs("cosma"), CosmaFs(solver="scip")],
@@ -99,20 +101,21 @@ def test_least_peak_is_that_of_brute_force() -> None:
     for k in range(40):
         graph = random_graph(rng, rng.randint(2, 7), aliases=0)
         problem = spill_problem(graph, STRICT, (Memory("fast", 10**6),))
-        settings = Settings(overlap=k % 3 > 0, cuts=k % 2 > 0)
+        settings = ProgramSettings(overlap=k % 3 > 0, cuts=k % 2 > 0)
         order, bound, ended, counters = least_peak(problem, Limits(30), settings)
         assert (bound, ended) == (optimum(graph, STRICT), "optimal")
         assert sorted(order) == list(range(problem.steps))
         assert not order or counters["peak_variables"] > 0
 
 
+@pytest.mark.slow
 def test_model_encoding_spills_nothing() -> None:
     """MODeL's program: the smallest arena; where that fits, no traffic, and where not, the start with its own."""
     rng = Random(6)
     fitted = 0
     for _ in range(12):
         problem = tiny(rng, Semantics(), n_ops=5)
-        _, bound, ended, _ = model_encoding(problem, Limits(30), Settings())
+        _, bound, ended, _ = model_encoding(problem, Limits(30), ProgramSettings())
         assert ended == "optimal"
         roomy = replace(problem, memories=(Memory("fast", bound),))
         found = Cosma(encoding="model").spill(roomy, Limits(30))
@@ -125,6 +128,7 @@ def test_model_encoding_spills_nothing() -> None:
     assert fitted < 12
 
 
+@pytest.mark.slow
 def test_overlap_analysis_leaves_variables_out() -> None:
     """Both programs shrink, and MODeL's is the smaller one (section III-F)."""
     graph = zoo.build("swiftnet_cell_a").graph()
@@ -176,6 +180,7 @@ def test_break_points_are_narrow_and_balanced() -> None:
     assert divide(space, order, 10**9).stretches == ((0, 48),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["a", "b", "c"])
 def test_divide_and_conquer_is_no_worse_than_a_fixed_order(cell: str) -> None:
     """On SwiftNet's cells in a row; where the whole is one part its order is the best one."""
@@ -198,7 +203,7 @@ def test_parts_put_together_are_an_order() -> None:
         own = tuple(range(problem.steps))
         for most in (1, 60, 10**6):
             parts = divide(space, own, most)
-            ordered = order_parts(problem, space, own, parts, Limits(30), Settings())
+            ordered = order_parts(problem, space, own, parts, Limits(30), ProgramSettings())
             done: set[int] = set()
             for i in ordered.order:
                 assert done.issuperset(problem.model.graph.predecessors[i])

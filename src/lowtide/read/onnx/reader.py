@@ -3,13 +3,13 @@ obstacle."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.graph import Graph, Kind, ModelFile, Op, Tensor
+from lowtide.ops.geometry import convolution_flops, product_flops
 from lowtide.read.onnx.attributes import subgraphs
 from lowtide.read.onnx.bodies import Scope, body_graphs, loop_types
 from lowtide.read.onnx.dims import bind_dimensions
@@ -175,7 +175,6 @@ def _flops(op: Op, node: NodeProto, tensors: list[Tensor]) -> int | None:
     if made is None or not first or not second:
         return None
     if op.type == "Conv":
-        return 2 * math.prod(made) * math.prod(second[1:])
-    if op.type == "Gemm" and any(a.name == "transA" and a.i for a in node.attribute):
-        return 2 * math.prod(made) * first[0]
-    return 2 * math.prod(made) * first[-1]
+        return convolution_flops(made, second)
+    turned = op.type == "Gemm" and any(a.name == "transA" and a.i for a in node.attribute)
+    return product_flops(made, first[0] if turned else first[-1])
