@@ -14,7 +14,8 @@ from typing import Literal, get_args
 
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
-from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import run_folded
 from lowtide.ops.table import kind_of
 from lowtide.rules import RULES
 from lowtide.rules.tflm.libraries import Library

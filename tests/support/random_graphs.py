@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import replace
 from random import Random
 
-from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
 from lowtide.target import BUILT_IN
 from support.brute import peak_of
 

@@ -9,7 +9,8 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
-from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
 
 
 class _Tensor(msgspec.Struct):

@@ -51,11 +51,15 @@ def with_clone(graph: Graph, of: int, replaced: int, readers: tuple[int, ...]) -
     ops = []
     for op in graph.ops:
         if op.id in readers:
-            op = replace(op, inputs=tuple(new_of[t] if t == replaced else t for t in op.inputs))
+            op = replace(
+                op,
+                inputs=tuple(new_of[t] if t == replaced else t for t in op.inputs),
+                operands=tuple(new_of[replaced] if t == replaced else t for t in op.operands),
+            )
         ops.append(op)
         if op.id == of:
             ops.append(clone)
-    found = Graph(graph.name, (*graph.tensors, *made), tuple(ops), graph.folded, graph.source, graph.sha256)
+    found = replace(graph, tensors=(*graph.tensors, *made), ops=tuple(ops))
     return found, Clone(op_id, of, replaced, clone.outputs, readers)
 
 

@@ -14,8 +14,9 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.read.onnx.attributes import default_domain, subgraphs
 from lowtide.read.onnx.proto import protobuf_classes
-from lowtide.read.onnx.structure import captured, default_domain, subgraphs
+from lowtide.read.onnx.structure import captured
 from lowtide.read.onnx.types import BOOL, INT64, TensorType, constant_type, static_type
 from lowtide.read.onnx.wire import KEEP_BYTES
 from lowtide.target import BUILT_IN

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.read.onnx.attributes import subgraphs
 from lowtide.read.onnx.bodies import Scope, loop_types, workspace_bytes
 from lowtide.read.onnx.dims import bind_dimensions
 from lowtide.read.onnx.shapes import tensor_types
-from lowtide.read.onnx.structure import Structure, read_structure, subgraphs
+from lowtide.read.onnx.structure import Structure, opset_version, read_structure
 from lowtide.read.onnx.types import (
     TensorType,
     constant_size,
@@ -22,6 +23,7 @@ from lowtide.read.onnx.types import (
     size_bytes,
     sparse_size,
 )
+from lowtide.read.onnx.values import made_by_constant, tensor_value
 from lowtide.read.onnx.wire import load_model
 
 if TYPE_CHECKING:
@@ -82,7 +84,10 @@ def typed_graph(model: ModelProto, place: str, scope: Scope, folder: Path | None
     types, model = tensor_types(model, structure, place, node_types, folder)
     tensors = _sized(structure, model, types, scope, place)
     ops = [_costed(op, model, types, tensors, place) for op in structure.ops]
-    return Graph(model.graph.name, tuple(tensors), tuple(ops), structure.folded, place)
+    return Graph(
+        model.graph.name, tuple(tensors), tuple(ops), structure.folded, place, dialect="onnx",
+        opset=opset_version(model),
+    )  # fmt: skip
 
 
 def _sized(
@@ -90,19 +95,22 @@ def _sized(
 ) -> list[Tensor]:
     constants = {t.name: t for t in model.graph.initializer}
     sparse = {t.values.name: t for t in model.graph.sparse_initializer}
+    held = {op.outputs[0]: made_by_constant(op) for op in structure.folded if op.type == "Constant" and op.outputs}
     tensors = []
     for t in structure.tensors:
-        kind = types.get(t.name)
+        kind, value = types.get(t.name), None
         if t.name in constants:
             size = constant_size(constants[t.name], place)
+            value = tensor_value(constants[t.name], size)
         elif t.name in sparse:
             size = sparse_size(sparse[t.name], place)
         elif kind is None or t.name in scope.captured:
             size = 0
         else:
             size = _folded_size(kind, t.name, place) if t.kind is Kind.CONSTANT else size_bytes(kind, t.name, place)
+            value = held.get(t.id)
         shape, dtype = (None, None) if kind is None else (kind.shape, element_name(kind.element))
-        tensors.append(Tensor(t.id, size, t.kind, t.name, shape, dtype))
+        tensors.append(Tensor(t.id, size, t.kind, t.name, shape, dtype, value=value))
     return tensors
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.ops.table import kind_of
-from lowtide.read.onnx.structure import Structure, default_domain, opset_version
+from lowtide.read.onnx.attributes import default_domain
+from lowtide.read.onnx.structure import Structure, opset_version
 from lowtide.read.onnx.types import (
     BOOL,
     INT32,

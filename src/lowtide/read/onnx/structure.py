@@ -8,21 +8,18 @@ output ``""`` is no tensor.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
-from lowtide.read.onnx.types import BOOL, check_utf8, constant_of_node
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
+from lowtide.read.onnx.attributes import NodeAttributes, default_domain, has_subgraph, subgraphs
+from lowtide.read.onnx.types import check_utf8
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
-
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
-_GRAPH, _GRAPHS = 5, 10
+    from onnx import GraphProto, ModelProto, NodeProto
 
 
 @dataclass(frozen=True)
@@ -42,25 +39,6 @@ class Structure:
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
     folded: tuple[Op, ...]
-
-
-def default_domain(domain: str) -> bool:
-    """Whether a node's domain is ONNX's own."""
-    return domain in ("", "ai.onnx")
-
-
-def has_subgraph(node: NodeProto) -> bool:
-    """Whether a node has a body."""
-    return any(a.type in (_GRAPH, _GRAPHS) or a.HasField("g") for a in node.attribute)
-
-
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """The bodies of a node."""
-    for attribute in node.attribute:
-        if attribute.type == _GRAPH or attribute.HasField("g"):
-            yield attribute.g
-        elif attribute.type == _GRAPHS or attribute.graphs:
-            yield from attribute.graphs
 
 
 def captured(node: NodeProto) -> list[str]:
@@ -100,7 +78,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     made_by: dict[str, Op] = {}
     too_early: list[tuple[Op, str]] = []
     functions = {(f.domain, f.name): f for f in model.functions}
-    attributes = _Attributes(graph, opset_version(model), functions)
+    attributes = NodeAttributes(graph, opset_version(model), functions, place)
     ops: list[Op] = []
     for index, node in enumerate(graph.node):
         reads = [name for name in node.input if name]
@@ -109,13 +87,16 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             reads += [name for name in captured(node) if name not in reads]
         makes = [name for name in node.output if name]
         unknown = [name for name in reads if name not in kinds and name not in made_by]
+        inputs = tuple([ids.setdefault(name, len(ids)) for name in reads])
+        plain = not holds_graph and len(inputs) == len(node.input)
         op = Op(
             index,
-            tuple([ids.setdefault(name, len(ids)) for name in reads]),
+            inputs,
             tuple([ids.setdefault(name, len(ids)) for name in makes]),
             node.name,
             node.op_type if default_domain(node.domain) else f"{node.domain}::{node.op_type}",
             attributes=attributes.of(node, holds_graph),
+            operands=inputs if plain else tuple([ids.get(name) for name in node.input]),
         )
         too_early += [(op, name) for name in unknown]
         for name in makes:
@@ -126,6 +107,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             made_by[name] = op
         ops.append(op)
     check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
+    check_utf8((name for op in ops for name in op.attributes), place)
 
     for op, name in too_early:
         if name not in made_by:
@@ -179,96 +161,3 @@ def _declared(graph: GraphProto, place: str, constants: Collection[str]) -> dict
 def opset_version(model: ModelProto) -> int:
     """Version of ONNX's own operator set that the model uses."""
     return max((o.version for o in model.opset_import if default_domain(o.domain)), default=1)
-
-
-_CONVOLUTION = ("group", "strides", "pads")
-_KEPT = {
-    "Conv": _CONVOLUTION,
-    "FusedConv": _CONVOLUTION,
-    "ConvTranspose": ("group",),
-    "QLinearConv": _CONVOLUTION,
-    "Softmax": ("axis",),
-    "LogSoftmax": ("axis",),
-    "LRN": ("size",),
-    "Resize": ("mode",),
-    "Upsample": ("mode",),
-    "Einsum": ("equation",),
-    "LSTM": ("direction",),
-    "GRU": ("direction", "linear_before_reset"),
-}
-
-
-class _Attributes:
-    """What the opset, a target and `fold_constants` ask of a node: ``training_mode``, ``random`` and a few more."""
-
-    def __init__(
-        self, graph: GraphProto, opset_version: int, functions: Mapping[tuple[str, str], FunctionProto]
-    ) -> None:
-        self._graph = graph
-        self._opset_version = opset_version
-        self._functions = functions
-        self._none = Op(0, (), ()).attributes
-
-    def of(self, node: NodeProto, holds_graph: bool) -> Mapping[str, Any]:
-        random = self._draws(node, 0, holds_graph)
-        match node.op_type:
-            case "Dropout":
-                training = self._dropout_trains(node)
-            case "BatchNormalization":
-                training = any(a.name == "training_mode" and a.i for a in node.attribute)
-                training = training or (self._opset_version < 14 and len([o for o in node.output if o]) > 1)
-            case _:
-                training = False
-        kept = self._kept(node)
-        if not (random or training or kept):
-            return self._none
-        return {**({"training_mode": 1} if training else {}), **({"random": 1} if random else {}), **kept}
-
-    def _kept(self, node: NodeProto) -> dict[str, Any]:
-        """What decides about a kernel's workspace: a convolution's form, an axis, a mode, an equation."""
-        names = _KEPT.get(node.op_type)
-        if names is None or (self._opset_version < 13 and "axis" in names):
-            return {}
-        return {
-            a.name: tuple(a.ints) if a.ints else a.s.decode(errors="replace") if a.s else a.i
-            for a in node.attribute
-            if a.name in names
-        }
-
-    def _draws(self, node: NodeProto, depth: int, holds_graph: bool) -> bool:
-        """Whether a node's outputs differ from run to run, so that it must not be computed beforehand."""
-        if node.op_type in _RANDOM or depth > 50:
-            return True
-        if node.op_type == "Dropout" and depth == 0:
-            return self._dropout_trains(node)
-        function = self._functions.get((node.domain, node.op_type))
-        if function is not None and any(self._draws(inner, depth + 1, has_subgraph(inner)) for inner in function.node):
-            return True
-        return holds_graph and any(
-            self._draws(inner, depth + 1, has_subgraph(inner)) for body in subgraphs(node) for inner in body.node
-        )
-
-    def _dropout_trains(self, node: NodeProto) -> bool:
-        if self._opset_version < 7:
-            return not any(a.name == "is_test" and a.i for a in node.attribute)
-        if len(node.input) < 3 or not node.input[2]:
-            return False
-        value = _constant(self._graph, node.input[2])
-        return value is None or _is_true(value)
-
-
-def _constant(graph: GraphProto, name: str) -> TensorProto | None:
-    for tensor in graph.initializer:
-        if tensor.name == name:
-            return tensor
-    for node in graph.node:
-        if name in node.output:
-            return constant_of_node(node)
-    return None
-
-
-def _is_true(tensor: TensorProto) -> bool:
-    """Whether a scalar boolean holds true; taken as true when its value is not in the file."""
-    if tensor.data_type != BOOL or tensor.data_location:
-        return True
-    return any(tensor.raw_data) or any(tensor.int32_data)

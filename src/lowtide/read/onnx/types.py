@@ -8,21 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowtide.errors import InputError
-from lowtide.graph import MAX_BYTES
+from lowtide.graph import ELEMENT_BITS, MAX_BYTES
 from lowtide.read.onnx.proto import protobuf_classes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
-
-_BITS = {
-    "FLOAT": 32, "UINT8": 8, "INT8": 8, "UINT16": 16, "INT16": 16, "INT32": 32, "INT64": 64,
-    "BOOL": 8, "FLOAT16": 16, "DOUBLE": 64, "UINT32": 32, "UINT64": 64, "COMPLEX64": 64, "COMPLEX128": 128,
-    "BFLOAT16": 16,
-    "FLOAT8E4M3FN": 8, "FLOAT8E4M3FNUZ": 8, "FLOAT8E5M2": 8, "FLOAT8E5M2FNUZ": 8, "FLOAT8E8M0": 8,
-    "UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6,
-}  # fmt: skip
-"""Bits of an element; below 8 they are packed without a gap, as ONNX stores them. Strings have no fixed
-size."""
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
 FLOAT, INT32, INT64, STRING, BOOL = 1, 6, 7, 8, 9
@@ -51,16 +41,10 @@ class TensorType(NamedTuple):
 
 @cache
 def element_name(element: int) -> str:
-    """Name of an element type, numpy's where numpy has one: ``float32``, ``int4``, ``float8e4m3fn``."""
+    """Name of an element type, as `lowtide.graph.ELEMENT_BITS` has it."""
     types = protobuf_classes().TensorProto.DataType
     name = types.Name(element) if element in types.values() else f"number {element}"
     return _NAMES.get(name, name.lower())
-
-
-@cache
-def _element_bits(element: int) -> int | None:
-    types = protobuf_classes().TensorProto.DataType
-    return _BITS.get(types.Name(element)) if element in types.values() else None
 
 
 def size_bytes(kind: TensorType, name: str, place: str) -> int:
@@ -73,7 +57,7 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
     """
     if kind.shape and min(kind.shape) < 0:
         raise InputError(f"tensor {name!r} has shape {list(kind.shape)}: a dimension is negative; mend it", place)
-    bits = _element_bits(kind.element)
+    bits = ELEMENT_BITS.get(element_name(kind.element))
     if bits is None:
         what = "is of strings" if kind.element == STRING else f"has element type {element_name(kind.element)}"
         raise InputError(f"tensor {name!r} {what}, which has no fixed size; cut that part of the model off", place)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
 from lowtide.files import Buffer, open_bytes
+from lowtide.graph import MAX_VALUE_BYTES
 from lowtide.read.onnx.proto import protobuf_classes
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ GRAPH_FIELD = 7
 NODE_FIELD = 1
 """Field of GraphProto that holds a NodeProto."""
 
-KEEP_BYTES = 4096
-"""Records up to this size are kept whole: shapes given as tensors are small."""
+KEEP_BYTES = 2 * MAX_VALUE_BYTES
+"""Records up to this size are kept whole: small tensors that shapes and values come from."""
 _PARSE_LIMIT_BYTES = 2**31 - 1
 _DEPTH_LIMIT = 100
 

@@ -42,6 +42,8 @@ SEGMENT_BYTES = 65536
 Shape = tuple[int, ...] | None
 
 _AT_ONCE = frozenset({"Shape", "Size"})
+_SOFTMAX_ALONG_ONE_AXIS = 13
+"""Opset from which on a softmax runs along one axis alone."""
 
 
 class OnnxRuntimeRule:
@@ -153,7 +155,7 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
         case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(shapes) > 1:
             unfolded = _unfolded_bytes(op, shapes[0], shapes[1], out.shape)
             return (), (unfolded,) if unfolded else ()
-        case "Softmax" | "LogSoftmax" if op.attributes.get("axis", -1) not in (-1, len(out.shape) - 1):
+        case "Softmax" | "LogSoftmax" if _turns(graph, op, len(out.shape)):
             return (), (out.size, out.size)
         case "LRN" if len(out.shape) == 4 and op.attributes.get("size", 0) > 0:
             _, channels, *places = out.shape
@@ -166,6 +168,12 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (), (16 * (out.shape[2] + out.shape[3]),)
         case _:
             return (), ()
+
+
+def _turns(graph: Graph, op: Op, rank: int) -> bool:
+    """Whether a softmax runs along an axis that is not the last; before opset 13 it ran along all from an axis on."""
+    whole = 0 < graph.opset < _SOFTMAX_ALONG_ONE_AXIS
+    return not whole and op.attributes.get("axis", -1) not in (-1, rank - 1)
 
 
 def _quantised(op: Op, read: Shape, weights: Shape, made: Shape) -> tuple[int, ...]:

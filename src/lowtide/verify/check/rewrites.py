@@ -39,11 +39,15 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
             if op.id in r.readers:
                 if r.replaced not in op.inputs:
                     raise VerificationError("rewrites", f"op {op.id} does not read tensor {r.replaced}")
-                op = replace(op, inputs=tuple(pairs[t] if t == r.replaced else t for t in op.inputs))
+                op = replace(
+                    op,
+                    inputs=tuple(pairs[t] if t == r.replaced else t for t in op.inputs),
+                    operands=tuple(pairs[r.replaced] if t == r.replaced else t for t in op.operands),
+                )
             ops.append(op)
             if op.id == r.of:
                 ops.append(replace(op, id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values())))
         if len(set(r.readers)) != len(r.readers) or not set(r.readers) <= {op.id for op in graph.ops}:
             raise VerificationError("rewrites", f"op {r.op} is for readers that are not there")
-        graph = Graph(graph.name, (*graph.tensors, *tensors), tuple(ops), graph.folded, graph.source, graph.sha256)
+        graph = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
     return graph
