@@ -7,7 +7,7 @@ frozen and checked once, in the constructor of `Graph`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -238,6 +238,22 @@ class Graph:
         return tuple(op.id for op in self.ops)
 
 
+def alias_roots(tensors: Iterable[Tensor]) -> dict[int, int]:
+    """Tensor id to the id of the tensor at the end of its `alias_of`, itself if it is no alias. Cycles end anywhere."""
+    above = {t.id: t.alias_of for t in tensors}
+    roots: dict[int, int] = {}
+    for t in above:
+        trail: dict[int, None] = {}
+        at = t
+        while at not in roots and at not in trail:
+            trail[at] = None
+            up = above.get(at)
+            at = at if up is None else up
+        root = roots.get(at, at)
+        roots.update(dict.fromkeys(trail, root))
+    return roots
+
+
 def _check(graph: Graph) -> None:
     place = graph.source or graph.name or "graph"
     tensors: dict[int, Tensor] = {}
@@ -279,6 +295,7 @@ def _check(graph: Graph) -> None:
                 raise InputError(f"{tensors[t].label} is {tensors[t].kind} but made by {op.label}", place)
     _check_sources(graph, tensors, made_by, place)
     _check_aliases(tensors, place)
+    _check_constants(graph, tensors, place)
     _check_order(graph, made_by, ops, place)
 
 
@@ -308,6 +325,32 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
                 raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
             at = tensors[at.alias_of]
         settled.update(trail)
+
+
+def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) -> None:
+    """No constant lies in memory that changes, and nothing is written into a constant."""
+    if all(t.alias_of is None for t in graph.tensors):
+        return
+    roots = alias_roots(graph.tensors)
+    for t in graph.tensors:
+        root = tensors[roots[t.id]]
+        if t.kind is Kind.CONSTANT and root.kind is not Kind.CONSTANT:
+            raise InputError(
+                f"{t.label} is constant, and lies in {root.label}, which is not; make it an {Kind.ACTIVATION} "
+                "that an op writes, or give it memory of its own",
+                place,
+            )
+    computed = {t for op in graph.folded for t in op.outputs}
+    for op in (*graph.folded, *graph.ops):
+        read = {roots[t] for t in op.inputs}
+        for t in op.outputs:
+            root = tensors[roots[t]]
+            if root.kind is Kind.CONSTANT and root.id not in read and root.id not in computed:
+                raise InputError(
+                    f"{op.label} writes {tensors[t].label} into {root.label}, which is constant; "
+                    "make that an input, or drop the alias_of",
+                    place,
+                )
 
 
 def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place: str) -> None:

@@ -183,8 +183,8 @@ def spill_problem(
     index = graph.index_of
     copied, is_output, writers = [], [], []
     for s in exact.storages:
-        constant = any(kinds[t].kind is Kind.CONSTANT for t in s.tensors)
-        from_outside = constant or any(t not in made for t in s.tensors)
+        constant = kinds[s.tensors[0]].kind is Kind.CONSTANT
+        from_outside = any(t not in made and kinds[t].kind is not Kind.ACTIVATION for t in s.tensors)
         copied.append(constant or (from_outside and semantics.inputs_have_copy))
         is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
         writers.append(tuple(sorted({index[made[t]] for t in s.tensors if t in made and t not in views})))

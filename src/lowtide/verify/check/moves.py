@@ -181,7 +181,9 @@ class _Replay:
         kinds = graph.tensor_by_id
         self.constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in memory.blocks]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in memory.blocks]
-        self.outside = [any(t not in made for t in b.tensors) for b in memory.blocks]
+        self.outside = [
+            any(t not in made and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in memory.blocks
+        ]
         self.writers: list[set[int]] = [set() for _ in memory.blocks]
         for op in graph.ops:
             for t in op.outputs:

@@ -290,7 +290,7 @@ class _Parts:
         for t, k in made.items():
             if t in self.memory.block_of and t not in self.memory.views:
                 self.writers[self.memory.block_of[t]] |= 1 << k
-        outside = [any(t not in made for t in b.tensors) for b in blocks]
+        outside = [any(t not in made and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in blocks]
         constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in blocks]
         self.copied = [c or (o and rules.inputs_have_copy) for c, o in zip(constant, outside, strict=True)]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in blocks]
