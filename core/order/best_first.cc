@@ -12,7 +12,7 @@ class BestFirst final : public Search {
  public:
   BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
             const Symmetry* symmetry)
-      : total_(problem.n), limit_(memory_bytes), symmetry_(symmetry), move_(problem, budget, rules) {
+      : total_(problem.n), limit_(memory_bytes), symmetry_(symmetry), move_(problem, budget, rules), settled_(problem.n) {
     plant(move_.close_all(problem.start, prefix_));
   }
 
