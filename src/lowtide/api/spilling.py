@@ -126,8 +126,8 @@ def spilled_plan(
 ) -> Plan:
     """A plan for a fast memory and those behind it; see `lowtide.plan` for the parameters.
 
-    Where an op does not fit the fast memory alone it is a plan without spilling, with status ``"impossible"`` and that
-    op's tensors as its conflict; where it is proved that no order fits for another reason, a plan without spilling.
+    Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, it is a plan
+    without spilling, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no order fits for another reason, a plan without spilling.
     """
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
@@ -147,7 +147,7 @@ def spilled_plan(
     name = "spill" if method == "exact" else method
     make_spill(name, options)
     try:
-        if problem.largest_op[0] <= problem.capacity:
+        if max(problem.largest_op[0], problem.end_bytes) <= problem.capacity:
             made = plan_with_spilling(
                 graph, rules, problem, said, name, options, limits,
                 require_optimal=require_optimal, began=began, dma=dma,
@@ -172,7 +172,24 @@ def spilled_plan(
     )  # fmt: skip
     if problem.largest_op[0] > problem.capacity:
         return _with(whole, status="impossible", conflict=_largest_op(problem, whole.order))
+    if problem.end_bytes > problem.capacity and whole.order:
+        return _with(whole, status="impossible", conflict=_outputs(problem, whole.order))
     return whole
+
+
+def _outputs(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """The graph outputs, which have to be there together at the end."""
+    pairs = zip(problem.model.storages, problem.is_output, strict=True)
+    outputs = [storage for storage, output in pairs if output and storage.size]
+    need = problem.end_bytes
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in outputs],
+        workspaces=[],
+        step=len(order) - 1,
+        available_bytes=problem.capacity,
+        needed_bytes=need,
+        minimal=all(need - s.size <= problem.capacity for s in outputs),
+    )
 
 
 def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
@@ -197,6 +214,10 @@ def too_small(made: Plan, memories: Memories) -> str:
     fast = find_memories(memories)[0]
     if made.status != "impossible" or made.conflict is None or made.conflict.step is None:
         return f"no order was found in which every op fits the {fast.capacity_bytes:,} B of {fast.name}"
+    outputs = {t.id for t in made.tensors if t.kind == "output"}
+    if made.conflict.step == len(made.order) - 1 and outputs.issuperset(made.conflict.tensors):
+        needed, least = made.conflict.needed_bytes, fast.capacity_bytes
+        return f"the graph outputs need {needed:,} B at once at the end; {fast.name} has {least:,} B"
     at = made.order[made.conflict.step]
     op = next(op for op in made.ops if op.id == at)
     return (

@@ -129,6 +129,13 @@ class SpillProblem:
         """Ops in an order."""
         return len(self.model.graph.ops)
 
+    @property
+    def end_bytes(self) -> int:
+        """Bytes that have to be in the fast memory after the last step: the graph outputs, where they end there."""
+        if not self.semantics.outputs_end_fast:
+            return 0
+        return sum(s.size for s, output in zip(self.model.storages, self.is_output, strict=True) if output)
+
     @cached_property
     def largest_op(self) -> tuple[int, int]:
         """Bytes that the most demanding op needs in any order, in place where it may be, and its position."""

@@ -92,7 +92,7 @@ def rematerialise(
                 return problem, _unproved(answer, clones), clones
             graph, clone = with_clone(problem.model.graph, of, tensor, readers)
             other = again(graph)
-            if other.largest_op[0] > other.capacity:
+            if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
                 found = spill(other)
@@ -127,6 +127,8 @@ def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[tuple[int, i
         readers = tuple(graph.ops[i].id for i in storage.touchers if i in late and tensor in graph.ops[i].inputs)
         maker = graph.ops[problem.writers[move.storage][0]]
         alone = all(graph.tensor_by_id[t].alias_of is None for t in maker.outputs)
+        if maker.attributes.get("random"):
+            continue  # run again, it would make something else
         if readers and alone and not maker.workspace and maker.id not in readers:
             found.append((maker.id, tensor, readers))
     return list(dict.fromkeys(found))
