@@ -171,6 +171,8 @@ class Graph:
         Version of the operator set that they are taken from, where the dialect has one (ONNX); 0: the newest.
     file
         What the reader parsed, so that nobody opens `source` again; no part of equality.
+    file_order
+        Ids of all ops, the folded ones too, as they stand in the file; empty where they stand by their ids.
 
     Raises
     ------
@@ -188,6 +190,7 @@ class Graph:
     dialect: Dialect = ""
     file: ModelFile | None = field(default=None, compare=False, repr=False)
     opset: int = 0
+    file_order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)

@@ -1,9 +1,13 @@
 """What depends on constants only is set apart, unless it has to be put anew on every run into memory that changes."""
 
+import json
 from random import Random
 
+import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor, alias_roots
 from lowtide.ops.folding import fold_constants, run_folded
+from lowtide.read.graph_json import parse_graph_json
+from lowtide.write.graph_json import graph_json_bytes
 
 
 def graph(tensors: list[Tensor], ops: list[Op]) -> Graph:
@@ -125,3 +129,59 @@ def test_no_memory_is_constant_in_part() -> None:
             assert (t.kind is Kind.CONSTANT) == (whole.tensor_by_id[roots[t.id]].kind is Kind.CONSTANT)
         assert all(whole.tensor_by_id[roots[t]].kind is not Kind.CONSTANT for op in whole.ops for t in op.outputs)
     assert cases > 20
+
+
+def test_ops_that_are_not_folded_after_all_stand_where_the_file_has_them() -> None:
+    """By their place in the file, not by their ids: 30, 20, 10."""
+    data = {
+        "name": "g",
+        "tensors": [
+            {"id": 0, "size": 5, "kind": "input"},
+            {"id": 1, "size": 7, "kind": "constant"},
+            {"id": 2, "size": 50, "kind": "activation"},
+            {"id": 3, "size": 7, "kind": "activation"},
+            {"id": 4, "size": 1, "kind": "output"},
+        ],
+        "ops": [
+            {"id": 30, "inputs": [0], "outputs": [2]},
+            {"id": 20, "inputs": [1], "outputs": [3]},
+            {"id": 10, "inputs": [2, 3], "outputs": [4]},
+        ],
+    }
+    read = parse_graph_json(json.dumps(data).encode())
+    assert read.own_order == (30, 10)
+    assert run_folded(read).own_order == (30, 20, 10)
+    assert lowtide.plan(read, target="strict,folds=false").own_order_peak_bytes == 58
+    ids = [op["id"] for op in json.loads(graph_json_bytes(read))["ops"]]
+    assert ids == [30, 20, 10]
+
+
+def test_ops_that_are_not_folded_come_before_their_readers_in_a_graph_in_another_order() -> None:
+    """The graph's ops are not those of the file any more: what is read earlier comes earlier."""
+    tensors = [
+        Tensor(0, 1, Kind.CONSTANT),
+        Tensor(1, 1),
+        Tensor(2, 1),
+        Tensor(3, 1, Kind.INPUT),
+        Tensor(4, 1),
+        Tensor(5, 1),
+    ]
+    ops = [Op(0, (3,), (4,)), Op(1, (0,), (1,)), Op(2, (1,), (2,)), Op(3, (3, 2), (5,))]
+    read = graph(tensors, ops)
+    turned = Graph("g", read.tensors, read.ops[::-1], read.folded)
+    assert run_folded(turned).own_order == (1, 2, 3, 0)
+
+
+def test_what_a_folded_op_waits_for_its_readers_wait_for() -> None:
+    """Through another folded op, and through `after` too; a folded op itself is no step to wait for."""
+    tensors = [Tensor(0, 1, Kind.INPUT), Tensor(1, 1, Kind.CONSTANT), *(Tensor(t, 1) for t in range(2, 7))]
+    ops = [
+        Op(0, (0,), (2,)),
+        Op(1, (1,), (3,), after=(0,)),
+        Op(2, (3,), (4,)),
+        Op(3, (0, 4), (5,)),
+        Op(4, (0,), (6,), after=(2,)),
+    ]
+    read = graph(tensors, ops)
+    assert [op.id for op in read.folded] == [1, 2]
+    assert read.predecessors == ((), (0,), (0,))

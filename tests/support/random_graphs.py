@@ -92,8 +92,9 @@ def random_graph(
             role = Kind.OUTPUT if rng.random() < 0.08 else Kind.ACTIVATION
             more: dict[str, object] = {}
             if rng.random() < aliases * rare:
-                other = rng.choice([*common, *(t for t in tensors if _may_hold(tensors, t, inputs))])
+                other = rng.choice([*common, *tensors] if common else tensors)
                 more = {"alias_of": other.id, "alias_offset": rng.choice((0, 0, 0, 1, 2, other.size))}
+                more = more if _may_hold(tensors, other, inputs) else {}
             made = _with_shape(rng, tensors, add(role, size, **more))
             outputs.append(made)
             if rng.random() > 0.06:  # else dead, unless an output
@@ -165,7 +166,7 @@ def _concatenate_in_place(rng: Random, tensors: list[Tensor], ops: list[Op]) -> 
     for t in parts:
         tensors[t.id] = replace(t, alias_of=root, alias_offset=offset)
         offset += t.size
-    if rng.random() < 0.25:
+    if root % 4 == 0:
         return  # the root only names memory: readers of the parts are all there is
     ops.append(Op(len(ops), tuple(t.id for t in parts), (root,), f"op{len(ops)}", "Concat"))
     at: int | None = root

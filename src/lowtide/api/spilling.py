@@ -127,7 +127,8 @@ def spilled_plan(
     """A plan for a fast memory and those behind it; see `lowtide.plan` for the parameters.
 
     Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, it is a plan
-    without spilling, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no order fits for another reason, a plan without spilling.
+    without spilling, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no order
+    fits for another reason, a plan without spilling.
     """
     from lowtide.api.models import load
     from lowtide.api.planning import check_time, plan
