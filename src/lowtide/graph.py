@@ -19,6 +19,9 @@ from lowtide.names import shorten
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
 
+MAX_ID = 2**63 - 1
+"""Largest id of an op or a tensor; ids are not negative."""
+
 MAX_VALUE_BYTES = 4096
 """Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
 
@@ -264,6 +267,7 @@ def _check(graph: Graph) -> None:
     for t in graph.tensors:
         if t.id in tensors:
             raise InputError(f"tensor id {t.id} is used twice; give every tensor an id of its own", place)
+        _check_id("tensor", t.id, place)
         if t.size < 0:
             raise InputError(f"{t.label} has size {t.size}; sizes are bytes and not negative", place)
         if t.alias_offset < 0:
@@ -274,6 +278,7 @@ def _check(graph: Graph) -> None:
     for op in (*graph.folded, *graph.ops):
         if op.id in ops:
             raise InputError(f"op id {op.id} is used twice; give every op an id of its own", place)
+        _check_id("op", op.id, place)
         if op.workspace < 0:
             raise InputError(f"{op.label} has workspace {op.workspace}; it must not be negative", place)
         ops[op.id] = op
@@ -300,6 +305,11 @@ def _check(graph: Graph) -> None:
     _check_aliases(tensors, place)
     _check_constants(graph, tensors, place)
     _check_order(graph, made_by, ops, place)
+
+
+def _check_id(what: str, number: int, place: str) -> None:
+    if not 0 <= number <= MAX_ID:
+        raise InputError(f"{what} id {str(number)[:40]} is not from 0 to 2^63 - 1; number them anew", place)
 
 
 def _check_sources(graph: Graph, tensors: dict[int, Tensor], made_by: dict[int, Op], place: str) -> None:

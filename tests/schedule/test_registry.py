@@ -8,6 +8,7 @@ import pytest
 from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
 from lowtide.schedule import registry
+from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits
@@ -66,19 +67,19 @@ def test_methods_come_in_a_fixed_order(points: list[str]) -> None:
 
 def test_an_entry_point_adds_a_method(points: list[str]) -> None:
     """A method from another package comes after the built-in ones and can be made with options."""
-    points.append("reverse = test_registry:Reverse")
+    points.append(f"reverse = {__name__}:Reverse")
     assert list(registry.methods()) == [*NAMES, "reverse"]
     made = registry.make("reverse", {"depth": "7", "factor": "1e-3", "loud": "yes", "label": "a=b", "order": "exact"})
-    assert made == Reverse(7, 0.001, True, "a=b", "exact")
+    assert made == Foreign(Reverse(7, 0.001, True, "a=b", "exact"))
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
         ("no_such_module:Thing", "cannot be loaded"),
-        ("test_registry:NoSuchName", "cannot be loaded"),
-        ("test_registry:NOT_A_METHOD", "no dataclass"),
-        ("test_registry:Thief", "already"),
+        (f"{__name__}:NoSuchName", "cannot be loaded"),
+        (f"{__name__}:NOT_A_METHOD", "no dataclass"),
+        (f"{__name__}:Thief", "already"),
     ],
 )
 def test_a_broken_entry_point_is_one_warning(points: list[str], value: str, reason: str) -> None:
@@ -111,7 +112,7 @@ def test_make_names_the_methods_there_are(points: list[str]) -> None:
 
 def test_make_names_the_options_there_are(points: list[str]) -> None:
     """An unknown option is refused with the list of the method's own."""
-    points.append("reverse = test_registry:Reverse")
+    points.append(f"reverse = {__name__}:Reverse")
     with pytest.raises(
         InputError, match=r"reverse has no option 'width'; its options: depth \(a whole number, default 3\)"
     ):
@@ -132,7 +133,7 @@ def test_make_names_the_options_there_are(points: list[str]) -> None:
 )
 def test_make_refuses_values_of_the_wrong_type(points: list[str], option: str, text: str, wanted: str) -> None:
     """The message says the option, what was given and what it takes."""
-    points.append("reverse = test_registry:Reverse")
+    points.append(f"reverse = {__name__}:Reverse")
     with pytest.raises(InputError, match=f"reverse.{option} is '{text}'; it takes {wanted}"):
         registry.make("reverse", {option: text})
 

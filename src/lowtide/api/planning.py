@@ -159,13 +159,12 @@ def plan(
         fixed=fixed,
     )
     budget_bytes = None if budget is None else parse_size(budget, "budget")
-    reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve")
+    reserve_bytes = 0 if reserve is None else parse_size(reserve, "reserve", least=0)
     regions = _regions(banks, board, places, budget_bytes, rules)
     check_spread(spread, budget_bytes, rules)
     memory_bytes = parse_size(search_memory, "search memory")
     check_time(time)
     graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
-    _check_kept(graph, (*persistent, *double_buffered, *fixed))
     memory = memory_model(graph, rules)
     reason = scheduler.supports(memory)
     if reason is not None:
@@ -251,15 +250,6 @@ def _regions(
     if found and (rules.overlap != "never" or rules.rule):
         raise InputError(f"target {rules.name} has one arena; plan for memories under another target")
     return found
-
-
-def _check_kept(graph: Graph, names: Sequence[str]) -> None:
-    kinds, place = {t.name: t.kind for t in graph.tensors}, graph.source or graph.name
-    for name in names:
-        if name not in kinds or not name:
-            raise InputError(f"{name!r} is no tensor of the model; it has no place in the arena", place)
-        if kinds[name] is Kind.CONSTANT:
-            raise InputError(f"{name!r} is a constant; it is not in the arena", place)
 
 
 def _schedule(scheduler: Method, memory: MemoryModel, limits: Limits) -> Schedule:

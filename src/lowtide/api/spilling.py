@@ -141,7 +141,7 @@ def spilled_plan(
     found = find_memories(memories)
     check_time(time)
     memory_bytes = parse_size(search_memory, "search memory")
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
     dma = find_dma(moves)
     problem, said = spilling_problem(graph, rules, found, moves)
     limits = Limits(time, memory_bytes, seed, started=began)

@@ -234,7 +234,8 @@ def _run_method(
     except VerificationError as error:
         return MethodResult(name, "error", f"its plan does not hold: {error}", seconds=clock.perf_counter() - began)
     except Exception as error:  # a method may be of another package: what it raises is its row
-        text = " ".join(f"{type(error).__name__}: {error}".split())
+        cause = error.__cause__ or error
+        text = " ".join(f"{type(cause).__name__}: {cause}".split())
         return MethodResult(name, "error", text, seconds=clock.perf_counter() - began)
     if memories and made.moves is None:
         reason = too_small(made, memories)

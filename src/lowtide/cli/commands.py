@@ -142,7 +142,7 @@ def _with_the_rest(found: api.Check, options: argparse.Namespace) -> str:
         least = max(least + found.parts.persistent, found.parts.planning)
         beside.append("what TFLM keeps beside it")
     if options.reserve is not None:
-        least += parse_size(options.reserve, "reserve")
+        least += parse_size(options.reserve, "reserve", least=0)
         beside.append("the reserve")
     return f", with {' and '.join(beside)} {least:,} B" if beside else ""
 
