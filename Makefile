@@ -1,11 +1,12 @@
-# make test: everything that must hold. make demo: the main job on a built-in network.
+# make test: everything that must hold. make quick: its fast part, in under a minute. make demo: the main job on a
+# built-in network.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test demo check format mutations stress fuzz hunt stub clean
+.PHONY: test quick demo check format mutations stress fuzz hunt stub clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -15,6 +16,9 @@ $(READY): pyproject.toml CMakeLists.txt $(CORE)
 
 test: $(READY) check
 	$(BIN)/python -m pytest
+
+quick: $(READY)
+	$(BIN)/python -m pytest -m 'not slow'
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -50,8 +54,11 @@ fuzz: $(READY)
 hunt: $(READY)
 	for k in 1 2 3 4 5 6 7 8 9 10; do $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default || exit 1; done
 
+# The stub of the core as it is built: after a change of its bindings.
 stub: $(READY)
 	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi
+	$(BIN)/ruff check --quiet --fix --exit-zero src/lowtide/_core.pyi
+	$(BIN)/ruff format src/lowtide/_core.pyi
 
 clean:
 	rm -rf $(VENV) build demo

@@ -45,7 +45,7 @@ TARGETS = (
 )
 
 
-def solve(core: _core.Model, n: int, switches: dict[str, bool] | None = None, **more: Any) -> dict[str, Any]:
+def solve(core: _core.Model, n: int, switches: dict[str, bool] | None = None, **more: Any) -> _core.Solution:
     """Call the core, from the own order, with everything that is not given left at its default."""
     call: dict[str, Any] = {
         "start": list(range(n)),
@@ -108,14 +108,14 @@ def flaws(seed: int, index: int) -> list[str]:
     best, core = optimum(graph, target), core_model(model)
     found: list[str] = []
 
-    def check(what: str, result: dict[str, Any], proof: bool = True) -> None:
-        peak, bound = result["peak"], result["lower_bound"]
-        order = result["order"]
+    def check(what: str, result: _core.Solution, proof: bool = True) -> None:
+        peak, bound = result.peak, result.lower_bound
+        order = result.order
         good = bound <= best <= peak and is_topological(model.graph.predecessors, order)
         good = good and profile(model, order).peak == peak
-        good = good and (not proof or (peak == bound and result["stopped"] == "proof"))
+        good = good and (not proof or (peak == bound and result.stopped == "proof"))
         if not good:
-            found.append(f"{what}: optimum {best}, peak {peak}, bound {bound}, {result['stopped']}")
+            found.append(f"{what}: optimum {best}, peak {peak}, bound {bound}, {result.stopped}")
 
     check("all rules", solve(core, n))
     for switches in combinations(index):
@@ -132,17 +132,17 @@ def flaws(seed: int, index: int) -> list[str]:
     for budget in (best - 1, best):
         answer = solve(core, n, budget=budget, until_decided=True, first_slice=1)
         check(f"budget {budget}", answer, proof=False)
-        if (answer["peak"] <= budget) != (budget >= best) or (answer["lower_bound"] > budget) != (budget < best):
-            found.append(f"budget {budget}: optimum {best}, answer {answer['peak']}, {answer['lower_bound']}")
+        if (answer.peak <= budget) != (budget >= best) or (answer.lower_bound > budget) != (budget < best):
+            found.append(f"budget {budget}: optimum {best}, answer {answer.peak}, {answer.lower_bound}")
     if index % 4 == 0:
         wide = core_model(memory_model(scaled(graph, 3), target))
         budget = 3 * best - rng.randint(1, 2)
         answer = solve(wide, n, {**ALL_ON, "beams": False, "cut": False}, budget=budget, until_decided=True)
-        if not budget < answer["lower_bound"] <= 3 * best <= answer["peak"]:
-            found.append(f"three times, budget {budget}: {3 * best}, {answer['peak']}, {answer['lower_bound']}")
+        if not budget < answer.lower_bound <= 3 * best <= answer.peak:
+            found.append(f"three times, budget {budget}: {3 * best}, {answer.peak}, {answer.lower_bound}")
         if n <= 8 and n:
             v = rng.randrange(n)
-            value, least = _core.cut_at(core, v)["value"], least_footprint(graph, target, graph.ops[v].id)
+            value, least = _core.cut_at(core, v).value, least_footprint(graph, target, graph.ops[v].id)
             if value != least:
                 found.append(f"cut at {v}: {value}, least footprint {least}")
     return [f"seed {seed} graph {index} target {target.name} ops {n}: {line}" for line in found]
@@ -221,8 +221,8 @@ def flaws_by_hand(seed: int, index: int) -> list[str]:
             for more in ({"closure", "safe_moves", *often}, {"commits"}, fused):
                 on = {direction, engine, *more}
                 result = solve(core, n, {name: name in on for name in SWITCHES})
-                if not result["peak"] == result["lower_bound"] == best:
-                    told = f"{best}, {result['peak']}, {result['lower_bound']}"
+                if not result.peak == result.lower_bound == best:
+                    told = f"{best}, {result.peak}, {result.lower_bound}"
                     found.append(f"{graph.name} with {sorted(on)}: {told}")
     return [f"seed {seed} graph {index}: {line}" for line in found]
 

@@ -18,10 +18,9 @@ BASE = {
     "errors", "files", "names", "outputs", "sizes", "stop", "interrupt", "_core",
 }  # fmt: skip
 FLOW = [
-    "analyse", "read", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "run", "verify", "write",
+    "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "run", "verify", "write",
     "report",
 ]  # fmt: skip
-# The reader measures the bodies of If, Loop and Scan, so it may use analyse; analyse never reads.
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch"}
 
 
@@ -137,6 +136,7 @@ def file_of(module: str) -> Path | None:
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()), None)
 
 
+@pytest.mark.slow
 def test_no_circles():
     """No file imports itself by way of others, whichever room it is in and wherever in the file the import stands."""
     sorter = TopologicalSorter({path: imported_files(path) for path in sorted(ROOT.rglob("*.py"))})

@@ -1,21 +1,33 @@
-// Python bindings of placing: plain lists in, plain lists and dictionaries out.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
+// Python bindings of placing. No logic, but for the parts that an exact search is asked about.
+#include "bind/record.h"
+#include "bind/search.h"
 #include "place/bound.h"
 #include "place/exact.h"
 #include "place/pack.h"
 
-namespace nb = nanobind;
-using namespace nb::literals;
 using tide::Bytes;
 using tide::place::Problem;
 
+// What a search answers: fits, proved never to, not known.
+template <>
+struct nanobind::detail::type_caster<tide::place::Fit> {
+  NB_TYPE_CASTER(tide::place::Fit, const_name("bool | None"))
+  bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
+    using tide::place::Fit;
+    value = source.is(Py_True) ? Fit::kFits : source.is(Py_False) ? Fit::kNever : Fit::kUnknown;
+    return source.is_none() || PyBool_Check(source.ptr());
+  }
+  static handle from_cpp(tide::place::Fit fit, rv_policy, cleanup_list*) noexcept {
+    if (fit == tide::place::Fit::kUnknown) return none().release();
+    return bool_(fit == tide::place::Fit::kFits).release();
+  }
+};
+
+namespace bind {
+
 namespace {
+
+using namespace nb::literals;
 
 using PieceRow = std::tuple<int, int64_t, int64_t, Bytes, Bytes>;  // buffer, start, end, low, size
 
@@ -50,25 +62,21 @@ std::vector<tide::place::Rule> rules_of(const std::vector<std::pair<std::string,
   return rules;
 }
 
-tide::place::Pruning pruning_of(const nb::dict& switches) {
-  tide::place::Pruning on;
-  for (auto [key, value] : switches) {
-    const auto name = nb::cast<std::string>(key);
-    bool* const rule = on.named(name);
-    if (rule == nullptr) throw nb::key_error(name.c_str());
-    *rule = nb::cast<bool>(value);
-  }
-  return on;
-}
+// A stretch, as Python sees it.
+struct Part {
+  std::vector<int> members;
+  Bytes bound = 0, unit = 1;
+  bool proves = false;
+};
 
 // The stretches of a problem that no buffer crosses, as the exact search takes them.
 struct Exact {
-  struct Part {
+  struct Stretch {
     std::vector<int> members;
     Problem problem;
     tide::place::Items items;
   };
-  std::vector<Part> parts;
+  std::vector<Stretch> parts;
 
   explicit Exact(const Problem& whole) {
     for (const std::vector<int>& members : tide::place::split(whole)) {
@@ -78,60 +86,64 @@ struct Exact {
     }
   }
 
-  nb::dict part(size_t i) const {
-    nb::dict out;
-    out["members"] = parts.at(i).members;
-    out["bound"] = tide::place::load_bound(parts.at(i).problem);
-    out["unit"] = parts.at(i).items.unit;
-    out["proves"] = parts.at(i).items.exact;
-    return out;
+  Part part(size_t i) const {
+    const Stretch& s = parts.at(i);
+    return {s.members, tide::place::load_bound(s.problem), s.items.unit, s.items.exact};
   }
 
   std::vector<int> order(size_t i, const std::string& key, uint64_t seed) const {
     return tide::place::ranking(parts.at(i).problem, key_of(key), seed);
   }
 
-  nb::tuple fits(size_t i, const std::vector<int>& order, bool leaps, Bytes capacity, int64_t work,
-                 const nb::dict& switches, nb::object stop) const {
-    std::vector<char> seen(parts.at(i).problem.buffers.size());
+  tide::place::Fitted fits(size_t i, const std::vector<int>& order, bool leaps, Bytes capacity, int64_t work,
+                           const Named& switches, nb::object stop) const {
+    const Stretch& part = parts.at(i);
+    std::vector<char> seen(part.problem.buffers.size());
     for (int b : order)
       if (b < 0 || b >= static_cast<int>(seen.size()) || seen[b]++)
         throw std::invalid_argument("not an order of the part");
     if (order.size() != seen.size()) throw std::invalid_argument("not an order of the part");
+    // An interrupt is the caller's here: nothing would be left to end with.
     const tide::place::Stop ask = [&] {
-      nb::gil_scoped_acquire locked;
+      const nb::gil_scoped_acquire locked;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       return !stop.is_none() && nb::cast<bool>(stop());
     };
-    const tide::place::Pruning on = pruning_of(switches);
-    tide::place::Fitted found;
-    {
-      nb::gil_scoped_release unlocked;
-      found = tide::place::fits(parts.at(i).problem, parts.at(i).items, order, leaps, on, capacity, work, ask);
-    }
-    using tide::place::Fit;
-    nb::object fit = nb::none();
-    if (found.fit != Fit::kUnknown) fit = nb::bool_(found.fit == Fit::kFits);
-    return nb::make_tuple(fit, found.offsets, found.most, found.nodes, found.work);
+    const tide::place::Pruning on = with(tide::place::Pruning(), switches);
+    return unlocked([&] { return tide::place::fits(part.problem, part.items, order, leaps, on, capacity, work, ask); });
   }
 };
 
-nb::dict packing_of(const tide::place::Packing& p) {
-  nb::dict out;
-  out["offsets"] = p.offsets;
-  out["height"] = p.height;
-  out["bound"] = p.bound;
-  out["rule"] = p.rule;
-  out["stretches"] = p.stretches;
-  out["pairs"] = p.pairs;
-  out["passes"] = p.passes;
-  out["work"] = p.work;
-  return out;
+using RuleRows = std::vector<std::pair<std::string, bool>>;
+
+void bind_packing(nb::module_& m) {
+  using P = tide::place::Packing;
+  record(m, "Packing", "Where quick engines put buffers.", Field{"offsets", &P::offsets, "Bytes, by buffer."},
+         Field{"height", &P::height, "Bytes that all of it takes."},
+         Field{"bound", &P::bound, "Bytes of the load bound."},
+         Field{"rule", &P::rule, "Index of the rule that decided the height; -1 if there was nothing to place."},
+         Field{"stretches", &P::stretches, "Stretches of time that no buffer crosses."},
+         Field{"pairs", &P::pairs, "Pairs of pieces that are there at the same time."},
+         Field{"passes", &P::passes, "Passes over all buffers, or over those of a stretch."},
+         Field{"work", &P::work, "Work of the passes, in nanoseconds or so."});
+  record(m, "Part", "A stretch of time that no buffer crosses.",
+         Field{"members", &Part::members, "Indices of its buffers."},
+         Field{"bound", &Part::bound, "Bytes of its load bound."},
+         Field{"unit", &Part::unit, "Bytes that every height is a multiple of."},
+         Field{"proves", &Part::proves, "Whether the search's no is a proof."});
+  using F = tide::place::Fitted;
+  record(m, "Fitted", "The answer of an exact search for places.",
+         Field{"fits", &F::fit, "Whether the buffers fit; None: not known."},
+         Field{"offsets", &F::offsets, "Bytes, by buffer, where the buffers fit."},
+         Field{"most", &F::most, "The most buffers placed at once."},
+         Field{"nodes", &F::nodes, "Nodes of the search tree."},
+         Field{"work", &F::work, "Units of work that it took."});
 }
 
 }  // namespace
 
-void bind_place(nb::module_& m) {
+void place(nb::module_& m) {
+  bind_packing(m);
   nb::class_<Problem>(
       m, "Buffers",
       "Buffers to place; `pieces` are (buffer, start, end, low, size), by buffer; `pairs` are (lower, upper, "
@@ -165,33 +177,32 @@ void bind_place(nb::module_& m) {
           "order"_a, "best_fit"_a, "ceiling"_a = -1, "kernel"_a = "")
       .def(
           "portfolio",
-          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int64_t work) {
-            return packing_of(tide::place::portfolio(p, rules_of(rules), work));
+          [](const Problem& p, const RuleRows& rules, int64_t work) {
+            return tide::place::portfolio(p, rules_of(rules), work);
           },
           "rules"_a, "work"_a)
       .def(
           "squeaky",
-          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int rounds, int64_t work) {
-            return packing_of(tide::place::squeaky(p, rules_of(rules), {rounds, work}));
+          [](const Problem& p, const RuleRows& rules, int rounds, int64_t work) {
+            return tide::place::squeaky(p, rules_of(rules), {rounds, work});
           },
           "rules"_a, "rounds"_a, "work"_a)
       .def(
           "sweep",
-          [](const Problem& p, const std::vector<std::pair<std::string, bool>>& rules, int rounds, int64_t window_work,
-             int64_t work, const std::vector<int>& segments) {
-            return packing_of(tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments}));
+          [](const Problem& p, const RuleRows& rules, int rounds, int64_t window_work, int64_t work,
+             const std::vector<int>& segments) {
+            return tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments});
           },
           "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a);
   nb::class_<Exact>(m, "Exact",
                     "Whether buffers fit under a height, by search, for each stretch that no buffer crosses.")
       .def(nb::init<const Problem&>(), "problem"_a)
       .def("__len__", [](const Exact& e) { return e.parts.size(); })
-      .def("part", &Exact::part, "part"_a,
-           "A stretch: its members, load bound, unit of all heights, whether no is proved.")
+      .def("part", &Exact::part, "part"_a, "One of the stretches.")
       .def("order", &Exact::order, "part"_a, "key"_a, "seed"_a,
            "A stretch's buffers by a key, or with a seed near that.")
-      .def(
-          "fits", &Exact::fits, "part"_a, "order"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a,
-          "stop"_a = nb::none(),
-          "Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.");
+      .def("fits", &Exact::fits, "part"_a, "order"_a, "leaps"_a, "capacity"_a, "work"_a, "switches"_a,
+           "stop"_a = nb::none(), "Whether a stretch fits under `capacity` bytes; `stop` is asked now and then.");
 }
+
+}  // namespace bind

@@ -1,18 +1,20 @@
 // Python bindings of the search for least traffic.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
 #include <chrono>
 
+#include "bind/record.h"
+#include "bind/search.h"
 #include "spill/search.h"
 
-namespace nb = nanobind;
-using namespace nb::literals;
 using tide::Bytes;
 
+TIDE_NAMED(tide::Ended, "'complete', 'time', 'memory', 'states', 'interrupt'", "complete", "time", "memory", "states",
+           "interrupt")
+
+namespace bind {
+
 namespace {
+
+using namespace nb::literals;
 
 // Per storage: room, bytes, cost, touchers, writers, (copied, written_free, stays, overwritable).
 using StorageRow = std::tuple<Bytes, Bytes, Bytes, std::vector<int>, std::vector<int>, std::vector<bool>>;
@@ -39,8 +41,8 @@ tide::SpillModel make(const std::vector<std::vector<int>>& preds, const std::vec
   return model;
 }
 
-nb::dict search(const tide::SpillModel& model, int width, int64_t state_limit, size_t memory_bytes, Bytes upper,
-                uint64_t seed, int jitter, double seconds, bool safe_moves, bool dominance) {
+tide::SpillResult search(const tide::SpillModel& model, int width, int64_t state_limit, size_t memory_bytes,
+                         Bytes upper, uint64_t seed, int jitter, double seconds, bool safe_moves, bool dominance) {
   tide::SpillOptions options;
   options.width = width;
   options.state_limit = state_limit;
@@ -50,38 +52,20 @@ nb::dict search(const tide::SpillModel& model, int width, int64_t state_limit, s
   options.jitter = jitter;
   options.safe_moves = safe_moves;
   options.dominance = dominance;
-  bool interrupt = false;
   const auto began = std::chrono::steady_clock::now();
   options.stop = [&] {
-    nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) {
-      PyErr_Clear();
-      interrupt = true;
-    }
-    return interrupt || std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds;
+    const nb::gil_scoped_acquire locked;
+    if (interrupted()) return tide::Ended::kInterrupt;
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return now > seconds ? tide::Ended::kTime : tide::Ended::kComplete;
   };
-  tide::SpillResult r;
-  {
-    nb::gil_scoped_release unlocked;
-    r = tide::spill_search(model, options);
-  }
-  nb::dict out;
-  out["found"] = r.found;
-  out["cost"] = r.cost;
-  out["bound"] = r.bound;
-  out["proved"] = r.proved;
-  out["order"] = r.order;
-  out["leaves"] = r.leaves;
-  out["states"] = r.states;
-  out["stopped"] = r.interrupted;
-  out["interrupt"] = interrupt;
-  return out;
+  return unlocked([&] { return tide::spill_search(model, options); });
 }
 
 }  // namespace
 
-void bind_spill(nb::module_& m) {
-  nb::class_<tide::SpillModel>(m, "SpillModel")
+void spill(nb::module_& m) {
+  nb::class_<tide::SpillModel>(m, "SpillModel", "Ops and the storages that may leave a small fast memory.")
       .def(
           "__init__",
           [](tide::SpillModel* self, const std::vector<std::vector<int>>& preds,
@@ -93,6 +77,19 @@ void bind_spill(nb::module_& m) {
           },
           "preds"_a, "storages"_a, "workspace"_a, "overwrites"_a, "capacity"_a, "write_once"_a, "segments"_a,
           "gate"_a = -1);
+  using R = tide::SpillResult;
+  record(m, "SpillResult", "What the search for least traffic found and proved.",
+         Field{"found", &R::found, "Whether there is an answer."},
+         Field{"cost", &R::cost, "Bytes of traffic of the best answer."},
+         Field{"bound", &R::bound, "Bytes that no answer costs less than (best-first search)."},
+         Field{"proved", &R::proved, "Whether nothing is better, or nothing there at all."},
+         Field{"order", &R::order, "The order, as positions of ops."},
+         Field{"leaves", &R::leaves, "(step, storage): what leaves before that step's op."},
+         Field{"states", &R::states, "States that the search made."},
+         Field{"ended", &R::ended, "How the search ended."});
   m.def("spill", &search, "model"_a, "width"_a, "state_limit"_a, "memory_bytes"_a, "upper"_a, "seed"_a, "jitter"_a,
-        "seconds"_a, "safe_moves"_a = true, "dominance"_a = true);
+        "seconds"_a, "safe_moves"_a = true, "dominance"_a = true,
+        "Least traffic over all orders: best-first without a width, else by beams.");
 }
+
+}  // namespace bind

@@ -12,7 +12,11 @@ class BestFirst final : public Search {
  public:
   BestFirst(const Problem& problem, Bytes budget, const SearchRules& rules, size_t memory_bytes,
             const Symmetry* symmetry)
-      : total_(problem.n), limit_(memory_bytes), symmetry_(symmetry), move_(problem, budget, rules), settled_(problem.n) {
+      : total_(problem.n),
+        limit_(memory_bytes),
+        symmetry_(symmetry),
+        move_(problem, budget, rules),
+        settled_(problem.n + 1) {
     plant(move_.close_all(problem.start, prefix_));
   }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -51,12 +52,12 @@ class Solver {
     const double now = seconds();
     if (now >= options_.seconds) {
       halted_ = true;
-      result_.stopped = "time";
+      cut_short_ = Stopped::kTime;
     } else if (options_.report && now - reported_ > 0.05) {
       reported_ = now;
       if (options_.report(result_.peak, result_.lower_bound, now)) {
         halted_ = true;
-        result_.stopped = "interrupt";
+        cut_short_ = Stopped::kInterrupt;
       }
     }
     return halted_;
@@ -128,7 +129,7 @@ class Solver {
       result_.cuts += done;
       if (bound_.value() > result_.lower_bound) {
         result_.lower_bound = bound_.value();
-        result_.proof = Result::kCut;
+        result_.proof = Proof::kCut;
         note();
       }
       result_.cut_op = bound_.op();
@@ -288,7 +289,7 @@ class Solver {
       }
       if (finished()) return;
       if (!any) {
-        if (result_.stopped.empty()) result_.stopped = engines.empty() ? "complete" : "memory";
+        if (!cut_short_ && !engines.empty()) cut_short_ = Stopped::kMemory;
         return;
       }
       slice = std::min(slice * 5 / 2, kLongestSlice);
@@ -355,7 +356,8 @@ class Solver {
     } else if (answer == Answer::kNo) {
       // Within a restriction, budgets above its own are not excluded, however high the least hill left out.
       const Bytes next = engine.reduced->only_within == kAnyBudget ? engine.search->next() : engine.budget;
-      refute(engine.budget, next, engine.reversed ? "reversed" : "forward", engine.search->states());
+      refute(engine.budget, next, engine.reversed ? Direction::kReversed : Direction::kForward,
+             engine.search->states());
       longest_refutation_ = std::max(longest_refutation_, engine.search->states());
       engine.search.reset();
     } else if (engine.halfway && engine.quick() && engine.search->states() > 3 * longest_refutation_) {
@@ -397,7 +399,7 @@ class Solver {
   void take_up(const Propagation& answer) {
     result_.cuts += answer.cuts();
     if (answer.refuted()) {
-      refute(answer.budget(), answer.budget(), "propagation", 0);
+      refute(answer.budget(), answer.budget(), Direction::kPropagation, 0);
     } else if (answer.budget() == asked_below_ && (!restricted_ || restricted_->only_within > asked_below_)) {
       restricted_ =
           std::make_shared<Reduced>(reduce(answer.restricted().model, answer.restricted().original, answer.budget()));
@@ -405,11 +407,11 @@ class Solver {
     }
   }
 
-  void refute(Bytes budget, Bytes next, const char* direction, int64_t states) {
+  void refute(Bytes budget, Bytes next, Direction direction, int64_t states) {
     const Bytes above = std::max(std::min(next, result_.peak), budget / unit_ * unit_ + unit_);
     if (above <= result_.lower_bound) return;
     result_.lower_bound = above;
-    result_.proof = Result::kSearch;
+    result_.proof = Proof::kSearch;
     result_.refuted = above - 1;
     result_.direction = direction;
     result_.refuting_states = states;
@@ -419,10 +421,8 @@ class Solver {
   void conclude() {
     result_.lower_bound = std::min(result_.lower_bound, result_.peak);
     if (model_.n == 0) result_.lower_bound = result_.peak;
-    if (result_.lower_bound >= result_.peak)
-      result_.stopped = "proof";
-    else if (result_.stopped.empty())
-      result_.stopped = "complete";
+    const bool proved = result_.lower_bound >= result_.peak;
+    result_.stopped = proved ? Stopped::kProof : cut_short_.value_or(Stopped::kComplete);
   }
 
   const Model& model_;
@@ -440,11 +440,34 @@ class Solver {
   int64_t longest_refutation_ = 100000;  // states of the longest one that ended
   Bytes standing_ = kAnyBudget;          // least budget that propagation could not refute
   Result result_;
+  std::optional<Stopped> cut_short_;
   double reported_ = 0;
   std::atomic<bool> halted_ = false;
 };
 
 }  // namespace
+
+bool* Switches::named(const std::string& name) {
+  const std::pair<const char*, bool*> known[] = {
+      {"fuse_a", &fusion.a},
+      {"fuse_b", &fusion.b},
+      {"fuse_c", &fusion.c},
+      {"cut", &cut},
+      {"beams", &beams},
+      {"closure", &search.closure},
+      {"safe_moves", &search.safe_moves},
+      {"commits", &search.commits},
+      {"forward", &forward},
+      {"reversed", &reversed},
+      {"best_first", &best_first},
+      {"nested", &nested},
+      {"propagate", &propagate},
+      {"symmetry", &symmetry},
+  };
+  for (const auto& [own, rule] : known)
+    if (name == own) return rule;
+  return nullptr;
+}
 
 Result solve(const Model& model, const std::vector<int>& start, const Options& options) {
   return Solver(model, options).solve(start);

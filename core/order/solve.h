@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/stopped.h"
 #include "order/cut.h"
 #include "order/fuse.h"
 #include "order/search.h"
@@ -21,6 +22,9 @@ struct Switches {
   bool nested = true;     // nested-commit depth-first search
   bool propagate = true;  // precedences that a budget implies
   bool symmetry = true;   // one state stands for all its images
+
+  // By name, those of fusion as fuse_a, fuse_b, fuse_c; null if there is none.
+  bool* named(const std::string& name);
 };
 
 struct Options {
@@ -36,17 +40,20 @@ struct Options {
   std::function<bool(Bytes, Bytes, double)> report;
 };
 
+enum class Proof { kNone, kCut, kSearch };
+enum class Direction { kNone, kForward, kReversed, kPropagation };
+
 struct Result {
   std::vector<int> order;
   Bytes peak = 0;
   Bytes lower_bound = 0;
-  enum Proof { kNone, kCut, kSearch } proof = kNone;
+  Proof proof = Proof::kNone;  // of the lower bound
   int cut_op = -1;
-  Bytes cut_bound = 0;    // the best bound by a cut, which `cut_op` attains
-  Bytes refuted = 0;      // by search: no order has a peak of this or less
-  std::string direction;  // how: forward, reversed, or propagation
+  Bytes cut_bound = 0;                     // the best bound by a cut, which `cut_op` attains
+  Bytes refuted = 0;                       // by search: no order has a peak of this or less
+  Direction direction = Direction::kNone;  // how
   int64_t refuting_states = 0;
-  std::string stopped;  // proof, complete, time, memory, interrupt
+  Stopped stopped = Stopped::kComplete;
   int reduced_ops = 0;
   int64_t states = 0;  // expanded by all engines together
   int64_t beam_states = 0;

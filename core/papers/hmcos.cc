@@ -107,7 +107,7 @@ Result schedule(const Model& model, const std::vector<int>& rpo, const Options& 
     Plan plan;
     work.look();
     const bool found =
-        work.stopped().empty() && level.search(ends, start, budget, work, work.now.expanded, work.now.states, plan);
+        !work.stopped() && level.search(ends, start, budget, work, work.now.expanded, work.now.states, plan);
     work.now.seconds = work.seconds() - began;
     if (!found) {
       result.iterations.push_back(work.now);
@@ -133,7 +133,7 @@ Result schedule(const Model& model, const std::vector<int>& rpo, const Options& 
     if (options.budget) budget = plan.peak;
     if (result.iterations.back().dissolved == 0) break;
   }
-  result.stopped = work.stopped().empty() ? "complete" : work.stopped();
+  result.stopped = work.stopped().value_or(Stopped::kComplete);
   result.memory_bytes = work.most_memory();
   return result;
 }

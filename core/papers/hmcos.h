@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "base/model.h"
+#include "base/stopped.h"
 
 namespace tide::hmcos {
 
@@ -57,7 +57,7 @@ struct Result {
   Bytes peak = 0;
   Bytes start_peak = 0;     // of the order given to begin with
   bool kept_start = false;  // no better order was found
-  std::string stopped;      // complete, time, memory, interrupt
+  Stopped stopped = Stopped::kComplete;
   int sequences = 0;
   int cells = 0;    // groups after step 1
   int borders = 0;  // groups made by step 4

@@ -225,18 +225,18 @@ bool Level::search(const Ends& ends, Bytes live, Bytes budget, Work& work, int64
         }
         set.drop(v);
       }
-      if (!work.stopped().empty()) break;
+      if (work.stopped()) break;
       if (i % 256 == 255)
         work.use(others + trail_bytes + layer.memory() + next.memory() + steps.capacity() * sizeof(Trail::Step));
     }
-    if (!work.stopped().empty()) break;
+    if (work.stopped()) break;
     states += next.size();
     steps.shrink_to_fit();
     trail_bytes += steps.capacity() * sizeof(Trail::Step);
     std::swap(layer, next);
   }
   work.use(others);
-  const bool found = work.stopped().empty() && static_cast<int>(trail.layers.size()) == n && layer.size() == 1;
+  const bool found = !work.stopped() && static_cast<int>(trail.layers.size()) == n && layer.size() == 1;
   if (found) {
     plan.peak = layer.peak[0];
     std::vector<const Trail::Step*> way(n);

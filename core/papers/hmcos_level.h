@@ -10,7 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "base/bits.h"
@@ -61,15 +61,15 @@ class Work {
 
   // Whether to stop; asks the clock once in a while.
   bool stop() {
-    if (stopped_.empty() && ++asked_ % 1024 == 0) look();
-    return !stopped_.empty();
+    if (!stopped_ && ++asked_ % 1024 == 0) look();
+    return stopped_.has_value();
   }
   void look();
   // Bytes that partial schedules take now.
   void use(size_t bytes);
   size_t memory() const { return memory_; }
   double seconds() const;
-  const std::string& stopped() const { return stopped_; }
+  std::optional<Stopped> stopped() const { return stopped_; }
   size_t most_memory() const { return most_; }
 
   const Options& options;
@@ -78,7 +78,7 @@ class Work {
 
  private:
   double started_;
-  std::string stopped_;
+  std::optional<Stopped> stopped_;
   uint64_t asked_ = 0;
   size_t memory_ = 0, most_ = 0;
 };

@@ -18,18 +18,18 @@ Work::Work(const Options& options, Bytes best) : options(options), best(best), s
 double Work::seconds() const { return clock_seconds() - started_; }
 
 void Work::look() {
-  if (!stopped_.empty()) return;
+  if (stopped_) return;
   const double now = seconds();
   if (now >= options.seconds)
-    stopped_ = "time";
+    stopped_ = Stopped::kTime;
   else if (options.report && options.report(best, now))
-    stopped_ = "interrupt";
+    stopped_ = Stopped::kInterrupt;
 }
 
 void Work::use(size_t bytes) {
   memory_ = bytes;
   most_ = std::max(most_, bytes);
-  if (bytes > options.memory_bytes && stopped_.empty()) stopped_ = "memory";
+  if (bytes > options.memory_bytes && !stopped_) stopped_ = Stopped::kMemory;
 }
 
 Sequence::Sequence(const Model& model, const std::vector<int>& ops) {
@@ -149,7 +149,7 @@ const Plan* Group::schedule(const Context& context, Bytes free, Bytes budget, Wo
   if (!entry.found && (!entry.searched || budget > entry.refuted)) {
     ++work.now.group_searches;
     entry.found = level_->search(ends_, 0, budget, work, work.now.group_expanded, work.now.group_states, entry.best);
-    if (!work.stopped().empty()) return nullptr;
+    if (work.stopped()) return nullptr;
     entry.searched = true;
     entry.refuted = budget;
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "base/hash.h"
 #include "papers/serenity_step.h"
@@ -123,7 +124,6 @@ class Search {
   void run(const std::vector<Nodes>& segments);
 
  private:
-  enum class Flag { kSolution, kNoSolution, kTimeout, kStopped };
   struct Link {
     int parent, op;  // the entry of the step before, and the op that was run from it
   };
@@ -151,9 +151,9 @@ class Search {
   double next_report_ = 0;
   size_t used_ = 0;  // bytes of the steps and links there are
   bool out_of_memory_ = false;
-  std::string why_;       // time or interrupt, once it is one of them
-  Bytes reached_ = 0;     // peak of the latest solution
-  Bytes kept_ = 0;        // largest peak of what the latest attempt kept,
+  std::optional<Stopped> why_;  // time or interrupt, once it is one of them
+  Bytes reached_ = 0;           // peak of the latest solution
+  Bytes kept_ = 0;              // largest peak of what the latest attempt kept,
   Bytes pruned_ = kMost;  // and least of what it left out: it is the same under every budget from one below the other
   std::vector<Word> run_, ready_;
 };
@@ -162,11 +162,11 @@ class Search {
 bool Search::look() {
   const double now = seconds();
   if (options_.report && now >= next_report_) {
-    if (options_.report(best(), now)) why_ = "interrupt";
+    if (options_.report(best(), now)) why_ = Stopped::kInterrupt;
     next_report_ = now + kReportSeconds;
   }
-  if (why_.empty() && now >= options_.seconds) why_ = "time";
-  return !why_.empty();
+  if (!why_ && now >= options_.seconds) why_ = Stopped::kTime;
+  return why_.has_value();
 }
 
 // Peaks of the segments in the order so far.
@@ -196,8 +196,8 @@ bool Search::grow(Step& next, std::vector<Link>& links) {
 }
 
 // Lines 10 to 24 of Algorithm 1: runs each op of entry e's zero-indegree set, and memoises what comes of it.
-Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt& attempt, Step& next,
-                            std::vector<Link>& links) {
+Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt& attempt, Step& next,
+                    std::vector<Link>& links) {
   const Step::Entry at = now[e];
   const Word* before = now.run(e);
   run_.assign(before, before + seg.words);
@@ -238,7 +238,7 @@ Search::Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt&
 }
 
 // Algorithm 1 on one segment, without what exceeds the attempt's budget or its limit of signatures per step.
-Search::Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order) {
+Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order) {
   const size_t used_before = used_;
   kept_ = 0;
   pruned_ = kMost;
@@ -276,15 +276,12 @@ Search::Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vecto
   return flag;
 }
 
-Search::Flag Search::attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit,
-                             std::vector<int>& order) {
-  constexpr const char* kNames[] = {"solution", "no solution", "timeout", "stopped"};
-  Attempt made{number, budget, step_limit, "", 0, 0};
-  const Flag flag = algorithm1(seg, made, order);
-  made.flag = kNames[static_cast<int>(flag)];
+Flag Search::attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit, std::vector<int>& order) {
+  Attempt made{number, budget, step_limit};
+  const Flag flag = made.flag = algorithm1(seg, made, order);
   result_.states += made.states;
   result_.moves += made.moves;
-  result_.attempts.push_back(std::move(made));
+  result_.attempts.push_back(made);
   return flag;
 }
 
@@ -321,7 +318,7 @@ void Search::run(const std::vector<Nodes>& segments) {
   result_.kahn_peak = best();
   Divider divider(model_);
   auto begin = result_.order.begin();
-  for (size_t k = 0; k < segments.size() && why_.empty(); ++k) {
+  for (size_t k = 0; k < segments.size() && !why_; ++k) {
     const Segment seg = divider.next(segments[k]);
     std::vector<int> order;
     const bool found = options_.soft_budget
@@ -334,11 +331,11 @@ void Search::run(const std::vector<Nodes>& segments) {
       result_.segment_peaks[k] = reached_;
     }
     for (const Node& node : segments[k]) begin += node.size();
-    if (k + 1 < segments.size() && why_.empty()) look();
+    if (k + 1 < segments.size() && !why_) look();
   }
   measure(segments);
   result_.peak = best();
-  result_.stopped = !why_.empty() ? why_ : out_of_memory_ ? "memory" : "complete";
+  result_.stopped = why_.value_or(out_of_memory_ ? Stopped::kMemory : Stopped::kComplete);
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "base/model.h"
+#include "base/stopped.h"
 
 namespace tide::serenity {
 
@@ -27,14 +27,16 @@ struct Options {
   std::function<bool(Bytes, double)> report;
 };
 
+enum class Flag { kSolution, kNoSolution, kTimeout, kStopped };
+
 // One run of Algorithm 1.
 struct Attempt {
-  int segment;
-  Bytes budget;        // tau; -1: none
-  int64_t step_limit;  // T; -1: none
-  std::string flag;    // solution, no solution, timeout, stopped
-  int64_t states;      // signatures stored, over all steps
-  int64_t moves;       // pairs of a signature and a node of it that were tried
+  int segment = 0;
+  Bytes budget = -1;        // tau; -1: none
+  int64_t step_limit = -1;  // T; -1: none
+  Flag flag = Flag::kStopped;
+  int64_t states = 0;  // signatures stored, over all steps
+  int64_t moves = 0;   // pairs of a signature and a node of it that were tried
 };
 
 struct Result {
@@ -46,8 +48,8 @@ struct Result {
   int solved = 0;                 // segments with an order of least peak
   int64_t states = 0, moves = 0;  // of all attempts
   int64_t widest = 0;             // signatures in the largest search step
-  std::string stopped;            // complete, time, memory, interrupt
-  size_t memory_bytes = 0;        // largest use by stored states
+  Stopped stopped = Stopped::kComplete;
+  size_t memory_bytes = 0;  // largest use by stored states
 };
 
 // Ops that run one right after the other. Joining them must lose no order of least peak: the first has the largest

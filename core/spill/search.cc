@@ -366,10 +366,11 @@ SpillResult Search::run() {
   const auto over = [&] {
     if ((++turns & 15) == 0 || nodes_.size() > looked + 1000) {
       looked = nodes_.size();
-      if (o_.stop && o_.stop()) return true;
+      if (o_.stop) result.ended = o_.stop();
     }
     const size_t bytes = nodes_.size() * (sizeof(Node) + 48) + words_.size() * sizeof(Word);
-    return o_.memory_bytes && bytes > o_.memory_bytes;
+    if (result.ended == Ended::kComplete && o_.memory_bytes && bytes > o_.memory_bytes) result.ended = Ended::kMemory;
+    return result.ended != Ended::kComplete;
   };
   if (o_.width) {
     std::vector<int> layer{0};
@@ -379,7 +380,6 @@ SpillResult Search::run() {
       table_.clear();
       for (int i : layer) {
         if (over()) {
-          result.interrupted = true;
           result.states = static_cast<int64_t>(nodes_.size());
           return result;
         }
@@ -426,8 +426,8 @@ SpillResult Search::run() {
       result.bound = std::min(result.cost, untried_);
       break;
     }
-    if ((o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) || over()) {
-      result.interrupted = true;
+    if (o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) result.ended = Ended::kStates;
+    if (result.ended == Ended::kStates || over()) {
       result.bound = std::min(bound, untried_);
       break;
     }
@@ -436,7 +436,7 @@ SpillResult Search::run() {
     expand(i);
     for (int j : fresh_) queue.emplace(nodes_[j].value, n_ - nodes_[j].done, j);
   }
-  if (!result.found && !result.interrupted) {  // nothing below the upper bound
+  if (!result.found && result.ended == Ended::kComplete) {  // nothing below the upper bound
     result.proved = untried_ >= upper_;
     result.bound = std::min(upper_, untried_);
   }

@@ -45,6 +45,8 @@ struct SpillModel {
   std::vector<std::pair<std::vector<int>, Bytes>> segments;
 };
 
+enum class Ended { kComplete, kTime, kMemory, kStates, kInterrupt };
+
 struct SpillOptions {
   bool safe_moves = true;   // run at once what cannot hurt
   bool dominance = true;    // drop superfluous states
@@ -55,8 +57,8 @@ struct SpillOptions {
   size_t memory_bytes = 0;
   Bytes upper = -1;  // only answers below are looked for; -1: any
   uint64_t seed = 0;
-  int jitter = 0;  // beams: share of ties and near ties broken at random, in 1/256
-  std::function<bool()> stop;
+  int jitter = 0;               // beams: share of ties and near ties broken at random, in 1/256
+  std::function<Ended()> stop;  // asked now and then: kComplete to go on, else why not
 };
 
 struct SpillResult {
@@ -67,7 +69,7 @@ struct SpillResult {
   std::vector<int> order;
   std::vector<std::pair<int, int>> leaves;  // (step, storage): before that step's op
   int64_t states = 0;
-  bool interrupted = false;
+  Ended ended = Ended::kComplete;  // without an end, nothing is proved
 };
 
 SpillResult spill_search(const SpillModel& model, const SpillOptions& options);

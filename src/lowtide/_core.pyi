@@ -1,10 +1,13 @@
 """
-lowtide's native core: exact scheduling. Ops and storages are positions; sizes are bytes.
+lowtide's native core: searches for orders, places and traffic. Ops and storages are positions; sizes are bytes.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 class Model:
+    """Ops, the storages they touch, and what they may overwrite."""
+
     def __init__(
         self,
         preds: Sequence[Sequence[int]],
@@ -17,10 +20,108 @@ class Model:
     ) -> None: ...
     def peak(self, order: Sequence[int]) -> int: ...
 
+class TracePoint:
+    """The bounds after one of them got better."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the search began."""
+
+    @property
+    def best(self) -> int:
+        """Bytes of the best order's peak so far."""
+
+    @property
+    def bound(self) -> int:
+        """Bytes that no order stays below, as far as proved."""
+
+    __match_args__: tuple = ("seconds", "best", "bound")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class Solution:
+    """What the exact scheduler found and proved."""
+
+    @property
+    def order(self) -> list[int]:
+        """The best order, as positions of ops."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of that order's peak."""
+
+    @property
+    def lower_bound(self) -> int:
+        """Bytes that no order stays below."""
+
+    @property
+    def proof(self) -> Literal["none", "cut", "search"]:
+        """What the lower bound rests on."""
+
+    @property
+    def cut_op(self) -> int:
+        """The op whose minimum cut is the best one; -1: none was looked at."""
+
+    @property
+    def cut_bound(self) -> int:
+        """Bytes of that cut."""
+
+    @property
+    def refuted(self) -> int:
+        """By search: no order has a peak of so many bytes or less."""
+
+    @property
+    def direction(self) -> Literal["", "forward", "reversed", "propagation"]:
+        """Which search refuted that."""
+
+    @property
+    def refuting_states(self) -> int:
+        """States that the refutation expanded."""
+
+    @property
+    def stopped(self) -> Literal["proof", "complete", "time", "memory", "interrupt"]:
+        """How the search ended."""
+
+    @property
+    def reduced_ops(self) -> int:
+        """Ops left once chains are fused."""
+
+    @property
+    def states(self) -> int:
+        """States expanded by all engines together."""
+
+    @property
+    def beam_states(self) -> int:
+        """States expanded by beams."""
+
+    @property
+    def cuts(self) -> int:
+        """Minimum cuts, propagation's among them."""
+
+    @property
+    def symmetries(self) -> int:
+        """Generators found."""
+
+    @property
+    def trace(self) -> list[TracePoint]:
+        """Each time the best or the bound got better."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that stored states took at most."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
 def solve(
     model: Model,
     start: Sequence[int],
-    switches: dict,
+    switches: Mapping[str, bool],
     seconds: float,
     memory_bytes: int,
     seed: int,
@@ -29,19 +130,185 @@ def solve(
     until_impossible: bool,
     first_slice: int,
     report: object | None,
-) -> dict: ...
-def hmcos(
-    model: Model,
-    rpo: Sequence[int],
-    cell_output: Sequence[bool],
-    switches: Mapping[str, bool],
-    seconds: float,
-    memory_bytes: int,
-    report: object | None,
-) -> dict: ...
-def settle(model: Model, order: Sequence[int], budget: int) -> list[int]: ...
-def draw(model: Model, budget: int, width: int, seed: int, reversed: bool) -> list[int]: ...
-def cut_at(model: Model, op: int) -> dict: ...
+) -> Solution:
+    """
+    The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.
+    """
+
+class CutArc:
+    """Flow over one arc of a cut's network."""
+
+    @property
+    def storage(self) -> int:
+        """Position of the storage; -1 for a precedence."""
+
+    @property
+    def start(self) -> int:
+        """Position of the op where the arc begins; -1 for the source."""
+
+    @property
+    def end(self) -> int:
+        """Position of the op where the arc ends; -1 for the sink."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that flow over the arc."""
+
+    __match_args__: tuple = ("storage", "start", "end", "bytes")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class CutCase:
+    """The cut at an op that runs in place over one storage, or over none."""
+
+    @property
+    def storage(self) -> int:
+        """Position of the storage overwritten; -1 for none."""
+
+    @property
+    def value(self) -> int:
+        """Bytes of the cut."""
+
+    @property
+    def downset(self) -> list[int]:
+        """Ops that ran before in the cheapest case, ascending."""
+
+    @property
+    def flow(self) -> list[CutArc]:
+        """A maximum flow, which proves the value."""
+
+    __match_args__: tuple = ("storage", "value", "downset", "flow")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class Cut:
+    """The footprint of an op that no order beats."""
+
+    @property
+    def value(self) -> int:
+        """Bytes of the least case."""
+
+    @property
+    def cases(self) -> list[CutCase]:
+        """One case for each way to run in place."""
+
+    __match_args__: tuple = ("value", "cases")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def cut_at(model: Model, op: int) -> Cut:
+    """The minimum cut at an op, with the flows that prove it."""
+
+def settle(model: Model, order: Sequence[int], budget: int) -> list[int]:
+    """
+    The order with stretches put back into own order, where no footprint then exceeds the budget.
+    """
+
+def draw(model: Model, budget: int, width: int, seed: int, reversed: bool) -> list[int]:
+    """An order within the budget that a beam finds, or an empty one."""
+
+class Packing:
+    """Where quick engines put buffers."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """Bytes, by buffer."""
+
+    @property
+    def height(self) -> int:
+        """Bytes that all of it takes."""
+
+    @property
+    def bound(self) -> int:
+        """Bytes of the load bound."""
+
+    @property
+    def rule(self) -> int:
+        """
+        Index of the rule that decided the height; -1 if there was nothing to place.
+        """
+
+    @property
+    def stretches(self) -> int:
+        """Stretches of time that no buffer crosses."""
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of pieces that are there at the same time."""
+
+    @property
+    def passes(self) -> int:
+        """Passes over all buffers, or over those of a stretch."""
+
+    @property
+    def work(self) -> int:
+        """Work of the passes, in nanoseconds or so."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class Part:
+    """A stretch of time that no buffer crosses."""
+
+    @property
+    def members(self) -> list[int]:
+        """Indices of its buffers."""
+
+    @property
+    def bound(self) -> int:
+        """Bytes of its load bound."""
+
+    @property
+    def unit(self) -> int:
+        """Bytes that every height is a multiple of."""
+
+    @property
+    def proves(self) -> bool:
+        """Whether the search's no is a proof."""
+
+    __match_args__: tuple = ("members", "bound", "unit", "proves")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class Fitted:
+    """The answer of an exact search for places."""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the buffers fit; None: not known."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """Bytes, by buffer, where the buffers fit."""
+
+    @property
+    def most(self) -> int:
+        """The most buffers placed at once."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the search tree."""
+
+    @property
+    def work(self) -> int:
+        """Units of work that it took."""
+
+    __match_args__: tuple = ("fits", "offsets", "most", "nodes", "work")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
 
 class Buffers:
     """
@@ -62,11 +329,11 @@ class Buffers:
     def split(self) -> list[list[int]]: ...
     def order(self, key: str) -> list[int]: ...
     def place(self, order: Sequence[int], best_fit: bool, ceiling: int = -1, kernel: str = "") -> list[int] | None: ...
-    def portfolio(self, rules: Sequence[tuple[str, bool]], work: int) -> dict: ...
-    def squeaky(self, rules: Sequence[tuple[str, bool]], rounds: int, work: int) -> dict: ...
+    def portfolio(self, rules: Sequence[tuple[str, bool]], work: int) -> Packing: ...
+    def squeaky(self, rules: Sequence[tuple[str, bool]], rounds: int, work: int) -> Packing: ...
     def sweep(
         self, rules: Sequence[tuple[str, bool]], rounds: int, window_work: int, work: int, segments: Sequence[int]
-    ) -> dict: ...
+    ) -> Packing: ...
 
 class Exact:
     """
@@ -75,10 +342,8 @@ class Exact:
 
     def __init__(self, problem: Buffers) -> None: ...
     def __len__(self) -> int: ...
-    def part(self, part: int) -> dict:
-        """
-        A stretch: its members, load bound, unit of all heights, whether no is proved.
-        """
+    def part(self, part: int) -> Part:
+        """One of the stretches."""
 
     def order(self, part: int, key: str, seed: int) -> list[int]:
         """A stretch's buffers by a key, or with a seed near that."""
@@ -90,12 +355,229 @@ class Exact:
         leaps: bool,
         capacity: int,
         work: int,
-        switches: dict,
+        switches: Mapping[str, bool],
         stop: object | None = None,
-    ) -> tuple:
+    ) -> Fitted:
         """
-        Whether a stretch fits (None: not known), its offsets if so, the most buffers placed at once, nodes, work.
+        Whether a stretch fits under `capacity` bytes; `stop` is asked now and then.
         """
+
+class HmcosIteration:
+    """One turn of HMCOS's Algorithm 1."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of the schedule's peak."""
+
+    @property
+    def vertices(self) -> int:
+        """Vertices of the top level: intact groups and free sequences."""
+
+    @property
+    def groups(self) -> int:
+        """Groups among these."""
+
+    @property
+    def freed_sequences(self) -> int:
+        """Sequences that earlier iterations took out of their groups."""
+
+    @property
+    def dissolved_groups(self) -> int:
+        """Groups dissolved after this iteration."""
+
+    @property
+    def expanded(self) -> int:
+        """Vertices tried in a state of the top level."""
+
+    @property
+    def states(self) -> int:
+        """Partial schedules kept at the top level."""
+
+    @property
+    def pruned(self) -> int:
+        """Partial schedules over the budget, groups' included."""
+
+    @property
+    def group_searches(self) -> int:
+        """Runs of Algorithm 2 inside a group."""
+
+    @property
+    def group_expanded(self) -> int:
+        """Vertices tried inside groups."""
+
+    @property
+    def group_states(self) -> int:
+        """Partial schedules kept inside groups."""
+
+    @property
+    def simple_schedules(self) -> int:
+        """Groups whose simple schedule was taken."""
+
+    @property
+    def memo_hits(self) -> int:
+        """Schedules of groups known from before."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the iteration took."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class HmcosResult:
+    """What HMCOS found."""
+
+    @property
+    def order(self) -> list[int]:
+        """The best order, as positions of ops."""
+
+    @property
+    def stopped(self) -> Literal["proof", "complete", "time", "memory", "interrupt"]:
+        """How the search ended."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of that order's peak."""
+
+    @property
+    def start_peak_bytes(self) -> int:
+        """Bytes of the peak of the order given to begin with."""
+
+    @property
+    def kept_start(self) -> bool:
+        """Whether no better order was found."""
+
+    @property
+    def cells(self) -> int:
+        """Groups after step 1."""
+
+    @property
+    def borders(self) -> int:
+        """Groups made by step 4."""
+
+    @property
+    def sequences(self) -> list[list[int]]:
+        """Ops of each sequence."""
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Sequences of each group."""
+
+    @property
+    def iterations(self) -> list[HmcosIteration]:
+        """Iterations; the last one may be unfinished."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that partial schedules took at most."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def hmcos(
+    model: Model,
+    rpo: Sequence[int],
+    cell_output: Sequence[bool],
+    switches: Mapping[str, bool],
+    seconds: float,
+    memory_bytes: int,
+    report: object | None,
+) -> HmcosResult:
+    """
+    HMCOS from a reverse post-order. `report` is called with (best, seconds); true stops it.
+    """
+
+class SerenityAttempt:
+    """One run of SERENITY's Algorithm 1."""
+
+    @property
+    def segment(self) -> int:
+        """Number of the segment."""
+
+    @property
+    def budget(self) -> int:
+        """Bytes of tau; -1 for none."""
+
+    @property
+    def step_limit(self) -> int:
+        """T, the signatures that a step may hold; -1 for none."""
+
+    @property
+    def flag(self) -> Literal["solution", "no solution", "timeout", "stopped"]:
+        """How the run ended."""
+
+    @property
+    def states(self) -> int:
+        """Signatures stored, over all steps."""
+
+    @property
+    def moves(self) -> int:
+        """Pairs of a signature and a node of it that were tried."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class SerenityResult:
+    """What SERENITY found."""
+
+    @property
+    def order(self) -> list[int]:
+        """The order, as positions of ops."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of that order's peak."""
+
+    @property
+    def kahn_peak(self) -> int:
+        """Bytes of the peak of the segments as given, one after the other."""
+
+    @property
+    def segment_peaks(self) -> list[int]:
+        """Bytes of the order's peak in each segment."""
+
+    @property
+    def attempts(self) -> list[SerenityAttempt]:
+        """Runs of Algorithm 1."""
+
+    @property
+    def solved(self) -> int:
+        """Segments with an order of least peak."""
+
+    @property
+    def states(self) -> int:
+        """States of all attempts."""
+
+    @property
+    def moves(self) -> int:
+        """Moves of all attempts."""
+
+    @property
+    def widest(self) -> int:
+        """Signatures in the largest search step."""
+
+    @property
+    def stopped(self) -> Literal["proof", "complete", "time", "memory", "interrupt"]:
+        """How the search ended."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that stored states took at most."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
 
 def serenity(
     model: Model,
@@ -105,10 +587,36 @@ def serenity(
     seconds: float,
     memory_bytes: int,
     report: object | None,
-) -> dict: ...
-def sample(model: Model, orders: int, seed: int, report: object | None) -> dict: ...
+) -> SerenityResult:
+    """
+    SERENITY over segments of nodes. `report` is called with (best, seconds); true stops it.
+    """
+
+class Sample:
+    """Peaks of random orders."""
+
+    @property
+    def orders(self) -> int:
+        """Orders drawn."""
+
+    @property
+    def peaks(self) -> dict[int, int]:
+        """How many orders have each peak (bytes, ascending)."""
+
+    __match_args__: tuple = ("orders", "peaks")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def sample(model: Model, orders: int, seed: int, report: object | None) -> Sample:
+    """
+    Draws orders, each step one of the ready ops. `report` is called with how many there are; true ends it.
+    """
 
 class SpillModel:
+    """Ops and the storages that may leave a small fast memory."""
+
     def __init__(
         self,
         preds: Sequence[Sequence[int]],
@@ -121,6 +629,47 @@ class SpillModel:
         gate: int = -1,
     ) -> None: ...
 
+class SpillResult:
+    """What the search for least traffic found and proved."""
+
+    @property
+    def found(self) -> bool:
+        """Whether there is an answer."""
+
+    @property
+    def cost(self) -> int:
+        """Bytes of traffic of the best answer."""
+
+    @property
+    def bound(self) -> int:
+        """Bytes that no answer costs less than (best-first search)."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing is better, or nothing there at all."""
+
+    @property
+    def order(self) -> list[int]:
+        """The order, as positions of ops."""
+
+    @property
+    def leaves(self) -> list[tuple[int, int]]:
+        """(step, storage): what leaves before that step's op."""
+
+    @property
+    def states(self) -> int:
+        """States that the search made."""
+
+    @property
+    def ended(self) -> Literal["complete", "time", "memory", "states", "interrupt"]:
+        """How the search ended."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
 def spill(
     model: SpillModel,
     width: int,
@@ -132,4 +681,7 @@ def spill(
     seconds: float,
     safe_moves: bool = True,
     dominance: bool = True,
-) -> dict: ...
+) -> SpillResult:
+    """
+    Least traffic over all orders: best-first without a width, else by beams.
+    """

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
@@ -25,6 +26,10 @@ MAX_ID = 2**63 - 1
 MAX_VALUE_BYTES = 4096
 """Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
 
+MAX_NESTED = 8
+"""Bodies inside bodies deeper than this are refused. (To type what a loop of ONNX makes, its body is read, and for each
+of its loops in turn theirs.)"""
+
 ELEMENT_BITS: Mapping[str, int] = {
     "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "complex128": 128, "complex64": 64, "complex32": 32,
     "int64": 64, "int32": 32, "int16": 16, "int8": 8, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "bool": 8,
@@ -37,6 +42,10 @@ or, in TFLite, ``resource`` and ``variant``."""
 
 Dialect = Literal["", "onnx", "tflite", "aten"]
 """Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody."""
+
+
+_INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+             "uint64": "Q"}  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -98,6 +107,14 @@ class Tensor:
     alias_offset: int = 0
     value: bytes | None = None
     quant: Quant | None = None
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        """What a small constant of whole numbers holds, row by row; nothing for any other tensor."""
+        form = _INTEGERS.get(self.dtype or "")
+        if self.value is None or form is None or len(self.value) % calcsize(form):
+            return ()
+        return unpack(f"<{len(self.value) // calcsize(form)}{form}", self.value)
 
     @property
     def label(self) -> str:

@@ -86,7 +86,7 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory that the plan uses, fastest first.
 
-    `size_bytes`, what the plan takes of it, and `alignment`, where more than the plan's, are not in the contract.
+    `size_bytes`, what the plan takes of it, and `alignment`, where more than the plan's, may be absent.
     """
 
     name: str
@@ -117,7 +117,7 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
 
 
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each. Not in the contract.
+    """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each.
 
     `parameters`: constants lie in the fast memory while ops read them. `rematerialise`: ops may run again (`rewrites`).
     """
@@ -212,7 +212,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A plan file, version 1. See SPEC for each key; sizes are bytes.
+    """A plan file, version 1. `docs/contract.md` says what each key means; sizes are bytes.
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
@@ -225,7 +225,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
-    bytes. These keys are not in the contract.
+    bytes.
     """
 
     version: int
@@ -279,7 +279,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command that made this plan (SPEC): 0, 3 over budget, 4 impossible."""
+        """Exit status of the command that made this plan: 0, 3 over budget, 4 impossible, 6 unproved."""
         return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
 
     @property

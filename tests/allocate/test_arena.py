@@ -181,6 +181,7 @@ def test_an_output_over_its_input_may_lie_unaligned() -> None:
     assert result.arena_bytes == result.lower_bound_bytes == 32
 
 
+@pytest.mark.slow
 def test_plans_keep_the_peak_under_alignment() -> None:
     """Random graphs under generic: the plan passes verify, and has the peak that its proof speaks of."""
     rng = Random(23)
@@ -234,6 +235,7 @@ def test_constants_that_count_are_placed() -> None:
     assert set(made.offsets) == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 def test_overwrites_that_the_peak_does_not_need_are_dropped_for_a_smaller_arena() -> None:
     """On some of a seeded series of graphs a rigid chain costs the greedies bytes; the peak is always kept."""
     rng = Random(11)
@@ -252,6 +254,7 @@ def test_overwrites_that_the_peak_does_not_need_are_dropped_for_a_smaller_arena(
     assert helped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic", "in-place"])
 @pytest.mark.parametrize("alignment", [1, 4])
 def test_random_graphs(target: str, alignment: int) -> None:

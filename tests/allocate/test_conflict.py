@@ -161,6 +161,7 @@ def test_without_a_proof_nothing_is_said():
     assert find_conflict(*drawn, engines=(Helpless(),)) is None
 
 
+@pytest.mark.slow
 def test_the_engines_there_are_say_nothing_wrong():
     """With those that lowtide has: a set that is found does not fit, whatever they can prove."""
     for seed in range(600):

@@ -13,6 +13,7 @@ from lowtide.stop import Limits, Progress
 from support.small_problems import FULL, ask, check, full_memory, least_height, random_buffers, small_problem
 
 
+@pytest.mark.slow
 @settings(max_examples=1200, deadline=None)
 @given(st.integers(0, 2**32), st.sets(st.sampled_from(RULES)), st.sampled_from(KEYS), st.integers(0, 50), st.booleans())
 def test_every_combination_of_rules_answers_as_brute_force(
@@ -31,6 +32,7 @@ def test_every_combination_of_rules_answers_as_brute_force(
             assert capacity < least
 
 
+@pytest.mark.slow
 @settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**32))
 def test_all_engines_against_brute_force(seed: int) -> None:
@@ -45,7 +47,7 @@ def test_all_engines_against_brute_force(seed: int) -> None:
     best = allocate_best(problem, Limits())
     check(problem, best.offsets)
     core = _core.Exact(core_problem(problem))
-    if all(core.part(k)["proves"] for k in range(len(core))):
+    if all(core.part(k).proves for k in range(len(core))):
         assert best.lower_bound_bytes == best.height_bytes == least
 
 
@@ -84,8 +86,8 @@ def test_interlocking_groups_are_not_proved() -> None:
     other = block("k", 0, 4, 1)
     problem = Problem((group, bar, other))
     core = _core.Exact(core_problem(problem))
-    assert not core.part(0)["proves"]
-    assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {})[0] is None
+    assert not core.part(0).proves
+    assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {}).fits is None
     packing = Exact(work=10**6).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.lower_bound_bytes == load_bound(problem)
@@ -96,7 +98,7 @@ def test_groups_with_an_overhang_are_proved() -> None:
     group = Buffer("g", 8, (Piece(0, 2, 0, 2), Piece(2, 4, 6, 2)))
     problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
     core = _core.Exact(core_problem(problem))
-    assert core.part(0)["proves"]
+    assert core.part(0).proves
     packing = Exact().pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes == 8
@@ -134,6 +136,7 @@ def test_with_a_capacity_it_ends_at_the_first_fit_or_at_the_proof() -> None:
     assert "questions" not in allocate_buffers(FULL, greedy).counters
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_found() -> None:
     """Ctrl-C while it reports: the best so far, marked as such, and no other engine is asked."""
     problem = Problem(random_buffers(8, 60, 40, 9))
@@ -177,6 +180,7 @@ def test_very_large_problems_are_left_to_the_others() -> None:
     assert Exact().supports(Problem(buffers[1:])) is None
 
 
+@pytest.mark.slow
 def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     """103 buffers, 40 bytes live all the time: by no greedy order soon, by climbing from the best at its load."""
     problem = full_memory(Random(49), 24, 40, 14)
@@ -187,10 +191,10 @@ def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     core = _core.Exact(core_problem(problem))
     for turn in range(12):
         order = core.order(0, KEYS[turn % 4], turn // 4)
-        answer, _, most, _, used = core.fits(0, order, True, 40, 1_000_000, {})
-        assert answer is None
-        assert 0 < most < len(problem.buffers)
-        assert used >= 1_000_000
+        found = core.fits(0, order, True, 40, 1_000_000, {})
+        assert found.fits is None
+        assert 0 < found.most < len(problem.buffers)
+        assert found.work >= 1_000_000
 
 
 def test_an_order_names_each_buffer_once() -> None:
@@ -199,4 +203,5 @@ def test_an_order_names_each_buffer_once() -> None:
     for order in ([0], [0, 0], [0, 2], [-1, 0]):
         with pytest.raises(ValueError, match="not an order"):
             core.fits(0, order, False, 3, 10, {})
-    assert core.fits(0, [1, 0], False, 3, 10, {})[:3] == (True, [2, 0], 2)
+    found = core.fits(0, [1, 0], False, 3, 10, {})
+    assert (found.fits, found.offsets, found.most) == (True, [2, 0], 2)

@@ -68,6 +68,7 @@ def test_an_arena_at_its_bound_loses_nothing() -> None:
     assert lost(model, (), profile(model, ()), place(model, (), Limits()).allocation) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_holes_are_free_and_below_the_top(target: str) -> None:
     """Of random orders: nothing that is live at that step lies in a hole, and the holes are within the arena."""

@@ -181,6 +181,7 @@ def test_a_pass_gives_up_at_its_ceiling() -> None:
     assert core.place(order, False, 11) is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=2500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 14), st.integers(1, 9), st.integers(1, 9), st.booleans())
 def test_no_rule_overlaps_and_none_beats_the_load_bound(
@@ -208,6 +209,7 @@ def test_no_rule_overlaps_and_none_beats_the_load_bound(
     assert bound <= packing.height_bytes <= height_of(Problem(buffers), offsets)
 
 
+@pytest.mark.slow
 @settings(max_examples=700, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
 def test_nothing_beats_brute_force(seed: int, n: int, aligned: bool) -> None:
@@ -219,6 +221,7 @@ def test_nothing_beats_brute_force(seed: int, n: int, aligned: bool) -> None:
     assert not packing.optimal or packing.height_bytes == least
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
 def test_the_bound_holds_with_pairs_and_buffers_apart(seed: int, n: int, aligned: bool) -> None:
@@ -317,6 +320,7 @@ def test_the_squeaky_wheel_spends_no_more_than_its_work() -> None:
     assert (packing.height_bytes, packing.counters["squeaky passes"]) == (10, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 40), st.sampled_from([4, 40]), st.integers(1, 9))
 def test_a_sweep_overlaps_nothing(seed: int, n: int, steps: int, least: int) -> None:

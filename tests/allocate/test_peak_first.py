@@ -56,6 +56,7 @@ def test_nothing_lies_between_the_buffers_of_the_peak(stack: str) -> None:
         assert [at for at, _ in there] == [sum(size for _, size in there[:k]) for k in range(len(there))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings_of", ["layers=12,ahead=1", "layers=10,micro=4,ahead=2", "layers=8,micro=3,ahead=1,seed=5"]
 )

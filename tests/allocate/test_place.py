@@ -72,6 +72,7 @@ def keys(buffers: Sequence[Buffer], name: str) -> list[tuple[int, ...]]:
     return result
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans(), st.sampled_from([5, 30, 200]))
 def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
@@ -90,6 +91,7 @@ def test_both_kernels_place_as_the_reference(seed: int, n: int, best_fit: bool, 
         assert core.place(order, best_fit, -1 if ceiling is None else ceiling, kernel) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 25), st.booleans(), st.sampled_from([4, 20]))
 def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_fit: bool, steps: int) -> None:
@@ -107,6 +109,7 @@ def test_pairs_and_buffers_apart_place_as_the_reference(seed: int, n: int, best_
     assert core_problem(problem).place(order, best_fit, -1, "tree") == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_orders_are_those_of_the_rules(seed: int, n: int) -> None:
@@ -125,6 +128,7 @@ def test_steps_and_sizes_near_the_limit() -> None:
     assert load_bound(Problem(buffers)) == 2**59 + 2**60
 
 
+@pytest.mark.slow
 def test_ten_thousands_of_buffers() -> None:
     """Thirty thousand buffers, two million pairs: the tree's offsets are those of the lists."""
     rng = Random(5)

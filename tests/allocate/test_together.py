@@ -21,6 +21,7 @@ NETWORKS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "generic"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_byte_is_lost_on_networks(name: str, target: str) -> None:
@@ -34,6 +35,7 @@ def test_no_byte_is_lost_on_networks(name: str, target: str) -> None:
         assert layout.allocation.arena_bytes == schedule.lower_bound
 
 
+@pytest.mark.slow
 def test_a_network_of_a_hundred_cells() -> None:
     """Seven thousand buffers, and no byte lost."""
     model = memory_model(zoo.build("nasnet_a_cifar:n=60").graph(), BUILT_IN["strict"])
@@ -64,6 +66,7 @@ def test_an_arena_that_is_small_enough_ends_the_search() -> None:
     assert layout.allocation.lower_bound_bytes == bound < layout.allocation.arena_bytes
 
 
+@pytest.mark.slow
 def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ops there are: the settled order and the one found; more of them where there are few ops."""
     monkeypatch.setattr(together, "WORK", 1000)
@@ -91,6 +94,7 @@ def test_smoothed_orders_and_the_exact_engine_lose_no_byte(name: str) -> None:
     assert layout == best_layout(model, schedule.order, Limits(1e6))
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while an order is smoothed, and before any is placed."""
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])

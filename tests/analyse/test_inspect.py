@@ -64,6 +64,7 @@ def profile_with(model: MemoryModel, chosen: dict[int, int], storage: int, size:
     return profile(replace(smaller, overwrites=kept), range(len(model.graph.ops))).peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_what_if_equals_a_profile_of_the_smaller_graph(target: str):
     """On random graphs with views, workspaces and in-place ops: halved and gone, for everything live at every step."""

@@ -141,6 +141,7 @@ def test_an_interrupted_method_leaves_the_own_order(tmp_path: Path, monkeypatch:
     assert (made.stopped, made.order) == ("interrupt", [0, 1, 2, 3, 4])
 
 
+@pytest.mark.slow
 def test_time_is_kept(tmp_path: Path):
     """A search that would take minutes ends, and says what ended it; how promptly is for the bench."""
     path = graph_file(tmp_path, matrix_product(4))

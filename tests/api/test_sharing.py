@@ -83,6 +83,7 @@ def test_a_wrong_call():
             share(models, **more)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.integers(2, 3))
 def test_random_models_share(seed: int, target: str, count: int):

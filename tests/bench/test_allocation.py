@@ -82,6 +82,7 @@ def test_orders_of_methods() -> None:
     assert "arena / load by TFLite's greedy" in text(found)
 
 
+@pytest.mark.slow
 def test_hmcos_table_1_beside_ours() -> None:
     """On HMCOS's networks no byte is lost: the arena is the peak, rounded up, and 11 % or more below what it prints."""
     found = bench.allocate(parts=["hmcos-1"], networks=["darts_imagenet", "nasnet_a_imagenet"], time=3)
@@ -106,6 +107,7 @@ NETWORKS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", allocation.TARGETS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_byte_is_lost_and_every_byte_replayed(name: str, target: str) -> None:

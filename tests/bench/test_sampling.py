@@ -54,8 +54,8 @@ def test_peaks_are_as_likely_as_they_should_be(target: str) -> None:
         model = memory_model(graph, BUILT_IN[target])
         expected = chances(model)
         drawn = _core.sample(core_model(model), orders=20_000, seed=seed, report=None)
-        peaks = dict(drawn["peaks"])
-        assert drawn["orders"] == sum(peaks.values()) == 20_000
+        peaks = dict(drawn.peaks)
+        assert drawn.orders == sum(peaks.values()) == 20_000
         assert set(peaks) <= set(expected)
         for size, chance in expected.items():
             assert abs(peaks.get(size, 0) / 20_000 - chance) < 0.02
@@ -64,7 +64,7 @@ def test_peaks_are_as_likely_as_they_should_be(target: str) -> None:
 def test_the_same_seed_draws_the_same() -> None:
     """And another one does not."""
     core = core_model(memory_model(zoo.build("swiftnet_cell_a").graph(), BUILT_IN["strict"]))
-    first, again, other = (_core.sample(core, orders=3000, seed=s, report=None)["peaks"] for s in (1, 1, 2))
+    first, again, other = (_core.sample(core, orders=3000, seed=s, report=None).peaks for s in (1, 1, 2))
     assert first == again != other
 
 

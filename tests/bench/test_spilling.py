@@ -35,6 +35,7 @@ def darts() -> bench.SpillResults:
     return bench.spill(networks=["DARTS"], schemes=FAST, settings=["activations"], time=20)
 
 
+@pytest.mark.slow
 def test_cells_are_complete_and_least(darts: bench.SpillResults) -> None:
     """Three budgets, three schemes; ours is proved least and nothing at M_P."""
     assert darts.complete
@@ -106,6 +107,7 @@ def test_claims_are_judged() -> None:
     assert "above greedy exact" in said
 
 
+@pytest.mark.slow
 def test_a_limit_shows_as_such() -> None:
     """A scheme that its time ends says time, and still gives an answer."""
     found = bench.spill(networks=["DARTS"], schemes=["cosma-dnc"], settings=["activations"], time=0.05)

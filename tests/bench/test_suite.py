@@ -82,6 +82,7 @@ def test_every_form_keeps_the_outputs() -> None:
         }
 
 
+@pytest.mark.slow
 def test_hmcos_networks_give_the_printed_peaks() -> None:
     """HMCOS, Table 1: RPO and HMCOS, to the printed digit (1.125 and 4.135 are printed as 1.13 and 4.13)."""
     found = bench.schedule(networks=[c.network for c in HMCOS], methods=["rpo", "hmcos"], time=30)
@@ -160,6 +161,7 @@ def test_graphs_of_a_directory(tmp_path: Path) -> None:
         bench.schedule(graphs=tmp_path, time=0)
 
 
+@pytest.mark.slow
 def test_parts_run_their_settings() -> None:
     """HMCOS's configurations, SERENITY's rows, Zhong et al.'s settings, each with its published figures."""
     small_hmcos = bench.schedule(parts=["hmcos-3"], networks=["darts_imagenet"], time=1)

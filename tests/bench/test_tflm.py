@@ -15,6 +15,7 @@ from support.tflite_builder import branches, residual
 pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
 
 
+@pytest.mark.slow
 def test_models_are_planned_run_and_told(tmp_path: Path):
     """Predicted and measured figures are equal, outputs too; a file that is no model is one line."""
     (tmp_path / "residual.tflite").write_bytes(residual().bytes())
@@ -42,6 +43,7 @@ def test_the_command_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFi
     assert "no .tflite file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_operators(capsys: pytest.CaptureFixture[str]):
     """A Markdown table."""
     assert main(["bench", "tflite", "--overlap", "1", "-q"]) == 0

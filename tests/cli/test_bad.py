@@ -250,6 +250,7 @@ def test_a_time_to_prove_that_is_no_time(tmp_path: Path, capsys: Captured, secon
 VALUES = (-1, 0, 2**62, [], {"0": -1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["--budget 40 --reserve 4", "--memory fast=512", "--bank a=1KiB"])
 def test_a_plan_file_edited_by_hand(tmp_path: Path, capsys: Captured, more: str):
     """Every key left out, or given a value that is odd: refused or found wrong in one line, or not needed."""

@@ -1,30 +1,14 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import lowtide
 from lowtide.cli import main
 from lowtide.target import BUILT_IN
+from support.command import Captured, run, run_json
 from support.small_models import branches, graph_file, matrix_product, onnx_file, tensor
 from support.tflite_builder import residual
-
-Captured = pytest.CaptureFixture[str]
-
-
-def run(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command."""
-    status = main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def run_json(capsys: Captured, *arguments: object) -> Any:
-    """What a command prints with --json; it must succeed and print nothing else."""
-    status, out, _ = run(capsys, *arguments, "--json")
-    assert status == 0, out
-    return json.loads(out)
 
 
 def test_plan_prints_a_summary(tmp_path: Path, capsys: Captured):
@@ -325,6 +309,7 @@ def test_a_function_of_the_users_own_is_run_and_said(tmp_path: Path, capsys: Cap
     assert run_json(capsys, "plan", f"{file}:graph", "--target", "strict")["model_sha256"]
 
 
+@pytest.mark.slow
 def test_progress_of_a_long_search_is_said_on_stderr(tmp_path: Path, capsys: Captured):
     """Best, bound, gap and seconds, in plain lines where there is no terminal; and the time limit is kept."""
     path = graph_file(tmp_path, matrix_product(4))

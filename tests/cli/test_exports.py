@@ -4,19 +4,11 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.cli import main
 from lowtide.errors import InputError
+from support.command import Captured, run
 from support.small_models import branches, graph_file
 
-Captured = pytest.CaptureFixture[str]
 BUFFERS = "id,lower,upper,size\na,0,3,16\nb,2,5,8\nc,4,6,16\n"
-
-
-def run(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command."""
-    status = main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def test_plan_writes_every_layout(tmp_path: Path, capsys: Captured):

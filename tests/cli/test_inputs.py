@@ -1,21 +1,10 @@
 """What may happen to graph inputs, from the command line."""
 
-import json
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from lowtide.cli import main
+from support.command import Captured, run_json
 from support.small_models import graph_file, op, tensor
-
-Captured = pytest.CaptureFixture[str]
-
-
-def run_json(capsys: Captured, *arguments: object) -> Any:
-    """What a command that succeeds prints with --json."""
-    assert main([*(str(a) for a in arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def test_kept_inputs_stay(tmp_path: Path, capsys: Captured):

@@ -20,6 +20,7 @@ def run(*arguments: object, **settings: object) -> subprocess.CompletedProcess[s
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, **settings)  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 def test_exit_statuses_reach_the_shell(tmp_path: Path):
     """0 fits, 2 wrong, 4 impossible."""
     path = graph_file(tmp_path, branches())
@@ -27,6 +28,7 @@ def test_exit_statuses_reach_the_shell(tmp_path: Path):
         assert run("check", path, "--target", "strict", "--budget", budget).returncode == status
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     """The search stops at once, the plan so far is written and holds, status 130."""
     path, plan_file = graph_file(tmp_path, matrix_product(4)), tmp_path / "p.json"
@@ -48,6 +50,7 @@ def test_ctrl_c_writes_the_best_plan(tmp_path: Path):
     assert not list(tmp_path.glob(".lowtide*"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_comparing(tmp_path: Path):
     """Status 130, the row that it came in is marked, no traceback."""
     path = graph_file(tmp_path, matrix_product(4))
@@ -62,6 +65,7 @@ def test_ctrl_c_while_comparing(tmp_path: Path):
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(tmp_path: Path):
     """A reader that leaves early sees no complaint, and the exit status is what it would have been."""
     path = graph_file(tmp_path, matrix_product(3))
@@ -85,6 +89,7 @@ def test_plain_ascii_terminals_get_plain_bars(tmp_path: Path):
     assert done.stdout.isascii()
 
 
+@pytest.mark.slow
 def test_json_is_all_that_is_on_stdout(tmp_path: Path):
     """Even where there is progress to tell."""
     done = run("plan", graph_file(tmp_path, matrix_product(4)), "--time", "2.5", "--json", "--target", "strict")

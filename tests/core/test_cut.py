@@ -69,5 +69,5 @@ def test_cut_without_proof_has_the_same_value() -> None:
             first_slice=1,
             report=None,
         )
-        most = max(_core.cut_at(core, v)["value"] for v in range(n))
-        assert result["lower_bound"] == min(most, result["peak"])
+        most = max(_core.cut_at(core, v).value for v in range(n))
+        assert result.lower_bound == min(most, result.peak)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.schedule.core_model import core_model
@@ -10,6 +12,7 @@ from support.brute import peak_of
 from support.random_graphs import random_order
 
 
+@pytest.mark.slow
 def test_peak_of_an_order_is_the_profiles() -> None:
     """The core, the planners' profile and the checker's definition count alike."""
     for index in range(600):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from lowtide.target import Target
 from support.brute import optimum
 from support.random_graphs import random_graph
@@ -31,6 +33,7 @@ def test_lemma_1_f_is_submodular(target: Target) -> None:
             assert world.f(a | b) + world.f(a & b) <= world.f(a) + world.f(b), world.what
 
 
+@pytest.mark.slow
 @every_target
 def test_lemma_2_up_and_change_fall_and_down_rises(target: Target) -> None:
     """With more run before v, up and change never grow and down never falls; on all sets, downsets or not."""
@@ -44,6 +47,7 @@ def test_lemma_2_up_and_change_fall_and_down_rises(target: Target) -> None:
             assert world.down(v, least) <= world.down(v, most), world.what
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_1_commit(target: Target) -> None:
     """From the lowest state of an interval the end is within reach iff it is from the interval's start."""
@@ -96,6 +100,7 @@ def test_repair_reaches_the_lowest_state(target: Target) -> None:
                 assert most_kept <= most, (world.what, s, path, low)
 
 
+@pytest.mark.slow
 @every_target
 def test_closure_does_not_depend_on_the_order(target: Target) -> None:
     """The one-op rule ends in one state, which only grows with the budget, and which can be committed to."""
@@ -165,6 +170,7 @@ def test_the_least_pruned_hill_is_a_bound(target: Target) -> None:
     assert gained > 10
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_3_waypoint(target: Target) -> None:
     """A cheapest way from S to T leads through any lowest state between them."""
@@ -188,6 +194,7 @@ def test_theorem_4_window_bound(target: Target) -> None:
     assert seen > 200
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_5_canonical_staircase(target: Target) -> None:
     """The lowest states within reach of a budget are a lattice, and their largest only grow with the budget."""

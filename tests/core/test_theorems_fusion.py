@@ -50,6 +50,7 @@ def joined(world: World, pairs_to_join: list[tuple[int, int]]) -> World:
     return world.fused([[u, after[u]] if u in after else [u] for u in range(world.n) if u not in seconds])
 
 
+@pytest.mark.slow
 @every_target
 @pytest.mark.parametrize("rule", ["A", "B", "C"])
 def test_fusion_rule_keeps_the_optimum(rule: str, target: Target) -> None:
@@ -106,7 +107,7 @@ def test_least_footprint_is_the_least_of_the_in_place_cases(target: Target) -> N
             saved = [
                 graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size
                 for t in memory.overwritable[v]
-                if memory.blocks[memory.block_of[t]].touchers <= done | {v}
+                if memory.storages[memory.storage_of[t]].touchers <= done | {v}
             ]
             whole = memory.footprint(graph, v, done) + memory.saving(graph, v, done)
             assert memory.footprint(graph, v, done) == min([whole, *(whole - s for s in saved)])
@@ -127,6 +128,7 @@ def implied(world: World, budget: int) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @every_target
 def test_propagated_precedences_keep_an_order_within_the_budget(target: Target) -> None:
     """What a budget implies is added, pairs are fused under it, and so on; an order within it is never lost."""

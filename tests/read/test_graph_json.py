@@ -99,3 +99,11 @@ def test_ids_that_no_plan_can_name_are_refused(number):
             data["ops"][0]["id"] = number
         with pytest.raises(InputError, match=f"{change} id {number} is not from 0 to"):
             parse_graph_json(json.dumps(data).encode(), "g.graph.json")
+
+
+def test_the_dialect_may_be_given():
+    """Types of ops are nobody's unless the document says whose."""
+    assert parse_graph_json(json.dumps(GRAPH).encode()).dialect == ""
+    assert parse_graph_json(_changed(lambda g: g.update(dialect="aten"))).dialect == "aten"
+    with pytest.raises(InputError, match="dialect"):
+        parse_graph_json(_changed(lambda g: g.update(dialect="mlir")))

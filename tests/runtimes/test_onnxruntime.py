@@ -42,6 +42,7 @@ def random_graph(seed: int, ops: int) -> Graph:
     return Graph("g", tuple(tensors), tuple(made))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 10**6), ops=st.integers(1, 14))
 def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:

@@ -7,12 +7,13 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide import zoo
+from lowtide import _core, zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -35,30 +36,13 @@ from stress_exact import (
     solve,
 )
 from support.brute import optimum
+from support.hard_graphs import unit_matrix_product
 from support.random_graphs import random_graph, random_order, with_own_order
 
 STRICT = BUILT_IN["strict"]
 
 
-def matrix_product(m: int) -> Graph:
-    """C[i][j] = sum over k of A[i][k] * B[k][j], every entry an op of its own: hard from m = 4 on."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*read: int, kind: Kind = Kind.ACTIVATION) -> int:
-        tensors.append(Tensor(len(ops), 1, kind))
-        ops.append(Op(len(ops), read, (len(ops),)))
-        return ops[-1].id
-
-    a = [[op() for _ in range(m)] for _ in range(m)]
-    b = [[op() for _ in range(m)] for _ in range(m)]
-    for i in range(m):
-        for j in range(m):
-            op(*[op(a[i][k], b[k][j]) for k in range(m)], kind=Kind.OUTPUT)
-    return Graph("matrix_product", tuple(tensors), tuple(ops))
-
-
-HARD = matrix_product(4)
+HARD = unit_matrix_product(4)
 
 
 def renumbered(rng: Random, graph: Graph) -> Graph:
@@ -82,6 +66,7 @@ def renumbered(rng: Random, graph: Graph) -> Graph:
     return with_own_order(shuffled, random_order(rng, shuffled))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_combination_of_switches_agrees_with_brute_force(part: int) -> None:
     """On thousands of random graphs, each with two more combinations, budgets around the optimum asked as well."""
@@ -92,6 +77,7 @@ def test_every_combination_of_switches_agrees_with_brute_force(part: int) -> Non
     assert not found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
 def test_any_graph_agrees_with_brute_force(seed: int, index: int) -> None:
@@ -104,6 +90,7 @@ def test_graphs_made_for_one_rule_agree_with_brute_force() -> None:
     assert not [line for i in range(0, 1200, 20) for line in flaws_by_hand(3, i)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_ids_and_own_order_do_not_matter(target: str) -> None:
     """Renumbered and shuffled, a graph has the same least peak; its sizes times 3, three times that."""
@@ -114,8 +101,8 @@ def test_ids_and_own_order_do_not_matter(target: str) -> None:
         peaks = []
         for other in (graph, renumbered(rng, graph), renumbered(rng, graph), scaled(graph, 3)):
             result = solve(core_model(memory_model(other, BUILT_IN[target])), n)
-            assert result["stopped"] == "proof"
-            peaks.append(result["peak"])
+            assert result.stopped == "proof"
+            peaks.append(result.peak)
         assert peaks == [peaks[0]] * 3 + [3 * peaks[0]]
 
 
@@ -158,14 +145,15 @@ def test_larger_graphs_agree_with_a_second_search() -> None:
         target = BUILT_IN[("strict", "hmcos", "generic")[seed % 3]]
         model = memory_model(graph, target)
         result = solve(core_model(model), len(graph.ops))
-        assert result["peak"] == result["lower_bound"]
-        no = refute(graph, work_out(graph, target), result["peak"] - 1, seconds=1, max_states=3000)
-        yes = refute(graph, work_out(graph, target), result["peak"], seconds=1, max_states=3000)
+        assert result.peak == result.lower_bound
+        no = refute(graph, work_out(graph, target), result.peak - 1, seconds=1, max_states=3000)
+        yes = refute(graph, work_out(graph, target), result.peak, seconds=1, max_states=3000)
         assert no.order is None
         agreed += no.complete and yes.order is not None
     assert agreed > 20
 
 
+@pytest.mark.slow
 def test_engines_agree_beyond_a_few_words() -> None:
     """300 ops, states of five words: each engine and direction alone proves the same peak, fused or not."""
     proofs = 0
@@ -174,7 +162,7 @@ def test_engines_agree_beyond_a_few_words() -> None:
         n = len(graph.ops)
         assert n > 256
         core = core_model(memory_model(graph, BUILT_IN["generic"]))
-        peaks = {solve(core, n)["peak"]}
+        peaks = {solve(core, n).peak}
         for off in (
             ("forward", "best_first"),
             ("forward", "nested"),
@@ -183,11 +171,17 @@ def test_engines_agree_beyond_a_few_words() -> None:
         ):
             for more in ((), ("fuse_a", "fuse_b", "fuse_c"), ("cut", "beams")):
                 result = solve(core, n, {**ALL_ON, **dict.fromkeys((*off, *more), False)}, seconds=0.3)
-                if result["stopped"] == "proof":
-                    peaks.add(result["peak"])
+                if result.stopped == "proof":
+                    peaks.add(result.peak)
                     proofs += 1
         assert len(peaks) == 1
     assert proofs
+
+
+def facts(result: _core.Solution) -> dict[str, Any]:
+    """What a result says, but for seconds."""
+    named = {name: getattr(result, name) for name in result.__match_args__}
+    return {**named, "trace": [(point.best, point.bound) for point in result.trace]}
 
 
 @pytest.mark.parametrize("number", [4095, 4095 - 16, 0b111100001111, 0b101011111000])
@@ -198,9 +192,7 @@ def test_the_same_call_twice_gives_the_same_result(number: int) -> None:
         core = core_model(memory_model(graph, target))
         n = len(graph.ops)
         first, second = (solve(core, n, combination(number), seed=3) for _ in range(2))
-        traces = [[point[1:] for point in result.pop("trace")] for result in (first, second)]
-        assert traces[0] == traces[1]
-        assert first == second
+        assert facts(first) == facts(second)
 
 
 def test_schedule_says_what_it_did() -> None:
@@ -236,9 +228,9 @@ def test_all_switches_off_leaves_the_own_order() -> None:
     """Nothing that searches and nothing that bounds: an order is returned, complete and without proof."""
     core = core_model(memory_model(HARD, STRICT))
     result = solve(core, len(HARD.ops), dict.fromkeys(SWITCHES, False))
-    assert result["stopped"] == "complete"
-    assert is_topological(HARD.predecessors, result["order"])
-    assert result["lower_bound"] == 0
+    assert result.stopped == "complete"
+    assert is_topological(HARD.predecessors, result.order)
+    assert result.lower_bound == 0
 
 
 def test_unknown_switch_is_refused() -> None:
@@ -257,13 +249,14 @@ def test_time_limit_is_kept() -> None:
     assert 0 < schedule.lower_bound < profile(model, schedule.order).peak
 
 
+@pytest.mark.slow
 def test_memory_limit_is_kept() -> None:
     """A hard graph stops when its memory is full, and uses at most a little more."""
     limit = 1 << 22
     result = solve(core_model(memory_model(HARD, STRICT)), len(HARD.ops), memory_bytes=limit, seconds=30)
-    assert result["stopped"] == "memory"
-    assert 0 < result["memory_bytes"] < limit
-    assert 0 < result["lower_bound"] < result["peak"]
+    assert result.stopped == "memory"
+    assert 0 < result.memory_bytes < limit
+    assert 0 < result.lower_bound < result.peak
 
 
 def test_progress_is_reported() -> None:
@@ -307,8 +300,8 @@ def test_interrupt_from_the_keyboard_ends_the_search() -> None:
     finally:
         timer.cancel()
     assert time.perf_counter() - began < 3
-    assert result["stopped"] == "interrupt"
-    assert is_topological(HARD.predecessors, result["order"])
+    assert result.stopped == "interrupt"
+    assert is_topological(HARD.predecessors, result.order)
 
 
 def test_report_can_stop_the_search() -> None:
@@ -321,7 +314,7 @@ def test_report_can_stop_the_search() -> None:
 
     result = solve(core_model(memory_model(HARD, STRICT)), len(HARD.ops), seconds=20, report=report)
     assert len(calls) == 2
-    assert result["stopped"] == "interrupt"
+    assert result.stopped == "interrupt"
 
 
 def test_two_threads_give_the_same_bytes() -> None:
@@ -331,7 +324,6 @@ def test_two_threads_give_the_same_bytes() -> None:
     runs = []
     for _ in range(3):
         result = Exact(first_slice=30000, beams=False, cut=False)._solve(core, len(graph.ops), Limits())
-        del result["trace"]
-        runs.append(result)
+        assert result.stopped == "proof"
+        runs.append({name: value for name, value in facts(result).items() if name != "trace"})
     assert runs[0] == runs[1] == runs[2]
-    assert runs[0]["stopped"] == "proof"

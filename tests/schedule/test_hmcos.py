@@ -83,6 +83,7 @@ def test_published_figures(name: str):
     json.dumps(found.counters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 5, 6, 7])
 @pytest.mark.parametrize("name", ["darts_cifar", "darts_imagenet", "amoebanet_a_imagenet"])
 def test_every_configuration_has_the_same_peak(name: str, number: int):
@@ -99,6 +100,7 @@ def test_cells_alone_have_the_same_peak(name: str):
     assert profile(model, found.order).peak == PUBLISHED[name][0]
 
 
+@pytest.mark.slow
 def test_cells_alone_are_worse_on_nasnet():
     """Configuration 3 gives 1.83 MiB on NASNet-A (CIFAR); its first iteration is SERENITY's 2.25 MiB (Table 1)."""
     found = configurations()[3].schedule(model_of("nasnet_a_cifar"), Limits())
@@ -114,6 +116,7 @@ def test_dissolving_only_makers_is_not_enough():
     assert profile(model, found.order).peak == 1253376
 
 
+@pytest.mark.slow
 def test_random_graphs_against_brute_force():
     """Under every target and configuration: topological, not below the optimum, not above RPO, as reported."""
     rng = Random(3)
@@ -160,6 +163,7 @@ def test_optimisations_do_not_change_the_peak():
         assert len(peaks) == 1
 
 
+@pytest.mark.slow
 def test_sequences_meet_the_conditions():
     """Conditions 1 and 2 of 3.1.1 hold for each sequence wherever its order runs it, in-place savings apart."""
     for name in PUBLISHED:
@@ -170,10 +174,10 @@ def test_sequences_meet_the_conditions():
         for i, before in enumerate(graph.predecessors):
             for p in before:
                 after.setdefault(p, []).append(i)
-        footprints = profile(model, found["order"])
-        step = {i: k for k, i in enumerate(found["order"])}
-        assert sorted(i for s in found["sequences"] for i in s) == list(range(len(graph.ops)))
-        for sequence in found["sequences"]:
+        footprints = profile(model, found.order)
+        step = {i: k for k, i in enumerate(found.order)}
+        assert sorted(i for s in found.sequences for i in s) == list(range(len(graph.ops)))
+        for sequence in found.sequences:
             for u, v in pairwise(sequence):
                 assert after[u] == [v]
                 assert graph.predecessors[v] == (u,)
@@ -184,15 +188,16 @@ def test_sequences_meet_the_conditions():
             assert list(transient) == sorted(transient, reverse=True)
 
 
+@pytest.mark.slow
 def test_groups_are_disjoint_and_convex():
     """No path leaves a group and comes back, so that a group can run in one go."""
     rng = Random(5)
     models = [memory_model(random_graph(rng, 30, width=5), HMCOS) for _ in range(100)]
     for model in [*models, model_of("nasnet_a_imagenet")]:
         found = Hmcos(cell_output="Concat,Add").hierarchical(model, Limits(seconds=0))
-        where = {i: s for s, ops in enumerate(found["sequences"]) for i in ops}
-        group_of = {s: g for g, members in enumerate(found["groups"]) for s in members}
-        assert len(group_of) == sum(len(members) for members in found["groups"])
+        where = {i: s for s, ops in enumerate(found.sequences) for i in ops}
+        group_of = {s: g for g, members in enumerate(found.groups) for s in members}
+        assert len(group_of) == sum(len(members) for members in found.groups)
         unit = {i: ("group", group_of[s]) if s in group_of else ("sequence", s) for i, s in where.items()}
         needs: dict[tuple[str, int], set[tuple[str, int]]] = {u: set() for u in unit.values()}
         for i, before in enumerate(model.graph.predecessors):

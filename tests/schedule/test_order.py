@@ -3,21 +3,15 @@ from random import Random
 import pytest
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.greedy import Greedy, Live, Lpmf
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 from lowtide.stop import Limits
-from lowtide.target import BUILT_IN
+from support.models import model_of
 from support.random_graphs import random_graph
 
 IN = 10_000
 METHODS = (Own(), Rpo(), Kahn(), Dfs(), Bfs(), Lpmf(), Greedy())
-
-
-def model_of(graph: Graph, target: str = "strict") -> MemoryModel:
-    """The graph under a built-in target."""
-    return memory_model(graph, BUILT_IN[target])
 
 
 def order_of(method: object, graph: Graph, target: str = "strict") -> list[int]:
@@ -142,6 +136,7 @@ def test_lpmf_counts_workspace() -> None:
     assert order_of(Lpmf(), graph) == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_orders_are_topological(target: str) -> None:
     """On random graphs every method gives every op once, after all it waits for, and the same again."""
@@ -156,6 +151,7 @@ def test_orders_are_topological(target: str) -> None:
             assert order == method.schedule(model, Limits()).order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_live_agrees_with_the_profile(target: str) -> None:
     """The costs that the greedies see add up to the footprints and transients of the profile."""

@@ -108,6 +108,7 @@ def test_states_are_the_sets_that_can_have_run() -> None:
         assert schedule.counters["widest_step"] <= 2**n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_equals_brute_force(target: str) -> None:
     """Every combination of the exact switches finds the least peak, says so, and is right about the peak."""
@@ -129,6 +130,7 @@ def test_equals_brute_force(target: str) -> None:
     assert divided > 100
 
 
+@pytest.mark.slow
 def test_sequences_lose_no_best_order_on_chains() -> None:
     """Side by side chains of ops in place, views and dead ends, where most ops are joined."""
     for seed in range(300):
@@ -199,6 +201,7 @@ S_COLUMN = {
 """HMCOS (DAC 2022), Table 1, column S, in MiB: it prints 2.25 1.27 1.69 4.40 4.29 4.53."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", S_COLUMN)
 def test_hmcos_s_column(name: str) -> None:
     """Divided at cells, with or without sequences and budget, all six published peaks, and no claim of a proof."""
@@ -211,6 +214,7 @@ def test_hmcos_s_column(name: str) -> None:
         assert schedule.certificate == NoCertificate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["amoebanet_a_cifar", "darts_cifar", "amoebanet_a_imagenet", "darts_imagenet"])
 def test_sequences_make_whole_networks_small_enough(name: str) -> None:
     """Not divided at cells, but with ops joined: the optimum that the exact scheduler proves."""
@@ -247,6 +251,7 @@ def test_rows_of_table_2() -> None:
     assert Exact().schedule(model, Limits()).lower_bound == 200_704
 
 
+@pytest.mark.slow
 def test_multi_stage_randwire_has_the_proved_optimum() -> None:
     """Three stages of 32 nodes: divide and conquer and budget give the peak that the exact scheduler proves."""
     model = network("randwire_ws", "hmcos")

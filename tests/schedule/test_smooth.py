@@ -13,6 +13,7 @@ from lowtide.verify.check.order import check_order
 from support.random_graphs import random_graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["strict", "hmcos", "generic"])
 def test_swaps_keep_the_footprints(target: str) -> None:
     """After any swaps the walk's footprints and lifetimes are those of its order; what may not be swapped is not."""

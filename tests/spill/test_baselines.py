@@ -95,6 +95,7 @@ def test_what_is_read_now_is_moved_where_nothing_else_helps() -> None:
         assert found.counters["repacked"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: f"{s.name} {s.order}")
 def test_every_plan_replays(scheme: Belady | GreedySpill) -> None:
     """On random graphs under every semantics; with room for everything there is no traffic."""
@@ -115,6 +116,7 @@ def test_every_plan_replays(scheme: Belady | GreedySpill) -> None:
         assert best is None or found.traffic_bytes >= best
 
 
+@pytest.mark.slow
 def test_belady_fills_least_for_equal_sizes() -> None:
     """Where all sizes are equal no policy has fewer fills for the order: brute force over everything that can leave,
     and where that takes no time over every address, too."""

@@ -75,6 +75,7 @@ def least_with_lead(problem: SpillProblem, order: tuple[int, ...]) -> int | None
     return min(partial.values(), default=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [1, 2, 3])
 def test_the_least_traffic_with_a_lead(lead: int):
     """Of an order, the core finds brute force's, and whole answers pass the simulator."""
@@ -87,7 +88,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
         problem = replace(problem, memories=(Memory("fast", max(1, need - rng.randint(0, 1))),))
         found = search(core_problem(problem, order, chain=True))
         least = least_with_lead(problem, order)
-        assert (found["cost"] if found["found"] else None) == least
+        assert (found.cost if found.found else None) == least
         if least is None:
             continue
         answer = Spill().spill(problem, Limits(20))
@@ -98,6 +99,7 @@ def test_the_least_traffic_with_a_lead(lead: int):
     assert some > (3 if lead < 3 else 0)
 
 
+@pytest.mark.slow
 def test_the_checker_wants_the_lead():
     """A plan made without a lead fails as one with it; a plan made with it holds."""
     graph = skip_graph()

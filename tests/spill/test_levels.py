@@ -44,6 +44,7 @@ def packs(problem: SpillProblem, copies: list[Copy], capacity: int) -> bool:
     return fit(0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write_once", [True, False])
 def test_the_least_goes_beyond_the_second_level(write_once: bool):
     """Of all ways to keep copies in the second memory, none leaves less traffic with the host."""
@@ -69,6 +70,7 @@ def test_the_least_goes_beyond_the_second_level(write_once: bool):
     assert between > 2
 
 
+@pytest.mark.slow
 def test_plans_with_three_memories_hold():
     """The checker follows the contents through all of them; with room enough nothing but free copies is the host's."""
     rng = Random(21)

@@ -22,6 +22,7 @@ from support.spill_problems import EVERY_SEMANTICS, random_chain, random_problem
 LIMITS = Limits(100_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(len(EVERY_SEMANTICS)))
 def test_the_sum_of_phases_is_at_most_the_least_traffic(k: int):
     """For any chain, whatever a move costs, against brute force that knows of no gaps."""
@@ -34,13 +35,14 @@ def test_the_sum_of_phases_is_at_most_the_least_traffic(k: int):
         assert sum(p.bytes for p in phases(problem, chain, 10_000, LIMITS)) <= least
 
 
+@pytest.mark.slow
 def test_phases_of_larger_graphs():
     """Against the exact search; sometimes they reach it."""
     rng = Random(77)
     tight = 0
     for _ in range(150):
         problem = random_problem(rng, 20)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         chain = random_chain(rng, problem)
         total = sum(p.bytes for p in phases(problem, chain, 10_000, LIMITS))
         assert total <= least

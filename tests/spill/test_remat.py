@@ -126,6 +126,7 @@ def rematerialised(problem: SpillProblem) -> tuple[SpillProblem, Any, tuple[Any,
     )
 
 
+@pytest.mark.slow
 def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
     """The traffic is the least of the graph with its clones, and smaller with each."""
     rng = Random(11)
@@ -136,7 +137,7 @@ def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
             continue
         problem = spill_problem(graph, STRICT, (Memory("fast", 1),))
         problem = replace(problem, memories=(Memory("fast", problem.largest_op[0]),))
-        before = search(core_problem(problem))["cost"]
+        before = search(core_problem(problem)).cost
         other, answer, clones = rematerialised(problem)
         assert simulate(other, answer) == answer.traffic_bytes
         if not answer.counters["mended"]:

@@ -31,6 +31,7 @@ def least_in_parts(problem: SpillProblem, order: tuple[int, ...], parts: int) ->
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write_once", [True, False])
 def test_rows_lie_between_the_linear_program_and_whole_tensors(write_once: bool):
     """LP <= any number of parts <= whole; the rounded fractions fit, and cost at most a row of each gap more."""
@@ -45,7 +46,7 @@ def test_rows_lie_between_the_linear_program_and_whole_tensors(write_once: bool)
         problem = replace(problem, memories=(Memory("fast", max(line.forced)),))
         found = by_rows(problem, order)
         assert found is not None
-        whole = search(core_problem(problem, order, chain=True))["cost"]
+        whole = search(core_problem(problem, order, chain=True)).cost
         halves, thirds = (least_in_parts(problem, order, parts) for parts in (2, 3))
         assert halves is not None
         assert thirds is not None

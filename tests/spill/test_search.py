@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -31,11 +30,12 @@ from support.spill_problems import EVERY_SEMANTICS, TARGETS, random_problem, sea
 STRICT = BUILT_IN["strict"]
 
 
-def cost(result: dict[str, Any]) -> int | None:
+def cost(result: _core.SpillResult) -> int | None:
     """What was found, if anything."""
-    return result["cost"] if result["found"] else None
+    return result.cost if result.found else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", EVERY_SEMANTICS, ids=range(len(EVERY_SEMANTICS)))
 def test_the_core_is_exact_with_and_without_its_rules(semantics: Semantics):
     """Least traffic over all orders, and of one order, is brute force's, whatever a move costs."""
@@ -62,10 +62,10 @@ def test_what_the_core_says_is_what_its_residency_costs():
         exact = search(core_problem(problem))
         for width in (0, 1, 3):
             result = search(core_problem(problem), width=width)
-            if not result["found"]:
+            if not result.found:
                 continue
-            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result["cost"]
-            assert result["cost"] >= exact["cost"]
+            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result.cost
+            assert result.cost >= exact.cost
 
 
 def test_a_stretch_of_an_order_is_searched_exactly():
@@ -87,6 +87,7 @@ def test_a_stretch_of_an_order_is_searched_exactly():
         assert least <= part <= alone
 
 
+@pytest.mark.slow
 def test_answers_agree_with_brute_force_to_the_address():
     """Least traffic with addresses, over all orders; the simulator counts the same; the bound is below."""
     rng = Random(6)
@@ -117,13 +118,14 @@ def test_the_two_brute_forces_agree():
             assert least_traffic(problem) == least_traffic_by_gaps(problem, every_order(problem))
 
 
+@pytest.mark.slow
 def test_windows_bound_every_order():
     """What parts of a graph cost, one by one, is never more than the whole costs; sometimes it is all of it."""
     rng = Random(9)
     tight = 0
     for _ in range(150):
         problem = random_problem(rng, 24)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         parts = windows(problem, tuple(range(problem.steps)), 20_000, Limits(20))
         assert sum(w.bytes for w in parts) <= least
         assert len({i for w in parts for i in w.ops}) == sum(len(w.ops) for w in parts)
@@ -131,7 +133,7 @@ def test_windows_bound_every_order():
         some = sorted(rng.sample(range(problem.steps), rng.randint(1, problem.steps)))
         assert window_bound(problem, some, 20_000, Limits(20)).bytes <= least
         with_parts = search(core_problem(problem, segments=[(w.ops, w.bytes) for w in parts]))
-        assert with_parts["cost"] == least
+        assert with_parts.cost == least
     assert tight
 
 
@@ -140,13 +142,13 @@ def test_a_search_that_is_cut_short_bounds_from_below():
     rng = Random(10)
     for _ in range(40):
         problem = random_problem(rng, 14)
-        least = search(core_problem(problem))["cost"]
+        least = search(core_problem(problem)).cost
         for limit in (1, 5, 20, 80):
             result = _core.spill(
                 core_problem(problem).core, width=0, state_limit=limit, memory_bytes=0, upper=-1, seed=0, jitter=0,
                 seconds=60.0,
             )  # fmt: skip
-            assert result["bound"] <= least
+            assert result.bound <= least
 
 
 def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
@@ -172,7 +174,7 @@ def test_what_does_not_pack_is_mended(solver: bool, monkeypatch: pytest.MonkeyPa
     mended = mend(problem, order, dropped, Limits(20))
     assert mended.placement.height_bytes <= problem.capacity
     assert not (mended.best and not solver)
-    least = search(core_problem(problem, order, chain=True))["cost"]
+    least = search(core_problem(problem, order, chain=True)).cost
     assert mended.traffic_bytes >= least
     if solver:
         assert mended.best
@@ -227,8 +229,8 @@ def test_too_many_ways_to_make_room_are_not_all_tried():
     """C(31, 20) sets could leave at the last leaf: the search ends, and says no more than what it knows."""
     problem = leaves_first(32)
     result = search(core_problem(problem, range(problem.steps), chain=True), limit=2000)
-    assert result["found"] or result["stopped"]
-    assert result["bound"] <= least_by_belady(problem)
+    assert result.found or result.ended != "complete"
+    assert result.bound <= least_by_belady(problem)
     answer = Spill(states=5000).spill(problem, Limits(60))
     assert simulate(problem, answer) == answer.traffic_bytes == 0
 
@@ -238,6 +240,7 @@ def least_by_belady(problem: SpillProblem) -> int:
     return Belady().spill(problem, Limits(60)).traffic_bytes
 
 
+@pytest.mark.slow
 def test_what_is_live_at_once_bounds_every_order():
     """Never above the least traffic; sometimes more than nothing."""
     rng = Random(21)

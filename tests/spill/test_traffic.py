@@ -36,6 +36,7 @@ def least_by_gaps(problem: SpillProblem, order: tuple[int, ...]) -> int | None:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", EVERY_SEMANTICS, ids=range(len(EVERY_SEMANTICS)))
 def test_gaps_say_it_all(semantics: Semantics):
     """The least traffic of an order without addresses is that of its best subset of gaps, whatever a move costs."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lowtide.graph import Graph
 from lowtide.target import Target
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 
 
 def must_run_before(graph: Graph) -> dict[int, set[int]]:
@@ -28,7 +28,7 @@ def every_downset(graph: Graph) -> list[frozenset[int]]:
     return found
 
 
-def peak_of(graph: Graph, target: Target, order: tuple[int, ...], memory: Memory | None = None) -> int:
+def peak_of(graph: Graph, target: Target, order: tuple[int, ...], memory: CheckedMemory | None = None) -> int:
     """Peak of an order of op ids, every op in place where it saves."""
     memory = memory or work_out(graph, target)
     before: set[int] = set()
@@ -53,9 +53,9 @@ def optimal_order(graph: Graph, target: Target) -> tuple[int, tuple[int, ...]]:
     memory = work_out(graph, target)
     bit = {op.id: 1 << i for i, op in enumerate(graph.ops)}
     needs = {v: sum(bit[u] for u in us) for v, us in must_run_before(graph).items()}
-    blocks = [(b.size, sum(bit[o] for o in b.touchers), b.at_start, b.at_end) for b in memory.blocks]
+    storages = [(b.size, sum(bit[o] for o in b.touchers), b.at_start, b.at_end) for b in memory.storages]
     over = {
-        v: [sum(bit[o] for o in memory.blocks[memory.block_of[t]].touchers) for t in memory.overwritable[v]]
+        v: [sum(bit[o] for o in memory.storages[memory.storage_of[t]].touchers) for t in memory.overwritable[v]]
         for v in bit
     }
     best: dict[int, tuple[int, int, int]] = {0: (0, 0, 0)}
@@ -69,7 +69,7 @@ def optimal_order(graph: Graph, target: Target) -> tuple[int, tuple[int, ...]]:
                     continue
                 after = done | b
                 hill = memory.workspace[v]
-                for size, touchers, at_start, at_end in blocks:
+                for size, touchers, at_start, at_end in storages:
                     if (at_start or touchers & after) and (at_end or touchers & ~done):
                         hill += size
                 if any(not touchers & ~after for touchers in over[v]):

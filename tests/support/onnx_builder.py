@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from lowtide.graph import Graph
+from lowtide.read.onnx.wire import varint
 
 Shape = Sequence[int | str | None]
 
@@ -79,3 +80,8 @@ def random_order(read: Graph, seed: int) -> list[int]:
                 if not before:
                     ready.append(i)
     return order
+
+
+def record(field: int, payload: bytes) -> bytes:
+    """A protobuf record of that number, with a length."""
+    return varint(field << 3 | 2) + varint(len(payload)) + payload

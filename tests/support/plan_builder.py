@@ -20,7 +20,7 @@ from lowtide.plan import (
     Seconds,
 )
 from lowtide.target import Target
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from support.brute import must_run_before, optimal_order
 
 INFINITE = 1 << 62
@@ -109,7 +109,7 @@ def cut_certificate(graph: Graph, target: Target, v: int) -> CutCertificate:
     needs = must_run_before(graph)
     ancestors = _closure(needs, v)
     descendants = {o for o in needs if v in _closure(needs, o)}
-    inputs = [t for t in memory.overwritable[v] if not memory.blocks[memory.block_of[t]].touchers & descendants]
+    inputs = [t for t in memory.overwritable[v] if not memory.storages[memory.storage_of[t]].touchers & descendants]
     cases = []
     for tensor in inputs or [None]:
         value, flow, downset = _max_flow(graph, memory, needs, v, ancestors, descendants, tensor)
@@ -137,7 +137,7 @@ def _closure(needs: dict[int, set[int]], v: int) -> set[int]:
 
 def _max_flow(
     graph: Graph,
-    memory: Memory,
+    memory: CheckedMemory,
     needs: dict[int, set[int]],
     v: int,
     ancestors: set[int],
@@ -155,8 +155,8 @@ def _max_flow(
 
     free = set(needs) - ancestors - descendants - {v}
     full: dict[tuple[object, object], int] = {}
-    for i, b in enumerate(memory.blocks):
-        over = in_place is not None and memory.block_of[in_place] == i
+    for i, b in enumerate(memory.storages):
+        over = in_place is not None and memory.storage_of[in_place] == i
         out_size = graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size if over else 0
         arc(("in", i), ("out", i), b.size)
         if b.at_start or b.touchers & (ancestors | {v}):
@@ -198,7 +198,7 @@ def _max_flow(
         value += push
     flow: list[FlowArc] = []
     used = {(a, b): full[a, b] - left[a][b] for a, b in full if full[a, b] > left[a][b]}
-    for i, b in enumerate(memory.blocks):
+    for i, b in enumerate(memory.storages):
         start = None if b.at_start else v if v in b.touchers else min(b.touchers & ancestors, default=None)
         end = None if b.at_end else min(b.touchers & descendants, default=v)
         givers = [[start if a == "source" else a, n] for (a, c), n in used.items() if c == ("in", i)]

@@ -198,13 +198,13 @@ def ask(
     answer: bool | None = True
     for k in range(len(core)):
         part = core.part(k)
-        fits, found, *_ = core.fits(k, core.order(k, key, seed), leaps, capacity, 10**9, dict(switches))
-        if fits is None:
-            assert leaps or not part["proves"]
+        found = core.fits(k, core.order(k, key, seed), leaps, capacity, 10**9, dict(switches))
+        if found.fits is None:
+            assert leaps or not part.proves
             answer = None
-        elif not fits:
+        elif not found.fits:
             return False, []
-        for i, offset in zip(part["members"], found, strict=False):
+        for i, offset in zip(part.members, found.offsets, strict=False):
             offsets[i] = offset
     return answer, offsets
 

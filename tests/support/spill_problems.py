@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from random import Random
-from typing import Any
 
 from lowtide import _core
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -37,7 +36,7 @@ def small_problem(rng: Random, semantics: Semantics, target: Target = STRICT, n_
 
 def search(
     asked: CoreProblem, *, width: int = 0, safe_moves: bool = True, dominance: bool = True, limit: int = 0
-) -> dict[str, Any]:
+) -> _core.SpillResult:
     """One search of the core, without limits but for the states."""
     return _core.spill(
         asked.core, width=width, state_limit=limit, memory_bytes=0, upper=-1, seed=0, jitter=0, seconds=60.0,

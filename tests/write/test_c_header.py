@@ -88,6 +88,7 @@ int main(void) {{
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(max_size=8) | st.from_regex(r"[ab_]{1,3}(_[2-4])?", fullmatch=True), max_size=12))
 def test_any_names_become_identifiers_of_their_own(names: list[str]):

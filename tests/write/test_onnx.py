@@ -18,11 +18,7 @@ from lowtide.read.onnx.wire import records, varint
 from lowtide.write import write_model
 from lowtide.write.onnx import permuted, write_onnx
 from lowtide.write.slots import fill_slots
-from support.onnx_builder import constant, graph, model, node, random_order, saved, value
-
-
-def _record(field, payload):
-    return varint(field << 3 | 2) + varint(len(payload)) + payload
+from support.onnx_builder import constant, graph, model, node, random_order, record, saved, value
 
 
 def _diamond():
@@ -54,16 +50,16 @@ def scattered_models(draw):
         made.metadata_props.add(key=draw(text), value=draw(text))
         if draw(st.booleans()):
             made.attribute.append(helper.make_attribute("w", constant("t", [0.5] * draw(st.integers(0, 99)))))
-        unknown = _record(draw(st.integers(100, 5000)), draw(st.binary(max_size=150)))
-        nodes.append(_record(1, made.SerializeToString() + unknown))
+        unknown = record(draw(st.integers(100, 5000)), draw(st.binary(max_size=150)))
+        nodes.append(record(1, made.SerializeToString() + unknown))
     rest = onnx.GraphProto(doc_string=draw(text))
     rest.quantization_annotation.add(tensor_name=draw(text)).quant_parameter_tensor_names.add(key="k", value="v")
     others = [
         rest.SerializeToString(),
-        _record(13, value("y0").SerializeToString()),
+        record(13, value("y0").SerializeToString()),
         b"\xd0\x3e" + varint(draw(st.integers(0, 2**63))),
         b"\xdb\x3e\x08\x01\xdc\x3e",
-        _record(2, draw(text).encode()),
+        record(2, draw(text).encode()),
         b"\xd5\x3eabcd",
     ]
     pieces = nodes.copy()
@@ -72,8 +68,8 @@ def scattered_models(draw):
     outside = onnx.ModelProto(ir_version=10, producer_name=draw(text))
     outside.metadata_props.add(key="k", value=draw(text))
     outside.training_info.add().algorithm.node.append(node("Relu", "p", "q"))
-    after = _record(8, helper.make_opsetid("", 20).SerializeToString()) + _record(777, draw(st.binary(max_size=99)))
-    data = outside.SerializeToString() + _record(7, b"".join(pieces)) + after
+    after = record(8, helper.make_opsetid("", 20).SerializeToString()) + record(777, draw(st.binary(max_size=99)))
+    data = outside.SerializeToString() + record(7, b"".join(pieces)) + after
     return data, draw(st.permutations(range(count)))
 
 

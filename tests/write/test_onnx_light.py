@@ -34,6 +34,7 @@ def folder():
         yield Path(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(light_paths()))
 def test_every_tensor_is_equal_after_a_random_permutation(name, folder):
     """Outputs and intermediates do not change when nodes are permuted; the last one is not constant."""

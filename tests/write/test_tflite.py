@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.read.tflite.model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, parse_tflite
-from lowtide.read.tflite.reader import control_dependencies, dependency_bytes, read_tflite
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, control_dependencies, dependency_bytes
+from lowtide.read.tflite.model import OFFLINE_PLAN, parse_tflite
+from lowtide.read.tflite.reader import read_tflite
 from lowtide.write import write_model
 from lowtide.write.tflite import offline_plan, planned_bytes
 from support.tflite_builder import Net, branches, residual, s
@@ -124,7 +125,7 @@ def test_control_dependencies_follow_the_operators(tmp_path: Path):
     model = parse_tflite(made, "m")
     extent = model.metadata_extent(CONTROL_DEPENDENCIES)
     assert extent is not None
-    pairs = control_dependencies(made[extent.at : extent.at + extent.size], model)
+    pairs = control_dependencies(made[extent.at : extent.at + extent.size], 1, "m")
     assert pairs == [[(order.index(first), order.index(second))]]
 
 

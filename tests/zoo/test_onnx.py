@@ -54,6 +54,7 @@ def run(model: onnx.ModelProto, seed: int) -> np.ndarray:
     return np.asarray(session.run(None, feed)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_runs_and_depends_on_its_input(name: str) -> None:
     """The checker with shape inference accepts the model; outputs are finite and differ between inputs."""
@@ -65,6 +66,7 @@ def test_runs_and_depends_on_its_input(name: str) -> None:
     assert np.abs(one - other).max() > 0.02 * np.abs(one).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", MIXING)
 def test_bytes_are_mixed_as_said(family: str) -> None:
     """Node by node, onnxruntime gives the weighted sums; nearly every byte of the outputs hangs on the inputs."""
@@ -89,6 +91,7 @@ def test_bytes_are_mixed_as_said(family: str) -> None:
     assert (found[0] != found[1]).mean() > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_graph_and_file_agree(name: str) -> None:
     """Op ids are node indices, tensor ids the order of first appearance, names, types and sizes are equal."""
@@ -118,6 +121,7 @@ def test_graph_and_file_agree(name: str) -> None:
     assert outputs == [v.name for v in proto.output]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["nasnet_a_cifar", "randwire_er", "transformer", REDUCED["amoebanet_d"], "swiftnet", "grid", "moe"]
 )

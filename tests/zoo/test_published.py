@@ -129,6 +129,7 @@ STATES = {
 """Optimum in bytes, and states that refute one byte less, on the networks of HMCOS's generator, measured there."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
 def test_cell_networks_are_hmcos_s(name: str) -> None:
     """A plain search needs as many states as on the networks that HMCOS's generator makes: they are the same."""
@@ -310,6 +311,7 @@ def test_published_wirings_stay(kind: str) -> None:
     assert sum((i + 1) * mark for i, mark in enumerate(marks)) == WIRING[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ws", "er", "ba"])
 @pytest.mark.parametrize("nodes", [32, 64, 96, 128])
 def test_randwire_of_all_sizes(kind: str, nodes: int) -> None:

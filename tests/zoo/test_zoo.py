@@ -55,6 +55,7 @@ ENDS = {
 """Graph inputs and outputs, where there is not one of each."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", zoo.names())
 def test_graph_is_one_network(name: str) -> None:
     """Every network has dense ids, the inputs and outputs it should have, no dead op, and its digest is stable."""
@@ -68,6 +69,7 @@ def test_graph_is_one_network(name: str) -> None:
     assert graph.sha256 == zoo.build(name).graph().sha256
 
 
+@pytest.mark.slow
 def test_digests_differ() -> None:
     """No two networks share a digest, not even two seeds of one generator."""
     names = [
@@ -80,6 +82,7 @@ def test_digests_differ() -> None:
     assert len({zoo.build(name).graph().sha256 for name in names}) == len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ops"), [("nasnet_a_cifar:n=440", 50_256), ("transformer:layers=2430,seq=32,width=64", 80_191)]
 )

@@ -105,7 +105,7 @@ class _Question:
     def __init__(self, problem: Problem, bound: int) -> None:
         self.problem, self.bound, self.calls = problem, bound, 0
         self.core = core_problem(problem)
-        self.unit: int = _core.Exact(self.core).part(0)["unit"]
+        self.unit = _core.Exact(self.core).part(0).unit
 
     def solve(self, height: int, key: str, seconds: float, limits: Limits) -> tuple[bool | None, Sequence[int]]:
         """Whether they fit under `height` bytes: yes with offsets, proved not to, or None."""

@@ -116,9 +116,9 @@ class _Stretch:
     def __init__(self, core: _core.Exact, index: int, offsets: Sequence[int], problem: Problem) -> None:
         facts = core.part(index)
         self.core, self.index = core, index
-        self.members: list[int] = facts["members"]
-        self.bound: int = facts["bound"]
-        self.unit: int = facts["unit"]
+        self.members = facts.members
+        self.bound = facts.bound
+        self.unit = facts.unit
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
         self.found = False  # whether a search found a placement
         self.climbs: dict[int, _Climb] = {}
@@ -226,18 +226,18 @@ class _Search:
         """One search: its answer, whether that ends the question, and how many buffers were placed at once."""
         if self.limits.left_seconds <= 0:
             return None, True, 0
-        answer, offsets, most, nodes, used = self.core.fits(
+        found = self.core.fits(
             s.index, order, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
         )
-        self.work += used
-        self.nodes += nodes
-        if answer:
-            s.take(offsets)
+        self.work += found.work
+        self.nodes += found.nodes
+        if found.fits:
+            s.take(found.offsets)
             s.order, s.found = order, True
-        over = used < work and not leaps and self.limits.left_seconds > 0
-        if over and not answer:
+        over = found.work < work and not leaps and self.limits.left_seconds > 0
+        if over and not found.fits:
             s.tried = max(s.tried, height)
-        return answer, answer is not None or over, most
+        return found.fits, found.fits is not None or over, found.most
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ deterministic: whatever a rule leaves open is decided by the buffers' indices. T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from lowtide import _core
 from lowtide.allocate.buffers import Problem, core_problem
 from lowtide.stop import Limits
 
@@ -128,11 +129,17 @@ class Portfolio:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         found = core_problem(problem).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
-        counters = {"buffers": len(problem.buffers), **{k: found[k] for k in ("stretches", "pairs", "passes", "work")}}
-        return packing(found, self.rules[found["rule"]].name, counters)
+        counters = {
+            "buffers": len(problem.buffers),
+            "stretches": found.stretches,
+            "pairs": found.pairs,
+            "passes": found.passes,
+            "work": found.work,
+        }
+        return packing(found, self.rules[found.rule].name, counters)
 
 
-def packing(found: dict[str, Any], winner: str, counters: dict[str, int]) -> Packing:
+def packing(found: _core.Packing, winner: str, counters: dict[str, int]) -> Packing:
     """What the core found, and who found it."""
-    engine = winner if found["rule"] >= 0 else "nothing to place"
-    return Packing(tuple(found["offsets"]), found["height"], found["bound"], engine, counters)
+    engine = winner if found.rule >= 0 else "nothing to place"
+    return Packing(tuple(found.offsets), found.height, found.bound, engine, counters)

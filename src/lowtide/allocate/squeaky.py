@@ -55,7 +55,7 @@ class Sweep:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         rules = [(r.key, r.best_fit) for r in self.rules]
         found = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
-        counters = {"sweep passes": found["passes"], "sweep work": found["work"]}
+        counters = {"sweep passes": found.passes, "sweep work": found.work}
         return packing(found, self.name, counters)
 
 
@@ -78,6 +78,6 @@ class SqueakyWheel:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         found = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
-        counters = {"squeaky passes": found["passes"], "squeaky work": found["work"]}
-        winner = f"{self.name} on {self.rules[found['rule']].name}"
+        counters = {"squeaky passes": found.passes, "squeaky work": found.work}
+        winner = f"{self.name} on {self.rules[found.rule].name}"
         return packing(found, winner, counters)

@@ -8,76 +8,12 @@ memory is in `MemoryModel`; positions are indices into the graph's own order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel, Overwrite, Storage
 from lowtide.graph import Graph, Kind, Op
 from lowtide.target import Target
 
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A block of memory.
-
-    `tensors` are ids, the root first; `touchers` positions of the ops that make or read any of them, ascending.
-    `at_start`: there before step 0. `at_end`: there after the last step.
-    """
-
-    size: int
-    tensors: tuple[int, ...]
-    touchers: tuple[int, ...]
-    at_start: bool
-    at_end: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Overwrite:
-    """An op at position `op` may put tensor `output` over tensor `input`, if storage `storage` dies there.
-
-    It then saves `saving` bytes while the op runs. With a `distance`, the output lies where it likes as long as it
-    begins that many bytes or more below the input or shares no byte with it; without one, exactly on the input.
-    """
-
-    op: int
-    output: int
-    input: int
-    storage: int
-    saving: int
-    distance: int | None = None
-
-
-@dataclass(frozen=True)
-class MemoryModel:
-    """A graph under a target, ready for planning.
-
-    Attributes
-    ----------
-    storages
-        Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
-    storage_of
-        Tensor id to index in `storages`; constants and unread inputs are absent.
-    displacement
-        Tensor id to bytes from the start of its storage.
-    workspace
-        Per op position, bytes needed while it runs (streamed constants included where the target counts those).
-    overwrites
-        Per op position, the in-place choices that the target allows.
-    touched
-        Per op position, the storages it touches, ascending.
-    """
-
-    graph: Graph
-    target: Target
-    storages: tuple[Storage, ...]
-    storage_of: dict[int, int]
-    displacement: dict[int, int]
-    workspace: tuple[int, ...]
-    overwrites: tuple[tuple[Overwrite, ...], ...]
-    touched: tuple[tuple[int, ...], ...] = field(repr=False)
-
-    @property
-    def alignment(self) -> int:
-        """Offsets are multiples of this, in bytes."""
-        return self.target.alignment
+__all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_aliases", "memory_model"]
 
 
 def effective_aliases(graph: Graph, target: Target) -> dict[int, tuple[int, int]]:
@@ -126,7 +62,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
-    workspace = [target.workspace(graph, op) for op in graph.ops]
+    workspace = [target.workspace(graph, op) + body_bytes(graph, op, target) for op in graph.ops]
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
@@ -168,6 +104,25 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         overwrites,
         tuple(tuple(t) for t in touched),
     )
+
+
+def body_bytes(graph: Graph, op: Op, target: Target) -> int:
+    """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order.
+
+    A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts beside the
+    op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
+    """
+    inside = target.inside if op.bodies else target
+    most = 0
+    for body in op.bodies:
+        seen = inside.as_seen(body)
+        if seen.ops:
+            order = [seen.index_of[o] for o in inside.as_run(seen, seen.own_order)]
+            most = max(most, profile(memory_model(seen, inside), order).peak)
+    if graph.dialect == "aten":
+        made = (graph.tensor_by_id[t] for t in op.outputs)
+        most -= sum(t.size for t in made if t.alias_of is None)
+    return max(0, most)
 
 
 def _aligned(size: int, alignment: int) -> int:

@@ -20,7 +20,7 @@ def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool
     Raises
     ------
     InputError
-        The plan is for another model, or the output cannot be written (SPEC, Files).
+        The plan is for another model, or the output cannot be written (`docs/contract.md`, Files).
     """
     write_all(made, model, out=out, copy_external=copy_external)
 

@@ -215,7 +215,7 @@ def _draw(
         return False
 
     result = _core.sample(core_model(model), orders=orders, seed=seed, report=tell)
-    return result["peaks"], result["orders"] == orders
+    return list(result.peaks.items()), result.orders == orders
 
 
 def _bins(peaks: Sequence[tuple[int, int]], least: int, most: int) -> tuple[Bin, ...]:

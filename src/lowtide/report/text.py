@@ -169,13 +169,13 @@ def _partly(plan: Plan) -> str:
 
 def parts_text(parts: RuntimeParts) -> str:
     """What TFLM's smallest arena consists of, and how sure that is."""
-    said = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
+    text = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
     if parts.planning > parts.planned + parts.persistent:
-        said = f"{parts.planning:,} while TFLM starts, more than {said}"
+        text = f"{parts.planning:,} while TFLM starts, more than {text}"
     if parts.scratch:
-        said += f", scratch {parts.scratch:,} in the planned"
+        text += f", scratch {parts.scratch:,} in the planned"
     sure = "exact" if parts.exact else "an estimate"
-    return f"{said}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
+    return f"{text}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
@@ -285,10 +285,10 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
     ]
     for entry in peak.live[:MOST_LIVE]:
-        made = "graph input" if entry.made_by is None else _op_text(entry.made_by)
+        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by)
         rows.append(
             (
-                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), made, _kept_text(entry),
+                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), maker, _kept_text(entry),
                 f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
             )
         )  # fmt: skip
@@ -359,14 +359,14 @@ def run_text(run: RunReport) -> str:
     n = len(run.outputs)
     vacuous = [o for o in run.outputs if o.vacuous]
     if run.equal:
-        said = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+        verdict = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
     else:
-        said = "outputs differ, and so do two runs of the original: nothing can be said"
+        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
     if run.vacuous:
-        said += "; vacuous: no output depends on the inputs"
+        verdict += "; vacuous: no output depends on the inputs"
     elif vacuous:
-        said += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
-    rows = [("outputs", said)]
+        verdict += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
+    rows = [("outputs", verdict)]
     if not (run.original.nodes and run.planned.nodes):
         return columns(
             [
@@ -379,7 +379,7 @@ def run_text(run: RunReport) -> str:
     rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))
     rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
     planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
-    if planned and all(said == seen for said, seen in planned):
+    if planned and all(expected == measured for expected, measured in planned):
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
     elif planned:
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
@@ -419,8 +419,8 @@ def target_text(target: Target) -> str:
 def _rule_lines(name: str) -> list[str]:
     """What a runtime's own rule says, as comments: its module's text, and its tables of op types if it has any."""
     rule = RULES[name]
-    said = inspect.getdoc(inspect.getmodule(type(rule))) or ""
-    lines = [f"# {line}".rstrip() for line in said.splitlines()]
+    doc = inspect.getdoc(inspect.getmodule(type(rule))) or ""
+    lines = [f"# {line}".rstrip() for line in doc.splitlines()]
     tables: Mapping[str, Sequence[str]] = getattr(rule, "tables", {})
     for title, types in tables.items():
         lines += ["#", f"# {title}:"]

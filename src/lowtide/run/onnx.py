@@ -1,8 +1,8 @@
 """Runs the original and the planned ONNX file under onnxruntime, on the same random inputs.
 
-Both keep the file's order (`ort_session`); the original runs once more as onnxruntime runs it by default. onnxruntime
-counts initializers, and not the inputs, which the caller holds; what it had in use before the first node is taken off.
-`Shape` nodes it runs early whatever the file says.
+Both keep the file's order (`ort_session.py`); the original runs once more as onnxruntime runs it by default.
+onnxruntime counts initializers, and not the inputs, which the caller holds; what it had in use before the first node
+is taken off. `Shape` nodes it runs early whatever the file says.
 """
 
 from __future__ import annotations
@@ -186,40 +186,41 @@ def run_onnx(
             shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
-        was_nodes, came_nodes = _nodes(original), _nodes(planned)
-        place = _check_nodes(was_nodes, came_nodes, plan, planned)
+        original_nodes, planned_nodes = _nodes(original), _nodes(planned)
+        place = _check_nodes(original_nodes, planned_nodes, plan, planned)
         feeds, base = draw(before, original, seed, inputs, dims or {})
         for feed in feeds:
             shipped.run(None, feed)
         try:
             after = open_session(planned, PLANNED, folder, "planned")
-            came = [after.run(None, feeds[0])]
+            planned_outputs = [after.run(None, feeds[0])]
             planned_profile = after.end_profiling()
-            came += [after.run(None, feed) for feed in feeds[1:]]
+            planned_outputs += [after.run(None, feed) for feed in feeds[1:]]
             exact_profile = _in_exact_arena(planned, plan, folder, feeds)
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
-        was = [base, *(before.run(None, feed) for feed in feeds[1:])]
+        original_outputs = [base, *(before.run(None, feed) for feed in feeds[1:])]
         again = before.run(None, feeds[0])
         first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
         second_profile = read_profile(planned_profile)
         names = [o.name for o in before.get_outputs()]
         del before, after, shipped
     step = {v: i for i, v in enumerate(plan.order)}
-    first = _measure(original, was_nodes, {i: i for i in plan.order}, first_profile, {})
+    first = _measure(original, original_nodes, {i: i for i in plan.order}, first_profile, {})
     footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
-    second = _measure(planned, came_nodes, place, second_profile, footprints)
+    second = _measure(planned, planned_nodes, place, second_profile, footprints)
     ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
     return RunReport(
         tuple(
-            _compare(name, [w[i] for w in was], [c[i] for c in came], bool(feeds[0])) for i, name in enumerate(names)
+            _compare(name, [w[i] for w in original_outputs], [c[i] for c in planned_outputs], bool(feeds[0]))
+            for i, name in enumerate(names)
         ),
         first,
         second,
         _measure(model or original, [], {}, own_profile, {}),
         None
         if exact_profile is None
-        else _measure(planned, came_nodes, place, exact_profile, footprints, plan.runtime_arena_bytes),
+        else _measure(planned, planned_nodes, place, exact_profile, footprints, plan.runtime_arena_bytes),
         plan.runtime_arena_bytes,
         sum(a.nbytes for a in feeds[0].values()),
         inputs,
@@ -303,17 +304,17 @@ def _nodes(path: Path) -> list[Any]:
         return []
 
 
-def _check_nodes(was: list[Any], came: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
+def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
     """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
-    if not was or not came:
+    if not original or not rewritten:
         return {}
     place = dict(zip(sorted(plan.order), plan.order, strict=True))
-    for i, node in enumerate(came):
+    for i, node in enumerate(rewritten):
         op = place.get(i, i)
-        if op >= len(was) or node != was[op]:
+        if op >= len(original) or node != original[op]:
             raise VerificationError("run", f"{planned}: node {i} is not node {op} of the original")
-    if len(came) != len(was):
-        raise VerificationError("run", f"{planned}: {len(came)} nodes, and {len(was)} in the original")
+    if len(rewritten) != len(original):
+        raise VerificationError("run", f"{planned}: {len(rewritten)} nodes, and {len(original)} in the original")
     return place
 
 
@@ -327,9 +328,9 @@ def _measure(
 ) -> FileRun:
     """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
     kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
-    known = {(n.name or f"{n.op_type}_{index}", str(index)): (op_at.get(i), n) for index, (i, n) in enumerate(kept)}
-    found: list[tuple[NodeEvent, tuple[int | None, Any]]] = [
-        (event, known[event.name, event.index]) for event in profile.nodes if (event.name, event.index) in known
+    node_of = {(n.name or f"{n.op_type}_{index}", str(index)): (op_at.get(i), n) for index, (i, n) in enumerate(kept)}
+    events: list[tuple[NodeEvent, tuple[int | None, Any]]] = [
+        (event, node_of[event.name, event.index]) for event in profile.nodes if (event.name, event.index) in node_of
     ]
     return FileRun(
         str(path),
@@ -338,17 +339,17 @@ def _measure(
         profile.held_bytes(first_block),
         tuple(
             NodeMemory(op, node.name, node.op_type, event.requested_bytes, planned.get(op))
-            for event, (op, node) in found
+            for event, (op, node) in events
             if op is not None
         ),
     )
 
 
-def _compare(name: str, was: list[Any], came: list[Any], has_inputs: bool) -> OutputComparison:
-    pairs = list(zip(was, came, strict=True))
+def _compare(name: str, original: list[Any], planned: list[Any], has_inputs: bool) -> OutputComparison:
+    pairs = list(zip(original, planned, strict=True))
     equal = all(_same(a, b) for a, b in pairs)
     apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
-    changes = has_inputs and any(not _same(was[0], other) for other in was[1:])
+    changes = has_inputs and any(not _same(original[0], other) for other in original[1:])
     return OutputComparison(name, equal, apart, not changes)
 
 

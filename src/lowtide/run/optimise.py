@@ -54,8 +54,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        said = f"onnxruntime cannot load it, so it cannot optimise it: {first_line(error)}"
-        raise InputError(said, str(model)) from None
+        message = f"onnxruntime cannot load it, so it cannot optimise it: {first_line(error)}"
+        raise InputError(message, str(model)) from None
 
 
 def _with_shapes(model: Path) -> str | bytes:

@@ -31,8 +31,8 @@ def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
 
     proto = onnx.load(str(model))
     graph = proto.graph
-    known = {v.name for v in (*graph.value_info, *graph.output)}
-    if known.issuperset(name for node in graph.node for name in node.output if name):
+    declared = {v.name for v in (*graph.value_info, *graph.output)}
+    if declared.issuperset(name for node in graph.node for name in node.output if name):
         return
     with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
         try:
@@ -41,17 +41,17 @@ def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
             raise InputError(f"onnxruntime cannot load what it optimised: {first_line(error)}", str(model)) from None
         draw(session, model, seed, 1, dims)
         events = json.loads(Path(session.end_profiling()).read_bytes())
-    made = _outputs(graph.node)
+    output_names = _outputs(graph.node)
     for event in events:
         name = str(event.get("name", ""))
         if event.get("cat") != "Node" or not name.endswith("_kernel_time"):
             continue
         key = name.removesuffix("_kernel_time"), str(event["args"].get("node_index"))
         seen = event["args"].get("output_type_shape", ())
-        for tensor, found in zip(made.get(key, ()), seen, strict=False):
-            for element, shape in found.items():
-                if tensor not in known and element in _TYPES:
-                    known.add(tensor)
+        for tensor, types in zip(output_names.get(key, ()), seen, strict=False):
+            for element, shape in types.items():
+                if tensor not in declared and element in _TYPES:
+                    declared.add(tensor)
                     graph.value_info.append(onnx.helper.make_tensor_value_info(tensor, _TYPES[element], shape))
     model.write_bytes(proto.SerializeToString())
 

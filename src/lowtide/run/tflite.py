@@ -120,22 +120,22 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
     if not there:
         raise MissingExtraError("ai-edge-litert or tflite-micro", "tflite", "lowtide verify --run")
-    found = []
+    runs = []
     for name in there:
         answer = ask(name, [str(original), str(planned)], seed, inputs, tensors)
         if "error" in answer:
             if answer.get("file") == str(planned):
                 raise VerificationError("run", f"{name} runs the original and not {planned}: {answer['error']}")
-            found.append(RuntimeRun(name, refused=answer["error"]))
+            runs.append(RuntimeRun(name, refused=answer["error"]))
             continue
         arenas = [Arena(**m) if "head_bytes" in m else None for m in answer["measured"]]
         sizes = [m.get("arena_bytes") for m in answer["measured"]]
         outputs = tuple(TfliteOutput(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
-        found.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))
-    if all(r.refused for r in found):
-        raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in found), str(original))
+        runs.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))
+    if all(r.refused for r in runs):
+        raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in runs), str(original))
     planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
-    report = TfliteRunReport(tuple(found), inputs, planned_bytes, plan.runtime_arena_bytes)
+    report = TfliteRunReport(tuple(runs), inputs, planned_bytes, plan.runtime_arena_bytes)
     tflm = report.tflm
     if plan.runtime_parts is not None and tflm is not None and tflm.planned is not None:
         head = tflm.planned.head_bytes

@@ -158,12 +158,12 @@ class _Tflm:
     def __init__(self, file: str) -> None:
         self.data = Path(file).read_bytes()
         arena = _ROOM + 4 * len(self.data)
-        self.interpreter, said = quiet(lambda: tflm_interpreter(self.data, arena))
+        self.interpreter, output = quiet(lambda: tflm_interpreter(self.data, arena))
         if self.interpreter is None:
-            raise Refused(file, said)
+            raise Refused(file, output)
         self.inputs: list[tuple[Any, tuple[int, ...]]] = []
         self.outputs = 0
-        for found, details in (
+        for is_input, details in (
             (True, self.interpreter.get_input_details),
             (False, self.interpreter.get_output_details),
         ):
@@ -173,13 +173,13 @@ class _Tflm:
                     d, _ = quiet(lambda details=details, index=index: details(index))
                 except (IndexError, ValueError, RuntimeError):
                     break
-                if found:
+                if is_input:
                     self.inputs.append((d["dtype"], tuple(int(n) for n in d["shape"])))
                 else:
                     self.outputs += 1
                 index += 1
-        _, said = quiet(self.interpreter.print_allocations)
-        self.used = {name: int(n) for name, n in re.findall(r"Arena allocation (total|head|tail) (\d+)", said)}
+        _, output = quiet(self.interpreter.print_allocations)
+        self.used = {name: int(n) for name, n in re.findall(r"Arena allocation (total|head|tail) (\d+)", output)}
 
     def run(self, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
         for i, value in enumerate(feed):
@@ -218,8 +218,8 @@ def smallest_arena(data: bytes, used: int) -> int:
     def starts(units: int) -> bool:
         child = os.fork()
         if child == 0:
-            found, _ = quiet(lambda: tflm_interpreter(data, units * STEP))
-            os._exit(0 if found is not None else 1)
+            interpreter, _ = quiet(lambda: tflm_interpreter(data, units * STEP))
+            os._exit(0 if interpreter is not None else 1)
         return os.waitpid(child, 0)[1] == 0
 
     low, high = -(-used // STEP) - 1, -(-used // STEP)

@@ -90,7 +90,7 @@ def run_torch(
     try:
         before = torch.export.load(original)
         feeds = [_draw(torch, before.example_inputs, shapes, seed + k) for k in range(inputs)]
-        was = [_run(torch, before, feed) for feed in feeds]
+        original_runs = [_run(torch, before, feed) for feed in feeds]
         again = _run(torch, before, feeds[0])
     except InputError as error:
         raise InputError(str(error), str(original)) from None
@@ -98,16 +98,19 @@ def run_torch(
         raise InputError(f"torch cannot run it: {first_line(error)}", str(original)) from None
     try:
         after = torch.export.load(planned)
-        came = [_run(torch, after, feed) for feed in feeds]
+        planned_runs = [_run(torch, after, feed) for feed in feeds]
     except Exception as error:  # torch raises whatever its parts do
         raise VerificationError("run", f"{planned}: torch fails: {first_line(error)}") from None
     return TorchRunReport(
-        tuple(_compare(torch, i, [a[i] for a, _ in was], [b[i] for b, _ in came]) for i in range(len(again[0]))),
+        tuple(
+            _compare(torch, i, [a[i] for a, _ in original_runs], [b[i] for b, _ in planned_runs])
+            for i in range(len(again[0]))
+        ),
         inputs,
-        all(_same(torch, a, b) for a, b in zip(was[0][0], again[0], strict=True)),
+        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], again[0], strict=True)),
         _names(after) == _in_order(_names(before), plan),
-        max(peak for _, peak in was),
-        max(peak for _, peak in came),
+        max(peak for _, peak in original_runs),
+        max(peak for _, peak in planned_runs),
         plan.peak_bytes,
     )
 
@@ -138,7 +141,7 @@ def _run(torch: Any, program: Any, feed: Any) -> tuple[list[Any], int]:
     module = program.module()
     arguments, keywords = feed
     held = [t for t in (*leaves(feed), *module.parameters(), *module.buffers()) if isinstance(t, torch.Tensor)]
-    known = {t.untyped_storage()._cdata for t in (*held, *leaves(program.constants)) if isinstance(t, torch.Tensor)}
+    uncounted = {t.untyped_storage()._cdata for t in (*held, *leaves(program.constants)) if isinstance(t, torch.Tensor)}
     live: dict[int, int] = {}
     now = most = 0
 
@@ -147,33 +150,39 @@ def _run(torch: Any, program: Any, feed: Any) -> tuple[list[Any], int]:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             nonlocal now, most
-            made = function(*args, **(kwargs or {}))
-            for tensor in leaves(made):
+            returned = function(*args, **(kwargs or {}))
+            for tensor in leaves(returned):
                 if not isinstance(tensor, torch.Tensor):
                     continue
                 storage = tensor.untyped_storage()
-                if storage._cdata in known or storage._cdata in live:
+                if storage._cdata in uncounted or storage._cdata in live:
                     continue
                 live[storage._cdata] = storage.nbytes()
                 now += storage.nbytes()
                 weakref.finalize(storage, gone, storage._cdata)
             most = max(most, now)
-            return made
+            return returned
 
     def gone(key: int) -> None:
         nonlocal now
         now -= live.pop(key, 0)
 
     with torch.no_grad(), Count():
-        came = module(*arguments, **keywords)
-    return [t.clone() for t in leaves(came) if isinstance(t, torch.Tensor)], most
+        returned = module(*arguments, **keywords)
+    return [t.clone() for t in leaves(returned) if isinstance(t, torch.Tensor)], most
 
 
-def _compare(torch: Any, number: int, was: list[Any], came: list[Any]) -> OutputComparison:
-    equal = all(_same(torch, a, b) for a, b in zip(was, came, strict=True))
-    alike = equal or any(a.shape != b.shape or a.is_complex() for a, b in zip(was, came, strict=True))
-    apart = None if alike else max(float((a.double() - b.double()).abs().max()) for a, b in zip(was, came, strict=True))
-    return OutputComparison(f"output {number}", equal, apart, all(_same(torch, was[0], other) for other in was[1:]))
+def _compare(torch: Any, number: int, original: list[Any], planned: list[Any]) -> OutputComparison:
+    equal = all(_same(torch, a, b) for a, b in zip(original, planned, strict=True))
+    alike = equal or any(a.shape != b.shape or a.is_complex() for a, b in zip(original, planned, strict=True))
+    apart = (
+        None
+        if alike
+        else max(float((a.double() - b.double()).abs().max()) for a, b in zip(original, planned, strict=True))
+    )
+    return OutputComparison(
+        f"output {number}", equal, apart, all(_same(torch, original[0], other) for other in original[1:])
+    )
 
 
 def _same(torch: Any, a: Any, b: Any) -> bool:

@@ -8,7 +8,7 @@ what gap is left.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
@@ -93,8 +93,8 @@ class Exact:
         result = self._solve(
             core, ops, limits, set_aside=set_aside, budget=limits.budget_bytes, until_impossible=limits.until_impossible
         )
-        order = tuple(result["order"])
-        if result["stopped"] in ("time", "memory", "complete"):
+        order = tuple(result.order)
+        if result.stopped in ("time", "memory", "complete"):
             order = _no_worse_than_plain(model, core, order, limits)
         return self._schedule(core, model, result, order)
 
@@ -106,21 +106,21 @@ class Exact:
         """
         core = core_model(model)
         result = self._solve(core, len(model.graph.ops), limits, budget=budget, until_decided=True)
-        return self._schedule(core, model, result, tuple(result["order"]))
+        return self._schedule(core, model, result, tuple(result.order))
 
     def _schedule(
-        self, core: _core.Model, model: MemoryModel, result: dict[str, Any], order: tuple[int, ...]
+        self, core: _core.Model, model: MemoryModel, result: _core.Solution, order: tuple[int, ...]
     ) -> Schedule:
         counters = {
-            "reduced_ops": result["reduced_ops"],
-            "states": result["states"],
-            "beam_states": result["beam_states"],
-            "cuts": result["cuts"],
-            "symmetries": result["symmetries"],
-            "search_memory_bytes": result["memory_bytes"],
+            "reduced_ops": result.reduced_ops,
+            "states": result.states,
+            "beam_states": result.beam_states,
+            "cuts": result.cuts,
+            "symmetries": result.symmetries,
+            "search_memory_bytes": result.memory_bytes,
         }
         certificate = self._certificate(core, model, result)
-        return Schedule(order, result["lower_bound"], certificate, result["stopped"], counters)
+        return Schedule(order, result.lower_bound, certificate, result.stopped, counters)
 
     def _solve(
         self,
@@ -132,7 +132,7 @@ class Exact:
         budget: int | None = None,
         until_decided: bool = False,
         until_impossible: bool = False,
-    ) -> dict[str, Any]:
+    ) -> _core.Solution:
         def report(best: int, bound: int, seconds: float) -> bool:
             try:
                 if limits.report is not None:
@@ -155,19 +155,19 @@ class Exact:
             report=report,
         )
         if limits.trace is not None:
-            limits.trace.extend(Progress(best, bound, seconds) for seconds, best, bound in result["trace"])
+            limits.trace.extend(Progress(p.best, p.bound, p.seconds) for p in result.trace)
         return result
 
-    def _certificate(self, core: _core.Model, model: MemoryModel, result: dict[str, Any]) -> Certificate:
-        if result["proof"] == "search":
+    def _certificate(self, core: _core.Model, model: MemoryModel, result: _core.Solution) -> Certificate:
+        if result.proof == "search":
             return SearchCertificate(
-                refuted_bytes=result["refuted"],
-                direction=result["direction"],
-                states=result["refuting_states"],
+                refuted_bytes=result.refuted,
+                direction=result.direction,
+                states=result.refuting_states,
                 switches=self.switches,
             )
-        if result["proof"] == "cut":
-            return cut_certificate(core, model, result["cut_op"])
+        if result.proof == "cut":
+            return cut_certificate(core, model, result.cut_op)
         return NoCertificate()
 
 
@@ -195,24 +195,24 @@ def cut_certificate(core: _core.Model, model: MemoryModel, position: int) -> Cut
     root = [s.tensors[0] for s in model.storages]
     read = {o.storage: o.input for o in model.overwrites[position]}
 
-    def arcs(flow: list[tuple[int, int, int, int]]) -> list[FlowArc]:
+    def arcs(flow: list[_core.CutArc]) -> list[FlowArc]:
         return [
             (
-                None if storage < 0 else root[storage],
-                None if start < 0 else ops[start].id,
-                None if end < 0 else ops[end].id,
-                size,
+                None if arc.storage < 0 else root[arc.storage],
+                None if arc.start < 0 else ops[arc.start].id,
+                None if arc.end < 0 else ops[arc.end].id,
+                arc.bytes,
             )
-            for storage, start, end, size in flow
+            for arc in flow
         ]
 
-    first, *others = cut["cases"]
-    cheapest = min(cut["cases"], key=lambda case: case["value"])
+    first, *others = cut.cases
+    cheapest = min(cut.cases, key=lambda case: case.value)
     return CutCertificate(
         op=ops[position].id,
-        value_bytes=cut["value"],
-        downset=[ops[i].id for i in cheapest["downset"]],
-        flow=arcs(first["flow"]),
-        in_place=read.get(first["storage"]),
-        cases=[FlowCase(in_place=read.get(case["storage"]), flow=arcs(case["flow"])) for case in others],
+        value_bytes=cut.value,
+        downset=[ops[i].id for i in cheapest.downset],
+        flow=arcs(first.flow),
+        in_place=read.get(first.storage),
+        cases=[FlowCase(in_place=read.get(case.storage), flow=arcs(case.flow)) for case in others],
     )

@@ -31,11 +31,10 @@ Where the paper is silent or wrong, this is what happens here:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
-from lowtide.plan import Stopped
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
@@ -100,23 +99,22 @@ class Hmcos:
         seconds, sequences freed from their groups) with states, vertices expanded and uses of each optimisation.
         """
         result = self.hierarchical(model, limits)
-        stopped: Stopped = result["stopped"]
-        iterations: list[dict[str, Any]] = result["iterations"]
+        iterations = result.iterations
         counters = {
-            "sequences": len(result["sequences"]),
-            "cells": result["cells"],
-            "borders": result["borders"],
-            "groups": len(result["groups"]),
-            "start_peak_bytes": result["start_peak_bytes"],
-            "kept_start": result["kept_start"],
-            "expanded": sum(i["expanded"] + i["group_expanded"] for i in iterations),
-            "states": sum(i["states"] + i["group_states"] for i in iterations),
-            "search_memory_bytes": result["memory_bytes"],
-            "iterations": iterations,
+            "sequences": len(result.sequences),
+            "cells": result.cells,
+            "borders": result.borders,
+            "groups": len(result.groups),
+            "start_peak_bytes": result.start_peak_bytes,
+            "kept_start": result.kept_start,
+            "expanded": sum(i.expanded + i.group_expanded for i in iterations),
+            "states": sum(i.states + i.group_states for i in iterations),
+            "search_memory_bytes": result.memory_bytes,
+            "iterations": [{name: getattr(i, name) for name in i.__match_args__} for i in iterations],
         }
-        return Schedule(order=tuple(result["order"]), stopped=stopped, counters=counters)
+        return Schedule(order=tuple(result.order), stopped=result.stopped, counters=counters)
 
-    def hierarchical(self, model: MemoryModel, limits: Limits) -> dict[str, Any]:
+    def hierarchical(self, model: MemoryModel, limits: Limits) -> _core.HmcosResult:
         """The core's whole answer.
 
         Beside the order it has ``sequences``, each a list of positions of ops, and ``groups``, each a list of

@@ -81,7 +81,7 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     if method is None:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
     made = with_options(method, f"method {name}", options or {})
-    return made if own is not None else Foreign(made)
+    return made if own is not None else cast("Method", Foreign(made))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:

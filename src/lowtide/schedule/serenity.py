@@ -165,12 +165,12 @@ class Serenity:
             memory_bytes=limits.memory_bytes,
             report=report,
         )
-        order, peak = tuple(result["order"]), result["peak"]
+        order, peak = tuple(result.order), result.peak
         counters = _counters(segments, result)
-        if result["stopped"] != "complete":
+        if result.stopped != "complete":
             kahn = Kahn().schedule(model, limits).order
             order = order if peak <= core.peak(kahn) else kahn
-            return Schedule(order, stopped=result["stopped"], counters=counters)
+            return Schedule(order, stopped=result.stopped, counters=counters)
         if not self.exact:
             return Schedule(order, counters=counters)
         certificate: Certificate = NoCertificate()
@@ -178,7 +178,7 @@ class Serenity:
             certificate = SearchCertificate(
                 refuted_bytes=peak - 1,
                 direction="forward",
-                states=result["states"],
+                states=result.states,
                 switches={
                     "divide_and_conquer": self.divide_and_conquer,
                     "soft_budget": self.soft_budget,
@@ -188,30 +188,30 @@ class Serenity:
         return Schedule(order, peak, certificate, "proof", counters)
 
 
-def _counters(segments: list[list[list[int]]], result: dict[str, Any]) -> dict[str, Any]:
-    attempts = result["attempts"]
-    runs_of = Counter(attempt[0] for attempt in attempts)
+def _counters(segments: list[list[list[int]]], result: _core.SerenityResult) -> dict[str, Any]:
+    attempts = result.attempts
+    runs_of = Counter(attempt.segment for attempt in attempts)
     return {
         "nodes": [len(nodes) for nodes in segments],
-        "solved": result["solved"],
-        "segment_peak_bytes": result["segment_peaks"],
-        "kahn_peak_bytes": result["kahn_peak"],
-        "states": result["states"],
-        "moves": result["moves"],
-        "widest_step": result["widest"],
-        "search_memory_bytes": result["memory_bytes"],
-        "runs": dict(Counter(flag for _, _, _, flag, _, _ in attempts)),
+        "solved": result.solved,
+        "segment_peak_bytes": result.segment_peaks,
+        "kahn_peak_bytes": result.kahn_peak,
+        "states": result.states,
+        "moves": result.moves,
+        "widest_step": result.widest,
+        "search_memory_bytes": result.memory_bytes,
+        "runs": dict(Counter(attempt.flag for attempt in attempts)),
         "budget_steps": [
             {
-                "segment": segment,
-                "budget_bytes": budget,
-                "step_limit": limit,
-                "result": flag,
-                "states": states,
-                "moves": moves,
+                "segment": attempt.segment,
+                "budget_bytes": attempt.budget,
+                "step_limit": attempt.step_limit,
+                "result": attempt.flag,
+                "states": attempt.states,
+                "moves": attempt.moves,
             }
-            for segment, budget, limit, flag, states, moves in attempts
-            if runs_of[segment] > 1
+            for attempt in attempts
+            if runs_of[attempt.segment] > 1
         ],
     }
 

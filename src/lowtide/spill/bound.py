@@ -49,7 +49,7 @@ def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, li
         jitter=0,
         seconds=limits.left_seconds,
     )
-    return Window(part, result["bound"], result["states"])
+    return Window(part, result.bound, result.states)
 
 
 def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limits: Limits) -> tuple[Window, ...]:

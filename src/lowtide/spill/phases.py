@@ -76,7 +76,7 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
             jitter=0,
             seconds=limits.left_seconds,
         )
-        found.append(Phase(ends[k], ends[k + 1], result["bound"], result["states"]))
+        found.append(Phase(ends[k], ends[k + 1], result.bound, result.states))
     return tuple(found)
 
 

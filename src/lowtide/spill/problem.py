@@ -1,8 +1,8 @@
 """What is to be solved: a graph whose tensors do not all fit the fast memory, and what counts as traffic.
 
-Source: COSMA (arXiv 2311.18246), sections III-A to III-D; SPEC, section Files. A storage that an op touches is in the
-fast memory while the op runs. Between two touches it may be out (a **gap**); then it is spilled, unless the next
-memory level has a copy of it already, and filled before the next touch.
+Source: COSMA (arXiv 2311.18246), sections III-A to III-D; `docs/contract.md`, section Files. A storage that an op
+touches is in the fast memory while the op runs. Between two touches it may be out (a **gap**); then it is spilled,
+unless the next memory level has a copy of it already, and filled before the next touch.
 
     step        0    1    2    3    4    5    6
     storage s   made           read           read        touches 0, 3, 6: two gaps, [1, 3) and [4, 6)
@@ -34,7 +34,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Semantics:
-    """What a move costs. The defaults are COSMA's (equations 8 and 12) with SPEC's free copies.
+    """What a move costs. The defaults are COSMA's (equations 8 and 12) with the contract's free copies.
 
     Attributes
     ----------

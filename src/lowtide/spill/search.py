@@ -216,12 +216,12 @@ class _Search:
             return False
         result = self._ask(whole, state_limit=min(state_limit, self.options.states))
         if self.best is None:
-            self.no_room = result["proved"]
+            self.no_room = result.proved
         else:
-            self._raise(min(result["bound"], self.best.traffic_bytes), "search", states=result["states"], parts=parts)
+            self._raise(min(result.bound, self.best.traffic_bytes), "search", states=result.states, parts=parts)
         return self.proved or self.no_room
 
-    def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> dict[str, Any]:
+    def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> _core.SpillResult:
         """One search for something better than the best."""
         best = self.best
         result = _core.spill(
@@ -236,9 +236,9 @@ class _Search:
             safe_moves=self.options.safe_moves,
             dominance=self.options.dominance,
         )
-        self.states += result["states"]
-        self.interrupted |= result["interrupt"]
-        if result["found"]:
+        self.states += result.states
+        self.interrupted |= result.ended == "interrupt"
+        if result.found:
             found = found_by_core(self.problem, asked, result)
             if best is None or found.traffic_bytes < best.traffic_bytes:
                 self.best = found
@@ -328,15 +328,15 @@ class _Search:
         return mend(self.problem, best.order, best.dropped, self.limits).placement, True
 
 
-def found_by_core(problem: SpillProblem, asked: CoreProblem, result: dict[str, Any]) -> Found:
+def found_by_core(problem: SpillProblem, asked: CoreProblem, result: _core.SpillResult) -> Found:
     """What a search of the whole graph says, as an order and gaps."""
-    order = tuple(asked.ops[v] for v in result["order"] if v < len(asked.ops))
+    order = tuple(asked.ops[v] for v in result.order if v < len(asked.ops))
     line = timeline(problem, order)
     by_storage: dict[int, list[Gap]] = {}
     for gap in line.gaps:
         by_storage.setdefault(gap.storage, []).append(gap)
     dropped = []
-    for step, s in result["leaves"]:
+    for step, s in result.leaves:
         dropped += [gap for gap in by_storage.get(asked.storages[s], ()) if gap.start <= step < gap.end]
     traffic = traffic_of(moves_of(problem, order, intervals_of(line, dropped)))
-    return Found(order, tuple(dropped), traffic, frozenset(step for step, _ in result["leaves"]))
+    return Found(order, tuple(dropped), traffic, frozenset(step for step, _ in result.leaves))

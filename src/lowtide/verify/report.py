@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HeldRule:
     """One rule that held: its name, which is that of the failure if it does not hold, and what was seen."""
 
     name: str
@@ -40,7 +40,7 @@ class Report:
         What running the model in both orders showed; None if it was not asked for.
     """
 
-    checks: tuple[Check, ...]
+    checks: tuple[HeldRule, ...]
     notes: tuple[str, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)

@@ -21,8 +21,9 @@ from pathlib import Path
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.outputs import Outputs
-from lowtide.read.tflite.model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
-from lowtide.read.tflite.reader import control_dependencies, dependency_bytes, graph_of
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, dependency_bytes
+from lowtide.read.tflite.model import OFFLINE_PLAN, Extent, TfliteModel, parse_file
+from lowtide.read.tflite.reader import graph_of
 from lowtide.read.tflite.schema import IDENTIFIER
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
@@ -73,8 +74,8 @@ def write_tflite(
 
 def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str) -> bytes:
     """The bytes that `write_tflite` writes. Raises as it does."""
-    model = parse_tflite(data, place)
-    listed = _dependencies(data, model)
+    file = parse_file(data, place)
+    model, listed = file.model, file.dependencies
     graph = graph_of(model, listed, place, "")
     sequence = fill_slots(graph.ops, (), order, place)
     out = bytearray(data)
@@ -152,11 +153,6 @@ def _shrink(out: bytearray, model: TfliteModel, offsets: Mapping[int, int]) -> N
         at = tensors[i].shape_at
         if tensors[i].size > end and at is not None and shapes.count(at) == 1:
             struct.pack_into("<i", out, at, 0)
-
-
-def _dependencies(data: bytes, model: TfliteModel) -> list[list[tuple[int, int]]]:
-    extent = model.metadata_extent(CONTROL_DEPENDENCIES)
-    return control_dependencies(data[extent.at : extent.at + extent.size] if extent else None, model)
 
 
 def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> None:

@@ -101,26 +101,26 @@ def _basic(net: Net, x: Value) -> Value:
 
 def _transition(net: Net, branches: list[Value], widths: tuple[int, ...]) -> list[Value]:
     """Bring the branches to their widths, and make one more from the last of them."""
-    made = [
+    matched = [
         x if x.shape[1] == width else net.relu(net.conv(x, width, 3))
         for x, width in zip(branches, widths, strict=False)
     ]
-    return [*made, net.relu(net.conv(branches[-1], widths[-1], 3, 2))]
+    return [*matched, net.relu(net.conv(branches[-1], widths[-1], 3, 2))]
 
 
 def _module(net: Net, branches: list[Value], blocks: int) -> list[Value]:
-    made = []
+    deepened = []
     for i, x in enumerate(branches):
         with net.scope(f"branch{i}"):
             for _ in range(blocks):
                 x = _basic(net, x)
-        made.append(x)
+        deepened.append(x)
     fused = []
-    for i in range(len(made)):
+    for i in range(len(deepened)):
         with net.scope(f"fuse{i}"):
-            total = _matched(net, made, 0, i)
-            for j in range(1, len(made)):
-                total = net.add(total, _matched(net, made, j, i))
+            total = _matched(net, deepened, 0, i)
+            for j in range(1, len(deepened)):
+                total = net.add(total, _matched(net, deepened, j, i))
             fused.append(net.relu(total))
     return fused
 

@@ -132,18 +132,18 @@ def _chain(net: Net, x: Value) -> Value:
 
 def add_cell(net: Net, x: Value, cell: Cell) -> Value:
     """Add a cell, its waves step by step: all concats, then all depthwise convolutions, then all 1x1."""
-    made: list[Value] = []
+    branches: list[Value] = []
     for wave in cell.waves:
-        strides = [cell.stride if len(made) + i in cell.concat else 1 for i in range(len(wave))]
-        values = [net.concat([made[i] for i in b.inputs]) if b.inputs else x for b in wave]
+        strides = [cell.stride if len(branches) + i in cell.concat else 1 for i in range(len(wave))]
+        values = [net.concat([branches[i] for i in b.inputs]) if b.inputs else x for b in wave]
         values = [
             v if b.kind == "join" else net.depthwise(v, 3, s) for b, v, s in zip(wave, values, strides, strict=True)
         ]
-        made += [
+        branches += [
             net.conv(v, b.channels, 1, s if b.kind == "join" else 1)
             for b, v, s in zip(wave, values, strides, strict=True)
         ]
-    return net.concat([made[i] for i in cell.concat])
+    return net.concat([branches[i] for i in cell.concat])
 
 
 _PAPER = "SwiftNet: Cheng et al., Using Graph Propagation as Meta-knowledge to Search Architectures, arXiv 1906.08305"

@@ -128,6 +128,7 @@ def drawn(seed: int, n: int, ties: bool) -> tuple[Problem, list[Bank], list[Dema
     return problem, banks, demands
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 4), st.booleans())
 def test_memories_against_every_assignment_and_every_offset(seed: int, n: int, ties: bool):

@@ -83,6 +83,7 @@ def test_a_claim_of_two_gigabytes_in_a_kilobyte(tag, tmp_path):
     _refused(path, "not an ONNX model")
 
 
+@pytest.mark.slow
 def test_damaged_models_are_read_or_refused(tmp_path):
     """Random bytes changed in a small model: a graph or an InputError, nothing else."""
     made = model(

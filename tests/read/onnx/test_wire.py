@@ -11,11 +11,7 @@ from lowtide import files
 from lowtide.errors import InputError
 from lowtide.read.onnx.reader import read_onnx
 from lowtide.read.onnx.wire import WireError, records, skeleton, varint
-from support.onnx_builder import constant, graph, model, node, saved, value
-
-
-def _record(field, payload):
-    return varint(field << 3 | 2) + varint(len(payload)) + payload
+from support.onnx_builder import constant, graph, model, node, record, saved, value
 
 
 def test_records_of_every_wire_type():
@@ -63,10 +59,10 @@ def _heavy(side=8):
 def test_a_skeleton_lacks_payloads_only():
     """All but the payload of large tensors is there, in order, and unknown fields too."""
     made = _heavy()
-    data = made.SerializeToString() + _record(999, b"unknown" * 20)
+    data = made.SerializeToString() + record(999, b"unknown" * 20)
     thin = skeleton(data, keep_bytes=64)
     assert len(thin) < len(data) - 3 * 256
-    assert thin.endswith(_record(999, b"unknown" * 20))
+    assert thin.endswith(record(999, b"unknown" * 20))
     parsed = onnx.ModelProto.FromString(thin)
     made.graph.initializer[0].ClearField("raw_data")
     made.graph.node[1].attribute[0].t.ClearField("float_data")
@@ -80,9 +76,9 @@ def test_a_skeleton_lacks_payloads_only():
 
 def test_unpacked_payloads_are_left_out():
     """An old writer's repeated field, one record per element, is payload too."""
-    tensor = _record(8, b"w") + b"\x08\x40\x10\x01" + b"\x25\x00\x00\x80\x3f" * 64
-    data = _record(7, _record(5, tensor))
-    assert skeleton(data, keep_bytes=64) == _record(7, _record(5, _record(8, b"w") + b"\x08\x40\x10\x01"))
+    tensor = record(8, b"w") + b"\x08\x40\x10\x01" + b"\x25\x00\x00\x80\x3f" * 64
+    data = record(7, record(5, tensor))
+    assert skeleton(data, keep_bytes=64) == record(7, record(5, record(8, b"w") + b"\x08\x40\x10\x01"))
 
 
 def test_a_mapped_file_reads_as_a_whole_one(tmp_path, monkeypatch):
@@ -100,13 +96,13 @@ def test_a_file_over_two_gigabytes(tmp_path, monkeypatch):
     """Protobuf parses no such file; its skeleton is small (a sparse file; no digest is taken)."""
     size = 2**31 + 4096
     small = model([node("MatMul", "x w", "z")], [value("x", (2, 2**15))], [value("z", None)], [constant("u", [0.0])])
-    head = _record(8, b"w") + b"\x08" + varint(2**15) + b"\x08" + varint(2**14) + b"\x10\x01"
+    head = record(8, b"w") + b"\x08" + varint(2**15) + b"\x08" + varint(2**14) + b"\x10\x01"
     tensor = head + varint(9 << 3 | 2) + varint(size)
     rest = small.graph.SerializeToString()
     opening = varint(5 << 3 | 2) + varint(len(tensor) + size) + tensor
     path = tmp_path / "huge.onnx"
     with path.open("wb") as file:
-        file.write(b"\x08\x0a" + _record(8, small.opset_import[0].SerializeToString()))
+        file.write(b"\x08\x0a" + record(8, small.opset_import[0].SerializeToString()))
         file.write(varint(7 << 3 | 2) + varint(len(rest) + len(opening) + size) + rest + opening)
         file.truncate(file.tell() + size)
 

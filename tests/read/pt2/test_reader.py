@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
-from lowtide.graph import Kind
-from lowtide.read.pt2.sizes import Form
+from lowtide.graph import MAX_NESTED, Array, Graph, Kind
+from lowtide.read.aten.trace import Form
+from lowtide.read.pt2.reader import Pt2File
+from lowtide.target import BUILT_IN
+from lowtide.verify.check.memory import work_out
 from support.pt2_builder import archive, branches, call, document, meta, symbol, tensor
 
 
@@ -124,6 +129,14 @@ def test_symbols_take_a_size_from_dim(tmp_path: Path) -> None:
         lowtide.load(path, {"s0": 6, "s9": 1})
 
 
+def inside(graph: Graph, target: str) -> int:
+    """Bytes that the bodies of the first op need, as the planner and as the checker work them out."""
+    rules = BUILT_IN[target]
+    planned = memory_model(graph, rules).workspace[0]
+    assert planned == work_out(graph, rules).workspace[0]
+    return planned
+
+
 def test_a_body_is_workspace(tmp_path: Path) -> None:
     """A higher-order operator needs the peak of its largest body, beyond what it makes."""
     inner = document([call("exp.default", ["p"], ["q"]), call("sin.default", ["q"], ["r"])], ["p"], ["r"],
@@ -131,7 +144,63 @@ def test_a_body_is_workspace(tmp_path: Path) -> None:
     body = {"as_graph": {"name": "b", "graph": inner["graph_module"]["graph"]}}
     nodes = [call("torch.ops.higher_order.wrap", [body, "x"], ["y"])]
     graph = read(tmp_path, document(nodes, ["x"], ["y"], {n: meta([8]) for n in "xy"}))
-    assert graph.ops[0].workspace == 32
+    assert [inside(graph, target) for target in ("torch", "strict", "generic")] == [32, 32, 0]
+    assert graph.ops[0].attributes == {"a0": 0, "operand_names": ("a1",)}
+
+
+def test_a_loop_carries_what_its_body_made(tmp_path: Path) -> None:
+    """While it runs again, what it is given lies beside what it makes; what is not carried lives outside."""
+    inner = document([call("add.Tensor", ["p", "w"], ["r"])], ["p", "w"], ["r"], {n: meta([8]) for n in "pwr"})
+    body = {"as_graph": {"name": "b", "graph": inner["graph_module"]["graph"]}}
+    lists = [{"as_tensors": [{"name": name}]} for name in "xv"]
+    nodes = [call("torch.ops.higher_order.while_loop", [body, *lists], {"as_tensors": [{"name": "y"}]})]
+    graph = read(tmp_path, document(nodes, ["x", "v"], ["y"], {n: meta([8]) for n in "xyv"}))
+    assert [t.size for t in graph.ops[0].bodies[0].tensors] == [32, 0, 32]
+    assert inside(graph, "torch") == 32
+
+
+def test_bodies_nested_deep_are_refused(tmp_path: Path) -> None:
+    """In one line; the reader, the planner and the checker walk into them."""
+    made = document([call("exp.default", ["x"], ["y"])], ["x"], ["y"], {n: meta([8]) for n in "xy"})
+    for _ in range(MAX_NESTED + 1):
+        body = {"as_graph": {"name": "b", "graph": made["graph_module"]["graph"]}}
+        nodes = [call("torch.ops.higher_order.wrap", [body, "x"], ["y"])]
+        made = document(nodes, ["x"], ["y"], {n: meta([8]) for n in "xy"})
+    with pytest.raises(InputError, match="nested more than 8 deep"):
+        read(tmp_path, made)
+
+
+def test_arguments_keep_their_place_and_their_names(tmp_path: Path) -> None:
+    """Tensors are operands, with the argument that each is of; all else is an attribute of a plain value."""
+    nodes = [
+        call("sym_size.int", ["x", {"as_int": 0}], {"as_sym_int": {"as_name": "n"}}),
+        call(
+            "mixed.default", [{"as_tensors": [{"name": "x"}, {"name": "x"}]}], ["y"],
+            bias={"as_none": True}, weight=tensor("x"), stride={"as_ints": [1, 2]}, eps={"as_float": 0.5},
+            indices={"as_optional_tensors": [{"as_none": True}, tensor("x")]}, approximate={"as_string": "none"},
+            size={"as_sym_ints": [{"as_name": "n"}, {"as_int": -1}]}, dtype={"as_scalar_type": 7},
+            device={"as_device": {"type": "cuda", "index": 1}}, flag={"as_bool": False}, other={"as_new": 1},
+            long={"as_ints": [1] * 513}, lists={"as_int_lists": [[1], [2, 3]]},
+        ),
+    ]  # fmt: skip
+    op = read(tmp_path, document(nodes, ["x"], ["y"], {n: meta([4]) for n in "xy"})).ops[1]
+    assert op.inputs == (0, 1)
+    assert op.operands == (0, 0, 0, None, 0, 1)
+    assert op.attributes == {
+        "bias": None, "stride": (1, 2), "eps": 0.5, "approximate": "none", "size": (None, -1), "dtype": "float32",
+        "device": "cuda:1", "flag": False, "other": None, "long": Array("int64", (513,)), "lists": ((1,), (2, 3)),
+        "operand_names": ("a0", "a0", "weight", "indices", "indices", "size"),
+    }  # fmt: skip
+
+
+def test_a_graph_pickles_and_keeps_the_sizes_it_was_given(tmp_path: Path) -> None:
+    """It says its dialect, too; the file may be gone."""
+    metas = {n: meta([symbol("s0", 4)], [1]) for n in "xy"}
+    path = archive(tmp_path / "m.pt2", document([call("exp.default", ["x"], ["y"])], ["x"], ["y"], metas))
+    graph = lowtide.load(path, {"s0": 6})
+    path.unlink()
+    again = pickle.loads(pickle.dumps(graph))
+    assert (again, again.dialect, again.file) == (graph, "aten", Pt2File((("s0", 6),)))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +240,7 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
         lowtide.load(good)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_mutated_archive_is_read_or_refused(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -12,8 +12,9 @@ import pytest
 from lowtide.api.models import open_dimensions
 from lowtide.errors import InputError
 from lowtide.graph import Kind
+from lowtide.read.tflite.dependencies import control_dependencies, dependency_bytes
 from lowtide.read.tflite.model import parse_tflite
-from lowtide.read.tflite.reader import control_dependencies, dependency_bytes, graph_of, read_tflite
+from lowtide.read.tflite.reader import read_tflite
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
 from support.tflite_builder import Net, branches, residual, s
 
@@ -115,7 +116,7 @@ def test_control_dependencies_become_precedences(tmp_path: Path):
     pairs = [[(1, 0), (0, 200)]]
     data = dependency_bytes(pairs)
     model = parse_tflite(net.bytes(), "m")
-    assert control_dependencies(data, model) == pairs
+    assert control_dependencies(data, len(model.subgraphs), "m") == pairs
     net.metadata("model_control_dependencies", dependency_bytes([[(0, 1)]]))
     assert read_tflite(written(tmp_path, net)).ops[1].after == (0,)
 
@@ -157,6 +158,7 @@ def test_other_files_and_indices_that_name_nothing(tmp_path: Path):
             read_tflite(written(tmp_path, net))
 
 
+@pytest.mark.slow
 def test_broken_bytes_are_refused_or_read(tmp_path: Path):
     """Truncated anywhere, or with bytes and words changed: a graph, or one clear line."""
     whole = residual(8).bytes()
@@ -207,17 +209,3 @@ def test_vectors_shared_over_and_over_are_refused():
     assert found[0].integers(0) == (0,) * elements
     with pytest.raises(WireError, match="over and over"):
         list(map(Table.integers, found, [0] * tables))
-
-
-def test_short_constants_are_kept():
-    """Axes, paddings and the like, of int32; neither longer ones, nor of other types, nor what is no constant."""
-    net = Net()
-    x = net.tensor((1, 2, 2, 1))
-    pads = net.tensor((4, 2), "int32", [[0, 0], [1, 2], [3, -4], [0, 0]], scale=0.0)
-    wide = net.tensor((2,), "int64", [1, 2])
-    long = net.tensor((17,), "int32", range(17), scale=0.0)
-    out = net.tensor((1, 5, 1, 1))
-    net.op("PAD", [x, pads, wide, long], [out], s.PadOptionsT())
-    net.ends([x], [out])
-    found = graph_of(parse_tflite(net.bytes(), "m"), [], "m", "")
-    assert found.ops[0].attributes["given"] == {1: (0, 0, 1, 2, 3, -4, 0, 0)}

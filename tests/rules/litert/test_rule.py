@@ -10,21 +10,14 @@ import pytest
 
 from lowtide import api
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph, Kind
-from lowtide.read.tflite.model import parse_tflite
-from lowtide.read.tflite.reader import graph_of
+from lowtide.graph import Kind
 from lowtide.run.tflite import ask
 from lowtide.runtimes.litert import litert_arena
 from lowtide.target import BUILT_IN
-from support.tflite_builder import SAME, Net, branches, residual, s
+from support.tflite_builder import SAME, Net, branches, graph_from, residual, s
 
 litert: Any = pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'lowtide[tflite]'")
 TFLITE = BUILT_IN["tflite"]
-
-
-def graph_from(data: bytes) -> Graph:
-    """Graph of a file's bytes."""
-    return graph_of(parse_tflite(data, "m"), [], "m", "")
 
 
 def addresses(data: bytes) -> dict[int, int]:
@@ -138,6 +131,7 @@ def mixed(seed: int) -> Net:
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", [residual(8), branches(3), *(mixed(k) for k in range(12))], ids=lambda _: "net")
 def test_the_arena_is_as_large_as_predicted(tmp_path: Path, net: Net):
     """To the byte, temporary tensors of convolutions included."""
@@ -151,6 +145,7 @@ def test_the_arena_is_as_large_as_predicted(tmp_path: Path, net: Net):
     assert found.bytes == answer["measured"][0]["arena_bytes"]
 
 
+@pytest.mark.slow
 def test_plans_are_measured_as_planned(tmp_path: Path):
     """`verify --run` under target tflite: LiteRT's arena is that of the plan, and not above the original's."""
     path = tmp_path / "m.tflite"

@@ -10,13 +10,11 @@ import pytest
 
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.read.tflite.model import parse_tflite
-from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.litert.temporaries import _KERNELS, temporaries
 from lowtide.run.tflite_process import _litert
 from lowtide.runtimes.litert import litert_arena
 from lowtide.target import BUILT_IN
-from support.tflite_builder import SAME, Net, s
+from support.tflite_builder import SAME, Net, graph_from, s
 
 pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'lowtide[tflite]'")
 SHAPES = 6
@@ -193,17 +191,12 @@ KERNELS: dict[str, Callable[[random.Random], Net]] = {
 }
 
 
-def read(data: bytes) -> Graph:
-    """The graph of a file's bytes."""
-    return graph_of(parse_tflite(data, "m"), [], "m", "")
-
-
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_the_arena_has_its_temporary_tensors(kernel: Callable[[random.Random], Net], tmp_path: Any) -> None:
     """The arena is as large as predicted, on several random shapes; on some there is more in it than the tensors."""
     for seed in range(SHAPES):
         data = kernel(random.Random(seed)).bytes()
-        graph = read(data)
+        graph = graph_from(data)
         (tmp_path / "m.tflite").write_bytes(data)
         tensors = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
         measured = _litert("litert", str(tmp_path / "m.tflite")).measured(tensors)  # placed, and never run

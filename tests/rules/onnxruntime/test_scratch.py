@@ -43,6 +43,7 @@ EQUATIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_einsum(equation: str, tmp_path: Path) -> None:
     """Axes of random lengths, 1 among them."""
@@ -63,6 +64,7 @@ def weights(name: str, *shape: int) -> onnx.TensorProto:
     return numpy_helper.from_array(np.full(shape, 0.01, np.float32), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU linear", "RNN"])
 def test_recurrent_layers(kind: str, direction: str, tmp_path: Path) -> None:

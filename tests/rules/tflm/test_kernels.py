@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def windows(draw: st.DrawFn) -> tuple[Window, bool, int]:
     return w, channelwise, groups
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(windows(), st.sampled_from([(1, 1), (4, 4), (2, 2), (1, 4), (4, 1)]))
 def test_window_distances_are_exact(case: tuple[Window, bool, int], widths: tuple[int, int]):

@@ -25,6 +25,7 @@ def test_every_kind_is_tried():
     assert {kind for kind, _ in kinds()} == set(BY_TYPE)
 
 
+@pytest.mark.slow
 def test_the_distance_is_enough_and_a_row_nearer_is_not():
     """All outputs are bit-equal at the distance; for each kind some are spoilt a row nearer, in some variant.
 

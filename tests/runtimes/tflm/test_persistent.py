@@ -121,6 +121,7 @@ NETS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "argument"), NETS)
 def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argument: int):
     """Head, tail and smallest arena of the file as it stands, to the byte where it is said to be exact."""
@@ -159,6 +160,7 @@ def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
     assert 0 <= arena_parts(model, graph, graph.own_order).persistent_bytes - seen["tail_bytes"] <= 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_head_with_an_offline_plan_for_some_tensors(tmp_path: Path, seed: int):
     """TFLM puts the others around those whose offset is given, wherever that is."""

@@ -125,6 +125,7 @@ def test_more_is_allowed_and_less_is_needed():
         assert peaks == sorted(peaks, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_models_run_as_planned(tmp_path: Path, seed: int):
     """Bit-equal in TFLM and LiteRT; head and smallest arena to the byte (the former is checked by the run itself)."""

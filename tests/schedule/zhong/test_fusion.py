@@ -19,6 +19,7 @@ def problem(ops: list[tuple[tuple[int, ...], int]], outputs: tuple[int, ...], in
     return problem_of(memory_model(graph, BUILT_IN["strict"]))
 
 
+@pytest.mark.slow
 def test_each_theorem_keeps_the_optimum() -> None:
     """The exact optimum before is the optimum after, for IV.1, for IV.2 and for both."""
     before = after = 0

@@ -41,6 +41,7 @@ def holds(program: Program, values: dict[int, int]) -> bool:
     return inside and all(values[i] == 1 for i in program.fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("pruning", [True, False])
@@ -55,6 +56,7 @@ def test_optimum_is_that_of_brute_force(solver: Solver, formulation: Formulation
         assert whole.peak(found.order) == best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("target", ["hmcos", "generic"])
 def test_optimum_with_ops_in_place(formulation: Formulation, target: str) -> None:
@@ -67,6 +69,7 @@ def test_optimum_with_ops_in_place(formulation: Formulation, target: str) -> Non
             assert (found.peak, found.status) == (best, "optimal")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("pruning", [True, False])
 def test_program_admits_every_order_with_its_peak(formulation: Formulation, pruning: bool) -> None:

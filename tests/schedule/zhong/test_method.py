@@ -15,7 +15,7 @@ import pytest
 import lowtide.schedule.zhong as package
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.analyse.storage import MemoryModel
 from lowtide.api import plan
 from lowtide.bench import zhong_tables as tables
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -30,15 +30,12 @@ from lowtide.schedule.zhong.problem import Problem, problem_of
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from stress_zhong import sample
+from support.hard_graphs import unit_matrix_product
+from support.models import model_of
 from support.random_graphs import random_graph
 
 STRICT = BUILT_IN["strict"]
 KIB = 1024
-
-
-def model_of(graph: Graph, target: str = "strict") -> MemoryModel:
-    """A graph under a built-in target."""
-    return memory_model(graph, BUILT_IN[target])
 
 
 def is_topological(model: MemoryModel, order: tuple[int, ...]) -> bool:
@@ -46,24 +43,6 @@ def is_topological(model: MemoryModel, order: tuple[int, ...]) -> bool:
     step = {i: t for t, i in enumerate(order)}
     before = model.graph.predecessors
     return sorted(order) == list(range(len(before))) and all(step[u] < step[v] for v in step for u in before[v])
-
-
-def hard(m: int = 4) -> Graph:
-    """A matrix product, every entry an op: no solver finishes."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*read: int, kind: Kind = Kind.ACTIVATION) -> int:
-        tensors.append(Tensor(len(ops), 1, kind))
-        ops.append(Op(len(ops), read, (len(ops),)))
-        return ops[-1].id
-
-    a = [[op() for _ in range(m)] for _ in range(m)]
-    b = [[op() for _ in range(m)] for _ in range(m)]
-    for i in range(m):
-        for j in range(m):
-            op(*[op(a[i][k], b[k][j]) for k in range(m)], kind=Kind.OUTPUT)
-    return Graph("matrix_product", tuple(tensors), tuple(ops))
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +64,12 @@ def test_it_shares_no_search_with_the_exact_scheduler() -> None:
             for name in names:
                 assert not name.startswith("lowtide._core")
                 assert not name.startswith("lowtide.schedule.") or name.split(".")[2] in allowed, f"{path.name}: {name}"
-    code = "import sys, lowtide.bench.zhong_tables; print({'lowtide._core', 'ortools'} & set(sys.modules))"
+    code = "import sys, lowtide.schedule.zhong.method; print({'lowtide._core', 'ortools'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_unpartitioned_it_finds_the_optimum() -> None:
     """Fusion and one program: the exact scheduler's peak, under every target; it claims no proof."""
     for seed in range(60):
@@ -101,6 +81,7 @@ def test_unpartitioned_it_finds_the_optimum() -> None:
         assert found.lower_bound == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, 5])
 @pytest.mark.parametrize("by_bytes", [True, False])
 def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
@@ -123,6 +104,7 @@ def test_partition_is_acyclic_and_balanced(parts: int, by_bytes: bool) -> None:
         assert footprints == whole.footprints(order)
 
 
+@pytest.mark.slow
 def test_parts_cost_optimality_and_nothing_else() -> None:
     """Whatever is switched, an order comes out, never worse than the own order."""
     for seed in range(40):
@@ -173,6 +155,7 @@ def least_held(problem: Problem, v: int) -> int:
     return min(held)
 
 
+@pytest.mark.slow
 def test_parts_grow_while_the_bound_is_not_met() -> None:
     """DARTS (CIFAR-10): 23 parts leave 1440 KiB, fewer parts reach the optimum, 1401408 bytes; given parts stay."""
     model = model_of(zoo.build("darts_cifar").graph(), "hmcos")
@@ -202,10 +185,11 @@ def test_same_call_same_order(solver: Solver, hrnet: MemoryModel) -> None:
     assert method.schedule(hrnet, Limits(30, seed=7)) == method.schedule(hrnet, Limits(30, seed=7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cp_sat", "highs", "scip"])
 def test_time_limit_is_kept(solver: Solver) -> None:
     """What has been found by then is returned, and called no optimum."""
-    model = model_of(hard())
+    model = model_of(unit_matrix_product(4))
     found = Zhong(solver=solver, partition="none").schedule(model, Limits(1.0))
     assert found.stopped == "time"
     assert is_topological(model, found.order)
@@ -222,7 +206,7 @@ def test_interrupt_ends_the_solver() -> None:
         if len(calls) == 3:
             raise KeyboardInterrupt
 
-    model = model_of(hard(3))
+    model = model_of(unit_matrix_product(3))
     found = Zhong(partition="none").schedule(model, Limits(300, report=report))
     assert found.stopped == "interrupt"
     assert is_topological(model, found.order)
@@ -242,7 +226,7 @@ def test_ctrl_c_waits_for_the_solver_that_it_ends(monkeypatch: pytest.MonkeyPatc
         return result
 
     monkeypatch.setattr(mathopt, "solve", interrupted)
-    model = model_of(hard(3))
+    model = model_of(unit_matrix_product(3))
     found = Zhong(solver="cp_sat", partition="none").schedule(model, Limits(20))
     assert found.stopped == "interrupt"
     assert ended
@@ -256,7 +240,7 @@ def test_error_in_a_report_is_not_swallowed() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Zhong(partition="none").schedule(model_of(hard(3)), Limits(30, report=report))
+        Zhong(partition="none").schedule(model_of(unit_matrix_product(3)), Limits(30, report=report))
 
 
 def test_program_that_is_too_large_is_not_built() -> None:
@@ -270,7 +254,7 @@ def test_program_that_is_too_large_is_not_built() -> None:
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason names the extra; so does every row of a comparison."""
     monkeypatch.setattr("lowtide.schedule.zhong.method.find_spec", lambda name: None)
-    reason = Zhong().supports(model_of(hard()))
+    reason = Zhong().supports(model_of(unit_matrix_product(4)))
     assert reason is not None
     assert "lowtide[solvers]" in reason
     assert Zhong(solver="scip") == make("zhong", {"solver": "scip"})
@@ -291,6 +275,7 @@ def test_empty_graph() -> None:
     assert found.order == ()
 
 
+@pytest.mark.slow
 def test_tables_run() -> None:
     """Every table of the paper, on a small net; sizes shrink as techniques are added."""
     model = model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))

@@ -55,6 +55,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_least_traffic_is_that_of_brute_force(variant: str) -> None:
     """Over all orders, residencies and addresses, under every semantics; the plan replays, the solver says optimal."""
@@ -73,6 +74,7 @@ def test_least_traffic_is_that_of_brute_force(variant: str) -> None:
     assert spilled > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [CosmaFs(), CosmaFs(addresses="joint"), CosmaFs(order="exact"), CosmaFs("cosma"), CosmaFs(solver="scip")],
@@ -106,6 +108,7 @@ def test_least_peak_is_that_of_brute_force() -> None:
         assert not order or counters["peak_variables"] > 0
 
 
+@pytest.mark.slow
 def test_model_encoding_spills_nothing() -> None:
     """MODeL's program: the smallest arena; where that fits, no traffic, and where not, the start with its own."""
     rng = Random(6)
@@ -125,6 +128,7 @@ def test_model_encoding_spills_nothing() -> None:
     assert fitted < 12
 
 
+@pytest.mark.slow
 def test_overlap_analysis_leaves_variables_out() -> None:
     """Both programs shrink, and MODeL's is the smaller one (section III-F)."""
     graph = zoo.build("swiftnet_cell_a").graph()

@@ -246,6 +246,7 @@ def test_a_memory_with_an_alignment_of_its_own():
     assert failure_of(graph, grown) == "residency"
 
 
+@pytest.mark.slow
 def test_another_order_of_the_same_peak_may_need_less_slow_memory():
     """On a real network: fewer bytes in slow memory than the first order has, at the same peak; a plan that holds."""
     graph = lowtide.load("zoo:darts_cifar:n=1")

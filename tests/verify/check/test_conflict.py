@@ -73,6 +73,7 @@ def test_a_plan_that_fits_has_none(tmp_path: Path):
     assert failure_of(graph, msgspec.structs.replace(fits, conflict=over.conflict)) == "conflict"
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.floats(0.3, 0.99))
 def test_random_plans_over_budget_say_why(seed: int, target: str, share: float):

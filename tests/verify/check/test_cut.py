@@ -12,7 +12,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import CutCertificate, FlowCase
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.cut import check_cut
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from support.brute import every_downset, must_run_before
 from support.plan_builder import cut_certificate
 from support.random_graphs import random_graph
@@ -46,7 +46,7 @@ def two_branches() -> Graph:
     return Graph("branches", tensors, ops)
 
 
-def refusal(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
+def refusal(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) -> str:
     """The message with which a certificate is refused."""
     with pytest.raises(VerificationError) as caught:
         check_cut(graph, memory, certificate)
@@ -225,7 +225,7 @@ def test_random_certificates_hold_and_are_never_above_the_truth() -> None:
             flow = list(good.flow)
             ids = [None, *(op.id for op in graph.ops)]
             for _ in range(rng.randint(0, 2)):
-                tensor = rng.choice([None, *memory.block_of])
+                tensor = rng.choice([None, *memory.storage_of])
                 flow.append((tensor, rng.choice(ids), rng.choice(ids), rng.randint(0, 3)))
             if flow and rng.random() < 0.4:
                 k = rng.randrange(len(flow))

@@ -20,7 +20,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import NoCertificate, Plan, PlanOp, SearchCertificate
 from lowtide.target import BUILT_IN, Target
 from lowtide.verify.check.bound import next_footprint
-from lowtide.verify.check.layout import block_offsets
+from lowtide.verify.check.layout import storage_offsets
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 from lowtide.verify.check.plan import FAILURES, verify_plan
@@ -310,7 +310,7 @@ def test_a_view_that_would_close_a_circle_of_aliases_is_none() -> None:
     memory = work_out(Graph("g", tensors, ops), GENERIC)
     assert memory.place[1] == (2, 4)
     assert memory.views == frozenset()
-    assert memory.blocks[memory.block_of[2]].size == 12
+    assert memory.storages[memory.storage_of[2]].size == 12
 
 
 def test_the_replay_sees_a_workspace_over_an_input() -> None:
@@ -320,9 +320,9 @@ def test_the_replay_sees_a_workspace_over_an_input() -> None:
     steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
     broken = change(plan, workspace_offsets={"10": at(plan, 0)})
     for mode in ("bytes", "intervals"):
-        assert replay(graph, plan, memory, steps, block_offsets(graph, plan, memory), mode=mode).mode == mode
+        assert replay(graph, plan, memory, steps, storage_offsets(graph, plan, memory), mode=mode).mode == mode
         with pytest.raises(VerificationError, match="replay"):
-            replay(graph, broken, memory, steps, block_offsets(graph, plan, memory), mode=mode)
+            replay(graph, broken, memory, steps, storage_offsets(graph, plan, memory), mode=mode)
 
 
 def test_blocks_agree_with_the_planners_view() -> None:
@@ -335,6 +335,7 @@ def test_blocks_agree_with_the_planners_view() -> None:
             assert peak_of(graph, target, graph.own_order) == theirs, (seed, target.name)
 
 
+@pytest.mark.slow
 def test_random_plans_hold() -> None:
     """Optimal plans of random graphs pass every check under every target."""
     for seed in range(120):
@@ -346,6 +347,7 @@ def test_random_plans_hold() -> None:
             verify_plan(graph, plan, target)
 
 
+@pytest.mark.slow
 def test_random_mutations_of_offsets_are_all_noticed() -> None:
     """A storage put where another lives at the same time is refused, and the replay sees it as well."""
     seen = clashes = 0
@@ -356,14 +358,14 @@ def test_random_mutations_of_offsets_are_all_noticed() -> None:
         plan = make_plan(graph, target)
         memory = work_out(graph, target)
         steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
-        places = block_offsets(graph, plan, memory)
+        places = storage_offsets(graph, plan, memory)
         if len(places) < 2:
             continue
         victim, other = rng.sample(sorted(places), 2)
         together = steps.first[victim] <= steps.last[other] and steps.first[other] <= steps.last[victim]
-        new = {str(t): places[other] + memory.place[t][1] for t in memory.blocks[victim].tensors}
+        new = {str(t): places[other] + memory.place[t][1] for t in memory.storages[victim].tensors}
         broken = change(plan, offsets=moved(plan, new))
-        if places[other] + memory.blocks[victim].size > (plan.arena_bytes or 0):
+        if places[other] + memory.storages[victim].size > (plan.arena_bytes or 0):
             continue
         seen += 1
         failure = failure_of(graph, broken, target, replay_bytes=False)
@@ -379,6 +381,7 @@ def test_random_mutations_of_offsets_are_all_noticed() -> None:
     assert seen > clashes
 
 
+@pytest.mark.slow
 def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
     """With offsets drawn at random, no plan that passes the sweep loses a byte in the replay."""
     passed = failed = 0
@@ -391,7 +394,7 @@ def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
         steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
         for _ in range(5):
             offsets, scratch = dict(plan.offsets or {}), dict(plan.workspace_offsets or {})
-            for block in memory.blocks:
+            for block in memory.storages:
                 if rng.random() < 0.3:
                     start = rng.randint(0, 40)
                     moves = {str(t): start + memory.place[t][1] for t in block.tensors}
@@ -411,7 +414,7 @@ def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
                 continue
             passed += 1
             for mode in ("bytes", "intervals"):
-                replay(graph, tried, memory, steps, block_offsets(graph, tried, memory), mode=mode)
+                replay(graph, tried, memory, steps, storage_offsets(graph, tried, memory), mode=mode)
     assert passed > 200
     assert failed > 200
 

@@ -55,6 +55,7 @@ def claim(plan: Plan, bound: int, peak: int, cut: CutCertificate | None = None) 
     )
 
 
+@pytest.mark.slow
 def test_nothing_above_the_least_traffic_is_proved():
     """Whatever a move costs and whatever peak is named: brute force's least traffic and a byte more is refused."""
     rng = Random(5)
@@ -80,6 +81,7 @@ def test_nothing_above_the_least_traffic_is_proved():
     assert proved > 3
 
 
+@pytest.mark.slow
 def test_the_peak_of_a_plan_is_refuted_again():
     """Where the search does not end; without states the peak is not refuted, and the report says so."""
     graph, plan, peak = wide("exact")

@@ -28,6 +28,7 @@ TARGETS = [
 change = msgspec.structs.replace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_op_rule", [True, False])
 @pytest.mark.parametrize("directions", [(True,), (False,), (True, False)])
 def test_refutes_exactly_what_brute_force_says(directions: tuple[bool, ...], one_op_rule: bool) -> None:

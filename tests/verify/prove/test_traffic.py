@@ -32,6 +32,7 @@ def again(graph: Graph, plan: Plan, target: Target, proof: TrafficProof, bound: 
     return prove_traffic(graph, claimed, target, seconds=60, max_states=1_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(len(EVERY_SEMANTICS)))
 def test_the_search_finds_the_least_traffic(k: int):
     """The bytes of brute force over all orders are proved, and one more is refuted, whatever a move costs."""

@@ -62,6 +62,14 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield from attribute.graphs
 
 
+def nesting(node: NodeProto, limit: int) -> int:
+    """How deep a node's bodies are nested, counted up to `limit`; 0 if it has none."""
+    if not has_subgraph(node) or limit == 0:
+        return 0
+    inner = (nesting(other, limit - 1) for body in subgraphs(node) for other in body.node)
+    return 1 + max(inner, default=0)
+
+
 def plain_values(node: NodeProto, place: str) -> dict[str, Any]:
     """All attributes of a node by name, as `lowtide.graph.Op` describes them; graphs by their index among the bodies.
 

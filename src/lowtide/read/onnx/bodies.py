@@ -1,7 +1,8 @@
-"""Subgraphs of If, Loop and Scan: what they need while the op runs, and what a loop makes.
+"""Subgraphs of If, Loop and Scan as graphs, and the types of what a loop makes.
 
 A body becomes a model of its own: what it captures are further inputs (constants: initializers), and its
-inputs take their types from the op where the file does not declare them. It is then read as any model is.
+inputs take their types from the op where the file does not declare them. It is then read as any model is. What it
+captures has size 0 there: it lives outside, and counts there.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.read.onnx.attributes import default_domain, subgraphs
@@ -19,7 +18,6 @@ from lowtide.read.onnx.proto import protobuf_classes
 from lowtide.read.onnx.structure import captured
 from lowtide.read.onnx.types import BOOL, INT64, TensorType, constant_type, static_type
 from lowtide.read.onnx.wire import KEEP_BYTES
-from lowtide.target import BUILT_IN
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -42,9 +40,10 @@ class Scope:
 
 
 ReadGraph = Callable[["ModelProto", str, Scope], Graph]
+ReadTypes = Callable[["ModelProto", str, Scope], Mapping[str, TensorType]]
 
 
-def workspace_bytes(
+def body_graphs(
     node: NodeProto,
     label: str,
     types: Mapping[str, TensorType],
@@ -52,8 +51,8 @@ def workspace_bytes(
     model: ModelProto,
     place: str,
     read: ReadGraph,
-) -> int:
-    """Peak of a node's worst body in its own order under ``strict``, in bytes, without what it captures.
+) -> tuple[Graph, ...]:
+    """A node's bodies, in the order of the file; what they capture has size 0.
 
     Parameters
     ----------
@@ -76,16 +75,15 @@ def workspace_bytes(
         A body is malformed, or a tensor in it has no static shape.
     """
     given = _input_types(node, types)
-    worst = 0
+    bodies = []
     for body in subgraphs(node):
-        graph = _body_graph(node, body, given, types, constants, model, f"{place}: body of {label}", read)
-        if graph.ops:
-            worst = max(worst, profile(memory_model(graph, BUILT_IN["strict"]), range(len(graph.ops))).peak)
-    return worst
+        alone, scope = _alone(body, given, types, constants, model)
+        bodies.append(read(alone, f"{place}: body of {label}", scope))
+    return tuple(bodies)
 
 
 def loop_types(
-    node: NodeProto, types: Mapping[str, TensorType], model: ModelProto, place: str, read: ReadGraph
+    node: NodeProto, types: Mapping[str, TensorType], model: ModelProto, place: str, read: ReadTypes
 ) -> list[TensorType | None]:
     """Types of a Loop's carried outputs, where the body hands on the shape that it was given; None for the
     others.
@@ -97,28 +95,26 @@ def loop_types(
     given = _input_types(node, types)
     made: list[TensorType | None] = [None] * len(node.output)
     for body in subgraphs(node):
+        alone, scope = _alone(body, given, types, {}, model)
         try:
-            graph = _body_graph(node, body, given, types, {}, model, place, read)
+            inside = read(alone, place, scope)
         except InputError:
             return made
-        by_name = {t.name: t for t in graph.tensors}
         for k, carried in enumerate(given[2:]):
-            handed_on = by_name.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
+            handed_on = inside.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
             if carried and handed_on and handed_on.shape == carried.shape and k < len(made):
                 made[k] = carried
     return made
 
 
-def _body_graph(
-    node: NodeProto,
+def _alone(
     body: GraphProto,
     given: list[TensorType | None],
     types: Mapping[str, TensorType],
     constants: Mapping[str, TensorProto | None],
     model: ModelProto,
-    place: str,
-    read: ReadGraph,
-) -> Graph:
+) -> tuple[ModelProto, Scope]:
+    """A body as a model of its own, and what it takes from outside."""
     from onnx.helper import make_tensor_type_proto
 
     alone = type(model)(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
@@ -137,7 +133,7 @@ def _body_graph(
             value = alone.graph.input.add(name=name)
             if kind is not None:
                 value.type.CopyFrom(make_tensor_type_proto(*kind))
-    return read(alone, place, Scope(frozenset(outside), frozenset(n for n in outside if n in constants)))
+    return alone, Scope(frozenset(outside), frozenset(n for n in outside if n in constants))
 
 
 def captured_by(body: GraphProto) -> list[str]:

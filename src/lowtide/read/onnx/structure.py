@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import MAX_NESTED, Graph, Kind, Op, Tensor
 from lowtide.ops.folding import fold_constants
-from lowtide.read.onnx.attributes import NodeAttributes, default_domain, has_subgraph, subgraphs
+from lowtide.read.onnx.attributes import (
+    NodeAttributes,
+    default_domain,
+    has_subgraph,
+    nesting,
+    subgraphs,
+)
 from lowtide.read.onnx.types import check_utf8
 
 if TYPE_CHECKING:
@@ -83,6 +89,11 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     for index, node in enumerate(graph.node):
         reads = [name for name in node.input if name]
         holds_graph = has_subgraph(node)
+        if holds_graph and nesting(node, MAX_NESTED + 1) > MAX_NESTED:
+            label = f"{node.name!r} ({node.op_type})" if node.name else f"node {index} ({node.op_type})"
+            raise InputError(
+                f"the bodies of {label} are nested more than {MAX_NESTED} deep; export it without some of them", place
+            )
         if holds_graph:
             reads += [name for name in captured(node) if name not in reads]
         makes = [name for name in node.output if name]

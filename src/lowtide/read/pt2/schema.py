@@ -24,7 +24,7 @@ ELEMENT_BYTES = {
     1: ("uint8", 1), 2: ("int8", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("int64", 8), 6: ("float16", 2),
     7: ("float32", 4), 8: ("float64", 8), 9: ("complex32", 4), 10: ("complex64", 8), 11: ("complex128", 16),
     12: ("bool", 1), 13: ("bfloat16", 2), 28: ("uint16", 2), 29: ("float8e4m3fn", 1), 30: ("float8e5m2", 1),
-    31: ("float8e4m3fnuz", 1), 32: ("float8e5m2fnuz", 1), 33: ("float8e8m0fnu", 1), 34: ("uint32", 4),
+    31: ("float8e4m3fnuz", 1), 32: ("float8e5m2fnuz", 1), 33: ("float8e8m0", 1), 34: ("uint32", 4),
     35: ("uint64", 8),
 }  # fmt: skip
 """Name and bytes of an element, by the number that the archive has for its type."""
@@ -40,6 +40,9 @@ class SymbolRef(msgspec.Struct):
     """A number: one that a node makes, by name, or a plain one."""
 
     as_name: str | None = None
+    as_int: int | None = None
+    as_float: Any = None
+    as_bool: bool | None = None
 
 
 class Hint(msgspec.Struct):
@@ -99,6 +102,18 @@ class Argument(msgspec.Struct):
     as_bool: bool | None = None
     as_int: int | None = None
     as_float: Any = None
+    as_string: str | None = None
+    as_scalar_type: int | None = None
+    as_device: Device | None = None
+    as_ints: Any = None
+    as_floats: Any = None
+    as_bools: Any = None
+    as_strings: Any = None
+    as_int_lists: Any = None
+    as_memory_format: Any = None
+    as_layout: Any = None
+    as_operator: Any = None
+    as_complex: Any = None
 
 
 class NamedArgument(msgspec.Struct):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import ceil, prod
 
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
+from lowtide.read.aten.trace import Form
 from lowtide.read.pt2.schema import ELEMENT_BYTES, Size, TensorMeta
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -63,59 +63,6 @@ def _symbol(node: ast.expr) -> str | None:
             return name
         case _:
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A tensor's shape, strides and offset, in elements, its type and the bytes of an element."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    dtype: str
-    width: int
-    device: tuple[str, int | None]
-
-    @property
-    def extent_bytes(self) -> int:
-        """Bytes from its first element to its last."""
-        if 0 in self.shape:
-            return 0
-        return self.width * (1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether its elements lie in row-major order without gaps."""
-        expected = 1
-        for n, s in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if n != 1 and s != expected and 0 not in self.shape:
-                return False
-            expected *= n
-        return True
-
-    def viewable_as(self, shape: tuple[int, ...]) -> bool:
-        """Whether these elements can be seen under another shape without a copy: runs of evenly spaced dimensions
-        must fill runs of new ones."""
-        if 0 in self.shape or self.contiguous:
-            return True
-        runs: list[int] = []
-        last: tuple[int, int] | None = None
-        for n, s in zip(self.shape, self.strides, strict=True):
-            if n == 1:
-                continue
-            if last is not None and last[1] == n * s:
-                runs[-1] *= n
-            else:
-                runs.append(n)
-            last = n, s
-        rest = iter(n for n in shape if n != 1)
-        for run in runs:
-            filled = 1
-            while filled < run:
-                filled *= next(rest, run + 1)
-            if filled != run:
-                return False
-        return next(rest, None) is None
 
 
 class Sizes:

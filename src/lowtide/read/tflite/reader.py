@@ -8,17 +8,16 @@ constant to the memory model, and the operators that share one keep their order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.read.tflite.model import CONTROL_DEPENDENCIES, Subgraph, TfliteModel, TfliteOp, parse_tflite
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES
+from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp, parse_file
 from lowtide.read.tflite.schema import STATEFUL
-
-_DEPENDENCIES_VERSION = 1
 
 
 def read_tflite(path: str | Path) -> Graph:
@@ -31,14 +30,12 @@ def read_tflite(path: str | Path) -> Graph:
         fixed, or a graph that `Graph` refuses.
     """
     with open_bytes(Path(path)) as data:
-        model = parse_tflite(data, str(path))
-        extent = model.metadata_extent(CONTROL_DEPENDENCIES)
-        listed = bytes(data[extent.at : extent.at + extent.size]) if extent else None
+        file = parse_file(data, str(path))
         digest = hashlib.sha256(data).hexdigest()
-    return graph_of(model, control_dependencies(listed, model), str(path), digest)
+    return replace(graph_of(file.model, file.dependencies, str(path), digest), file=file)
 
 
-def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], source: str, sha256: str) -> Graph:
+def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str) -> Graph:
     """Graph of subgraph 0. `dependencies`: per subgraph, pairs of operators, the first to run before the second."""
     main = model.subgraphs[0]
     made = {t for op in main.ops for t in op.outputs}
@@ -56,32 +53,27 @@ def graph_of(model: TfliteModel, dependencies: list[list[tuple[int, int]]], sour
             kind = Kind.ACTIVATION
         if t.bits == 0 and kind is not Kind.CONSTANT:
             raise InputError(f"tensor {i} {t.name!r} holds strings, whose size is not fixed; drop them", source)
-        tensors.append(Tensor(i, t.size, kind, t.name, t.shape, t.dtype))
+        value = t.value if kind is Kind.CONSTANT else None
+        tensors.append(Tensor(i, t.size, kind, t.name, t.shape, t.dtype, value=value, quant=t.quant))
     after = _after(model, dependencies[0] if dependencies else [], source)
     ops = tuple(
         Op(
             i,
-            tuple(t for t in op.inputs if t >= 0),
+            tuple([t for t in op.inputs if t >= 0]),
             op.outputs,
             main.tensors[op.outputs[0]].name if op.outputs else "",
             op.type,
             flops=_flops(op, main),
             after=after[i],
-            attributes=_attributes(op, main),
+            attributes=op.options,
+            operands=tuple([t if t >= 0 else None for t in op.inputs]),
         )
         for i, op in enumerate(main.ops)
     )
-    return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256)
+    return Graph(main.name or Path(source).stem, tuple(tensors), ops, (), source, sha256, "tflite")
 
 
-def _attributes(op: TfliteOp, main: Subgraph) -> Mapping[str, Any]:
-    """The options; and under ``"given"`` what short constants hold, by the position of the input."""
-    read = [main.tensors[t] for t in op.inputs if t >= 0]
-    given = {i: t.values for i, t in enumerate(read) if t.values and not t.variable}
-    return {**op.options, "given": given} if given else op.options
-
-
-def _after(model: TfliteModel, listed: list[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
+def _after(model: TfliteModel, listed: Sequence[tuple[int, int]], place: str) -> list[tuple[int, ...]]:
     """For each operator those that must run earlier though no tensor says so, in the order of the file."""
     main = model.subgraphs[0]
     before: list[set[int]] = [set() for _ in main.ops]
@@ -115,7 +107,7 @@ def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
     if op.type not in ("IF", "WHILE", "CALL"):
         return True
     seen: set[int] = set()
-    waiting = [op.options[k] for k in ("subgraph", "second_subgraph") if k in op.options]
+    waiting = list(op.callees)
     if not waiting:
         return True
     while waiting:
@@ -126,78 +118,10 @@ def _stateful(model: TfliteModel, op: TfliteOp) -> bool:
         for inner in model.subgraphs[index].ops:
             kind = inner.type.partition(":")[0]
             if kind in ("IF", "WHILE", "CALL") and inner.options:
-                waiting += [inner.options[k] for k in ("subgraph", "second_subgraph") if k in inner.options]
+                waiting += inner.callees
             elif kind in STATEFUL or any(t >= 0 and model.subgraphs[index].tensors[t].variable for t in inner.inputs):
                 return True
     return False
-
-
-def control_dependencies(data: bytes | None, model: TfliteModel) -> list[list[tuple[int, int]]]:
-    """Pairs of operators, per subgraph, from the file's metadata; empty if there is none.
-
-    Format: `tensorflow/lite/experimental/remat/metadata_util.cc` (varints, signed ones in zigzag).
-
-    Raises
-    ------
-    InputError
-        The metadata is cut short, of an unknown version, or for another number of subgraphs.
-    """
-    if data is None:
-        return []
-    at = 0
-
-    def unsigned() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            if at >= len(data) or shift > 28:
-                raise InputError(f"its {CONTROL_DEPENDENCIES} are cut short; export it again", model.place)
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    def signed() -> int:
-        value = unsigned()
-        return -(value // 2) - 1 if value % 2 else value // 2
-
-    version = unsigned()
-    if version != _DEPENDENCIES_VERSION:
-        raise InputError(f"its {CONTROL_DEPENDENCIES} have version {version}; only 1 is known", model.place)
-    count = unsigned()
-    if count != len(model.subgraphs):
-        raise InputError(
-            f"its {CONTROL_DEPENDENCIES} are for {count} subgraphs, and there are {len(model.subgraphs)}", model.place
-        )
-    result = []
-    for _ in range(count):
-        pairs = unsigned()
-        if pairs > len(data):
-            raise InputError(f"its {CONTROL_DEPENDENCIES} are cut short; export it again", model.place)
-        result.append([(signed(), signed()) for _ in range(pairs)])
-    return result
-
-
-def dependency_bytes(listed: list[list[tuple[int, int]]]) -> bytes:
-    """The metadata that `control_dependencies` reads."""
-    out = bytearray()
-
-    def unsigned(value: int) -> None:
-        while value > 127:
-            out.append(value % 128 + 128)
-            value //= 128
-        out.append(value)
-
-    unsigned(_DEPENDENCIES_VERSION)
-    unsigned(len(listed))
-    for pairs in listed:
-        unsigned(len(pairs))
-        for pair in pairs:
-            for v in pair:
-                unsigned(2 * v if v >= 0 else -2 * v - 1)
-    return bytes(out)
 
 
 def _flops(op: TfliteOp, main: Subgraph) -> int | None:

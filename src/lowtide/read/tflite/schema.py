@@ -1,7 +1,6 @@
-"""The numbers of the TFLite schema: what an operator code, an element type and an option field mean.
+"""The numbers of the TFLite schema: what an operator code and an element type mean.
 
-Source: `tensorflow/lite/schema/schema.fbs` (schema version 3, as of ai-edge-litert 2.3). Slots are field numbers of
-tables, in the order of the schema.
+Source: `tensorflow/lite/schema/schema.fbs` (schema version 3, as of ai-edge-litert 2.3).
 """
 
 from __future__ import annotations
@@ -65,48 +64,10 @@ TYPES: dict[int, tuple[str, int]] = {
     18: ("bfloat16", 16),
     19: ("int2", 2),
     20: ("uint4", 4),
-    21: ("float8_e4m3fn", 8),
-    22: ("float8_e5m2", 8),
+    21: ("float8e4m3fn", 8),
+    22: ("float8e5m2", 8),
 }
 """Element type: its name and its bits. The elements of a string tensor have no fixed size: 0 here."""
-
-Field = tuple[int, str, str, int]
-"""Slot, name, `struct` form, default."""
-
-OPTIONS: dict[int, tuple[Field, ...]] = {
-    1: (  # Conv2DOptions
-        (0, "padding", "b", 0), (1, "stride_w", "i", 0), (2, "stride_h", "i", 0), (3, "activation", "b", 0),
-        (4, "dilation_w", "i", 1), (5, "dilation_h", "i", 1),
-    ),
-    2: (  # DepthwiseConv2DOptions
-        (0, "padding", "b", 0), (1, "stride_w", "i", 0), (2, "stride_h", "i", 0), (3, "depth_multiplier", "i", 0),
-        (4, "activation", "b", 0), (5, "dilation_w", "i", 1), (6, "dilation_h", "i", 1),
-    ),
-    5: (  # Pool2DOptions
-        (0, "padding", "b", 0), (1, "stride_w", "i", 0), (2, "stride_h", "i", 0), (3, "filter_w", "i", 0),
-        (4, "filter_h", "i", 0), (5, "activation", "b", 0),
-    ),
-    10: ((0, "axis", "i", 0), (1, "activation", "b", 0)),  # ConcatenationOptions
-    15: ((2, "align_corners", "B", 0), (3, "half_pixel_centers", "B", 0)),  # ResizeBilinearOptions
-    16: ((0, "subgraph", "I", 0),),  # CallOptions
-    19: ((0, "block_size", "i", 0),),  # SpaceToDepthOptions
-    27: ((0, "keep_dims", "B", 0),),  # ReducerOptions
-    32: (  # StridedSliceOptions
-        (0, "begin_mask", "i", 0), (1, "end_mask", "i", 0), (2, "ellipsis_mask", "i", 0), (3, "new_axis_mask", "i", 0),
-        (4, "shrink_axis_mask", "i", 0), (5, "offset", "B", 0),
-    ),
-    31: ((0, "time_major", "B", 0),),  # SequenceRNNOptions
-    49: ((0, "padding", "b", 0), (1, "stride_w", "i", 0), (2, "stride_h", "i", 0)),  # TransposeConvOptions
-    59: ((0, "values_count", "i", 0), (1, "axis", "i", 0)),  # PackOptions
-    71: ((3, "time_major", "B", 0),),  # UnidirectionalSequenceLSTMOptions
-    74: ((0, "align_corners", "B", 0), (1, "half_pixel_centers", "B", 0)),  # ResizeNearestNeighborOptions
-    92: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # IfOptions
-    93: ((0, "subgraph", "i", 0), (1, "second_subgraph", "i", 0)),  # WhileOptions
-    94: ((0, "block_size", "i", 0),),  # DepthToSpaceOptions
-    101: ((0, "adj_x", "B", 0), (1, "adj_y", "B", 0)),  # BatchMatMulOptions
-    103: ((0, "subgraph", "i", 0),),  # CallOnceOptions
-}  # fmt: skip
-"""Fields that planning needs, by the kind of builtin options. Padding 0 is SAME, 1 VALID."""
 
 STATEFUL = frozenset(
     """

@@ -14,8 +14,9 @@ name the same long vector a million times. What is taken out of a file is theref
 from __future__ import annotations
 
 import struct
+from typing import Any
 
-from lowtide.read.onnx.wire import Buffer
+from lowtide.files import Buffer
 
 READ_LIMIT = 1 << 20
 """As many elements may be read from any file, and as many again for each of its bytes."""
@@ -43,13 +44,20 @@ class Flatbuffer:
         """The table that the file begins with."""
         return Table(self, self.offset(0))
 
-    def number(self, form: str, at: int) -> int:
+    def number(self, form: str, at: int) -> Any:
         """A little-endian number of `struct` form ``form``."""
         if not 0 <= at <= self.size - struct.calcsize(form):
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
         return struct.unpack_from("<" + form, self.data, at)[0]
 
-    def integers(self, form: str, at: int, count: int) -> tuple[int, ...]:
+    def bytes_at(self, at: int, size: int) -> bytes:
+        """So many bytes. Raises `WireError` when they are not all in the file."""
+        self.spend(size)
+        if not 0 <= at <= self.size - size:
+            raise WireError(f"byte {at} is read, and the file ends at {self.size}")
+        return bytes(self.data[at : at + size])
+
+    def integers(self, form: str, at: int, count: int) -> tuple[Any, ...]:
         """So many little-endian numbers of `struct` form ``form``, one after another."""
         self.spend(count)
         whole = f"<{count}{form}"
@@ -75,11 +83,11 @@ class Flatbuffer:
 class Table:
     """A table: fields by slot number."""
 
-    __slots__ = ("_at", "_file", "_slots", "_vtable")
+    __slots__ = ("_at", "_slots", "_vtable", "file")
 
     def __init__(self, file: Flatbuffer, at: int) -> None:
         file.spend(1)
-        self._file, self._at = file, at
+        self.file, self._at = file, at
         self._vtable = at - file.number("i", at)
         length = file.number("H", self._vtable)
         if length < 4 or self._vtable + length > file.size:
@@ -90,21 +98,21 @@ class Table:
         """Byte at which a field lies, or None if the table has none."""
         if slot >= self._slots:
             return None
-        inside = self._file.number("H", self._vtable + 4 + 2 * slot)
+        inside = self.file.number("H", self._vtable + 4 + 2 * slot)
         return self._at + inside if inside else None
 
-    def number(self, slot: int, form: str, default: int = 0) -> int:
+    def number(self, slot: int, form: str, default: int = 0) -> Any:
         """A scalar field."""
         at = self.place(slot)
-        return default if at is None else self._file.number(form, at)
+        return default if at is None else self.file.number(form, at)
 
     def vector(self, slot: int, element_bytes: int) -> tuple[int, int] | None:
         """Where the elements of a vector field begin, and how many there are; None if there is no vector."""
         at = self.place(slot)
         if at is None:
             return None
-        at = self._file.offset(at)
-        return at + 4, self._file.count(at, element_bytes)
+        at = self.file.offset(at)
+        return at + 4, self.file.count(at, element_bytes)
 
     def vector_at(self, slot: int) -> int | None:
         """Where the elements of a vector field begin; None if there is none, or it is empty."""
@@ -117,13 +125,13 @@ class Table:
         if found is None:
             return None
         at, n = found
-        self._file.spend(n)
-        return struct.unpack_from(f"<{n}i", self._file.data, at)
+        self.file.spend(n)
+        return struct.unpack_from(f"<{n}i", self.file.data, at)
 
     def table(self, slot: int) -> Table | None:
         """A table field."""
         at = self.place(slot)
-        return None if at is None else Table(self._file, self._file.offset(at))
+        return None if at is None else Table(self.file, self.file.offset(at))
 
     def tables(self, slot: int) -> list[Table]:
         """A vector of tables; empty if there is none."""
@@ -131,8 +139,8 @@ class Table:
         if found is None:
             return []
         at, n = found
-        self._file.spend(n)
-        return [Table(self._file, self._file.offset(at + 4 * i)) for i in range(n)]
+        self.file.spend(n)
+        return [Table(self.file, self.file.offset(at + 4 * i)) for i in range(n)]
 
     def text(self, slot: int) -> str:
         """A string; bytes that are no UTF-8 are replaced."""
@@ -140,5 +148,5 @@ class Table:
         if found is None:
             return ""
         at, n = found
-        self._file.spend(n // 4)
-        return bytes(self._file.data[at : at + n]).decode("utf-8", "replace")
+        self.file.spend(n // 4)
+        return bytes(self.file.data[at : at + n]).decode("utf-8", "replace")

@@ -7,7 +7,7 @@ shared tensor is as good as a view (`tests/rules/litert/test_rule.py` shows each
 - Add, Sub, Mul, Div, Softmax and DynamicUpdateSlice write over the first input of equal size, above 4 bytes, that
   nothing else reads, under the same conditions.
 - Graph inputs stay to the end, and so does what nobody reads. All other kernels get memory of their own.
-- Kernels take temporary tensors, a convolution for what it unfolds (`litert_temporaries.py`).
+- Kernels take temporary tensors, a convolution for what it unfolds (`rules/litert/temporaries.py`).
 
 With XNNPACK, which is what runs by default, tensors lie in XNNPACK's own workspace, and none of this holds there.
 """
@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.litert.temporaries import temporaries
+from lowtide.sizes import round_up
 
 UNMODIFIED = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
 OVERWRITTEN = {"ADD": 2, "SUB": 2, "MUL": 2, "DIV": 2, "SOFTMAX": 1, "DYNAMIC_UPDATE_SLICE": 1}
@@ -37,16 +38,16 @@ class LitertRule:
         """The input whose memory the first output has, whatever the order."""
         if not op.outputs or not op.inputs or len(op.outputs) != 1:
             return None
-        made = graph.tensor_by_id[op.outputs[0]]
-        if made.kind is Kind.OUTPUT or made.alias_of is not None or not made.size:
+        output = graph.tensor_by_id[op.outputs[0]]
+        if output.kind is Kind.OUTPUT or output.alias_of is not None or not output.size:
             return None
         if op.type in UNMODIFIED:
             read = graph.tensor_by_id[op.inputs[0]]
-            return read.id if _own(graph, read.id) and read.size == made.size else None
+            return read.id if _own(graph, read.id) and read.size == output.size else None
         for t in op.inputs[: OVERWRITTEN.get(op.type, 0)]:
             read = graph.tensor_by_id[t]
             alone = references(graph, t) <= 1
-            if _own(graph, t) and alone and read.size == made.size > _SCALAR_BYTES:
+            if _own(graph, t) and alone and read.size == output.size > _SCALAR_BYTES:
                 return t if references(graph, self._root(graph, t)) <= 1 else None
         return None
 
@@ -71,7 +72,7 @@ class LitertRule:
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """All temporary tensors of the kernel that are known."""
-        return sum(-(-size // 64) * 64 for size in temporaries(graph, op))
+        return sum(round_up(size, 64) for size in temporaries(graph, op))
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""

@@ -35,8 +35,8 @@ def einsum_chunks(equation: str, shapes: Sequence[Axes], width: int) -> tuple[tu
     tuple or None
         None if it is not known: three operands or more, diagonals, and axes summed on one side of two.
     """
-    given, arrow, wanted = equation.replace(" ", "").partition("->")
-    terms = given.split(",")
+    left_hand, arrow, wanted = equation.replace(" ", "").partition("->")
+    terms = left_hand.split(",")
     if len(terms) != len(shapes) or len(terms) > 2:
         return None
     spelt = [_spelt(term, len(shape)) for term, shape in zip(terms, shapes, strict=True)]
@@ -82,8 +82,8 @@ def _chunks(
         sizes[0] |= dict.fromkeys(first, 1)
         before.append(width * prod(sizes[0].values()))
     if len(named) == 1:
-        made = [a for a in every if a not in first]
-        return tuple(before), (width * prod(sizes[0].values()),) if made != list(output) else ()
+        axes = [a for a in every if a not in first]
+        return tuple(before), (width * prod(sizes[0].values()),) if axes != list(output) else ()
     left, right = sizes
     inner = [a for a in summed if last[a] == 1]
     if any((left[a] > 1) != (right[a] > 1) for a in inner):
@@ -97,5 +97,5 @@ def _chunks(
     if [*both, *inner, *only_right, *only_left] != list(every):
         before.append(width * prod(right.values()))
     product = width * prod(left[a] for a in (*both, *only_left)) * prod(right[a] for a in only_right)
-    made = [a for a in (*both, *only_left, *inner, *only_right) if a in output]
-    return (*before, product), (product,) if made != list(output) else ()
+    axes = [a for a in (*both, *only_left, *inner, *only_right) if a in output]
+    return (*before, product), (product,) if axes != list(output) else ()

@@ -24,6 +24,7 @@ from types import MappingProxyType
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.onnxruntime.einsum import einsum_chunks
 from lowtide.rules.onnxruntime.recurrent import recurrent_chunks
+from lowtide.sizes import round_up
 
 ALIAS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "com.microsoft::ExpandDims"})
 """Kernels whose output is their first input's memory."""
@@ -35,6 +36,9 @@ MAY_INPLACE: Mapping[str, int] = MappingProxyType(
     ) | {"com.microsoft::FusedConv": -1, "com.microsoft.nchwc::Conv": -1}
 )  # fmt: skip
 """Kernels that may write over an input, with that input's position; -1 is the last of three or more."""
+
+CHUNK_BYTES = 256
+"""What the arena gives is a multiple of this."""
 
 SEGMENT_BYTES = 65536
 """What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
@@ -57,8 +61,8 @@ class OnnxRuntimeRule:
         """The input whose memory an alias kernel hands on."""
         if op.type not in ALIAS or len(op.outputs) != 1 or not op.inputs:
             return None
-        made, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
-        if made.kind is Kind.OUTPUT or made.alias_of is not None or made.size != read.size:
+        output, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
+        if output.kind is Kind.OUTPUT or output.alias_of is not None or output.size != read.size:
             return None
         return read.id
 
@@ -69,10 +73,10 @@ class OnnxRuntimeRule:
             return ()
         if op.inputs.count(op.inputs[at]) != 1:
             return ()
-        made, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[at]]
-        if made.kind is Kind.OUTPUT or made.alias_of is not None or read.kind is Kind.CONSTANT:
+        output, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[at]]
+        if output.kind is Kind.OUTPUT or output.alias_of is not None or read.kind is Kind.CONSTANT:
             return ()
-        same = made.shape is not None and made.shape == read.shape and made.size == read.size != 0
+        same = output.shape is not None and output.shape == read.shape and output.size == read.size != 0
         return (read.id,) if same else ()
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
@@ -84,16 +88,16 @@ class OnnxRuntimeRule:
         before, after = chunks(graph, op)
         if not before and not after:
             return 0
-        made = sum(_rounded(graph.tensor_by_id[t].size) for t in op.outputs)
+        output_bytes = sum(round_up(graph.tensor_by_id[t].size, CHUNK_BYTES) for t in op.outputs)
         held: list[int] = []
         most = 0
         for size in before:
             if size:
-                held.append(_rounded(size))
+                held.append(round_up(size, CHUNK_BYTES))
             else:
                 del held[0]
-            most = max(most, sum(held) - made)
-        return max(most, sum(held) + sum(_rounded(size) for size in after))
+            most = max(most, sum(held) - output_bytes)
+        return max(most, sum(held) + sum(round_up(size, CHUNK_BYTES) for size in after))
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order, but for `Shape` and `Size`, which run as soon as their input is there."""
@@ -126,9 +130,9 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
     A 0 among them gives the oldest back. Known are float and 8-bit QLinear convolutions, linear Resize, LRN, BiasGelu,
     Softmax over an axis that is not the last, of any type Where and sums and extremes of three or more, Einsum of two
-    operands (`onnxruntime_einsum`), and recurrent layers (`onnxruntime_recurrent`); attention takes some too, and is
-    not known. A float convolution unfolds its input for one group and image at a time: not at all if it is pointwise
-    with stride 1 and no padding, as a whole if the group has more filters than the output has places, else by segments.
+    operands (`einsum.py`), and recurrent layers (`recurrent.py`); attention takes some too, and is not known. A
+    float convolution unfolds its input for one group and image at a time: not at all if it is pointwise with stride
+    1 and no padding, as a whole if the group has more filters than the output has places, else by segments.
     """
     tensors = graph.tensor_by_id
     out = tensors[op.outputs[0]] if op.outputs else None
@@ -143,11 +147,11 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
         case "Sum" | "Mean" | "Max" | "Min" if len(shapes) > 2:
             return (out.size, *((out.size, 0) * (len(shapes) - 3))), ()
         case "Einsum" if isinstance(op.attributes.get("equation"), str) and None not in shapes:
-            known = [shape for shape in shapes if shape is not None]
-            return einsum_chunks(op.attributes["equation"], known, out.size // prod(out.shape)) or ((), ())
+            operands = [shape for shape in shapes if shape is not None]
+            return einsum_chunks(op.attributes["equation"], operands, out.size // prod(out.shape)) or ((), ())
         case "LSTM" | "GRU" | "RNN":
-            read, made = ([tensors[t] for t in ids] for ids in (op.inputs, op.outputs))
-            return (), recurrent_chunks(op.type, read, made, op.attributes)
+            read, outputs = ([tensors[t] for t in ids] for ids in (op.inputs, op.outputs))
+            return (), recurrent_chunks(op.type, read, outputs, op.attributes)
         case "QLinearConv" if len(shapes) > 3:
             return (), _quantised(op, shapes[0], shapes[3], out.shape)
         case _ if out.dtype != "float32":
@@ -176,32 +180,28 @@ def _turns(graph: Graph, op: Op, rank: int) -> bool:
     return not whole and op.attributes.get("axis", -1) not in (-1, rank - 1)
 
 
-def _quantised(op: Op, read: Shape, weights: Shape, made: Shape) -> tuple[int, ...]:
+def _quantised(op: Op, read: Shape, weights: Shape, output: Shape) -> tuple[int, ...]:
     """A quantised convolution turns one image to channels last and back. It reads it by pointers if it is depthwise, or
     has one group, a multiple of 4 channels in and out, and 16 or more out; else it unfolds it and keeps 32-bit sums.
     """
-    if read is None or weights is None or made is None:
+    if read is None or weights is None or output is None:
         return ()
-    groups, places = op.attributes.get("group", 1), prod(made[2:])
-    turned = prod(read[1:]), prod(made[1:])
+    groups, places = op.attributes.get("group", 1), prod(output[2:])
+    turned = prod(read[1:]), prod(output[1:])
     kernel = prod(weights[2:])
     stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
     pointwise = kernel == 1 and stride_1 and not any(op.attributes.get("pads", ()))
-    if _by_pointers(groups, read, made):
+    if _by_pointers(groups, read, output):
         return turned if pointwise and groups == 1 else (*turned, 8 * kernel * places)
     unfolded = () if pointwise else (kernel * weights[1] * places,)
-    return (*turned, 4 * made[1] * places, *unfolded)
+    return (*turned, 4 * output[1] * places, *unfolded)
 
 
-def _by_pointers(groups: int, read: Shape, made: Shape) -> bool:
-    if read is None or made is None:
+def _by_pointers(groups: int, read: Shape, output: Shape) -> bool:
+    if read is None or output is None:
         return False
-    depthwise = groups == read[1] == made[1]
-    return depthwise or (groups == 1 and read[1] % 4 == made[1] % 4 == 0 and made[1] >= 16)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // 256) * 256
+    depthwise = groups == read[1] == output[1]
+    return depthwise or (groups == 1 and read[1] % 4 == output[1] % 4 == 0 and output[1] >= 16)
 
 
 def _broadcast_elements(a: Shape, b: Shape) -> int:
@@ -216,7 +216,7 @@ def kept_chunks(graph: Graph) -> list[int]:
     ones of quantised convolutions that read by pointers. What other kernels repack is reserved outside the blocks.
     """
     tensors = graph.tensor_by_id
-    found = []
+    sizes = []
     for op in graph.ops:
         at = {"ConvTranspose": 1, "QLinearConv": 3}.get(op.type)
         if at is None or len(op.inputs) <= at:
@@ -227,20 +227,20 @@ def kept_chunks(graph: Graph) -> list[int]:
         rows, *columns = weights.shape or (0,)
         groups = op.attributes.get("group", 1)
         if at == 1 and weights.dtype == "float32" and rows // groups > 1 and prod(columns) > 1:
-            found.append(weights.size)
+            sizes.append(weights.size)
         if at == 3 and _by_pointers(groups, tensors[op.inputs[0]].shape, tensors[op.outputs[0]].shape):
-            found.append(-(-rows // 16) * 16 * prod(columns))
-    return found
+            sizes.append(round_up(rows, 16) * prod(columns))
+    return sizes
 
 
-def _unfolded_bytes(op: Op, read: Shape, weights: Shape, made: Shape) -> int:
-    if read is None or weights is None or made is None:
+def _unfolded_bytes(op: Op, read: Shape, weights: Shape, output: Shape) -> int:
+    if read is None or weights is None or output is None:
         return 0
     if op.type == "ConvTranspose":
         return 4 * prod(weights[1:]) * prod(read[2:])
     stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
     if prod(weights[2:]) == 1 and stride_1 and not any(op.attributes.get("pads", ())):
         return 0
-    places = prod(made[2:])
+    places = prod(output[2:])
     filters = weights[0] // op.attributes.get("group", 1)
     return 4 * places * prod(weights[1:]) if filters > places else SEGMENT_BYTES

@@ -3,7 +3,7 @@
 A kernel copies *pieces*, one after another: so many consecutive elements from one place of the input to one of the
 output, or fills a place with a value. Within a piece it goes element by element, or calls memcpy for the whole piece,
 which may then not touch its own copy. What the elements of the input that are still to be read begin with at least is
-a minimum over the pieces that follow; the distance is the largest end of a write less that (see `tflm_kernels`).
+a minimum over the pieces that follow; the distance is the largest end of a write less that (see `kernels.py`).
 
 Sizes and places are elements here. Source: tflite-micro at commit 90b983c, `tensorflow/lite/kernels/internal/reference`
 and `tensorflow/lite/micro/kernels`. What is not worked out here (a permutation of too many elements, a stride below 0,
@@ -12,11 +12,11 @@ paddings that are no constants) gives no distance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import floor, prod
 from struct import pack, unpack
 
-from lowtide.graph import Op
+from lowtide.graph import Op, Tensor
 
 Shape = tuple[int, ...]
 Piece = tuple[int | None, int, int]
@@ -26,11 +26,11 @@ MOST_PIECES = 1 << 16
 """With more pieces than this no distance is worked out: nothing of the kind fits a microcontroller."""
 
 
-def copy_distance(op: Op, given: Shape, made: Shape) -> int | None:
-    """Distance in elements of an operator that copies a tensor of shape `given` into one of shape `made`."""
-    if 0 in given or 0 in made:
+def copy_distance(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
+    """Distance in elements of an operator that copies the first of its inputs, `data`, into one of shape `output`."""
+    if 0 in (data[0].shape or ()) or 0 in output:
         return None
-    return _COPIES[op.type](op, given, made)
+    return _COPIES[op.type](op, data, output)
 
 
 def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
@@ -50,36 +50,39 @@ def pieces_distance(pieces: list[Piece], *, at_once: bool) -> int:
     return need
 
 
-def constant(op: Op, position: int) -> Shape:
-    """What the constant at a position of the inputs holds; nothing if it is none, or a long one."""
-    return tuple(op.attributes.get("given", {}).get(position, ()))
+def constant(data: Sequence[Tensor], position: int) -> Shape:
+    """What the constant of int32 at a position of the inputs holds; nothing if it is none, or a long one."""
+    return data[position].integers if position < len(data) and data[position].dtype == "int32" else ()
 
 
-def _padded(op: Op, given: Shape, made: Shape) -> int | None:
+def _padded(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """PAD walks the output; an element of the input moves back by the paddings before it, most the last one."""
-    pads = constant(op, 1)
-    if len(given) != len(made) or len(pads) != 2 * len(given) or min(pads, default=0) < 0:
+    source = data[0].shape or ()
+    pads = constant(data, 1)
+    if len(source) != len(output) or len(pads) != 2 * len(source) or min(pads, default=0) < 0:
         return None
-    if any(g + a + b != m for g, m, a, b in zip(given, made, pads[::2], pads[1::2], strict=True)):
+    if any(g + a + b != m for g, m, a, b in zip(source, output, pads[::2], pads[1::2], strict=True)):
         return None
-    return _flat(tuple(a + g - 1 for a, g in zip(pads[::2], given, strict=True)), made) - (prod(given) - 1)
+    return _flat(tuple(a + g - 1 for a, g in zip(pads[::2], source, strict=True)), output) - (prod(source) - 1)
 
 
-def _sliced(op: Op, given: Shape, made: Shape) -> int | None:
+def _sliced(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """SLICE reads elements in ascending order, one for each that it writes: element k is not before element k."""
-    return 0 if len(given) == len(made) and all(m <= g for g, m in zip(given, made, strict=True)) else None
+    source = data[0].shape or ()
+    return 0 if len(source) == len(output) and all(m <= g for g, m in zip(source, output, strict=True)) else None
 
 
-def _strided(op: Op, given: Shape, made: Shape) -> int | None:
+def _strided(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """STRIDED_SLICE does as well, and copies a run of the last axis by memcpy where its stride is 1."""
+    source = data[0].shape or ()
     o = op.attributes
-    begin, end, strides = (constant(op, i) for i in (1, 2, 3))
-    if not len(given) == len(begin) == len(end) == len(strides) or not given or min(strides) < 1:
+    begin, end, strides = (constant(data, i) for i in (1, 2, 3))
+    if not len(source) == len(begin) == len(end) == len(strides) or not source or min(strides) < 1:
         return None
     if o.get("ellipsis_mask", 0) or o.get("new_axis_mask", 0) or o.get("offset", 0):
         return None
     starts, counts = [], []
-    for axis, size in enumerate(given):
+    for axis, size in enumerate(source):
         bit = 1 << axis
         at = begin[axis] + (size if begin[axis] < 0 else 0)
         at = 0 if o.get("begin_mask", 0) & bit else min(max(at, 0), size)
@@ -89,18 +92,19 @@ def _strided(op: Op, given: Shape, made: Shape) -> int | None:
             stop = at + 1
         starts.append(at)
         counts.append(max(0, -(-(stop - at) // strides[axis])))
-    if prod(counts) != prod(made) or any(at >= size for at, size in zip(starts, given, strict=True)):
+    if prod(counts) != prod(output) or any(at >= size for at, size in zip(starts, source, strict=True)):
         return None
-    return 0 if strides[-1] > 1 else max(0, counts[-1] - _flat(tuple(starts), given))
+    return 0 if strides[-1] > 1 else max(0, counts[-1] - _flat(tuple(starts), source))
 
 
-def _transposed(op: Op, given: Shape, made: Shape) -> int | None:
+def _transposed(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """TRANSPOSE walks the output, and reads by the permutation; axes that stay in front change nothing."""
-    order = tuple(axis + (len(given) if axis < 0 else 0) for axis in constant(op, 1))
-    if sorted(order) != list(range(len(given))) or tuple(given[axis] for axis in order) != made:
+    source = data[0].shape or ()
+    order = tuple(axis + (len(source) if axis < 0 else 0) for axis in constant(data, 1))
+    if sorted(order) != list(range(len(source))) or tuple(source[axis] for axis in order) != output:
         return None
-    strides = [prod(given[axis + 1 :]) for axis in range(len(given))]
-    axes = [axis for axis in order if given[axis] > 1]
+    strides = [prod(source[axis + 1 :]) for axis in range(len(source))]
+    axes = [axis for axis in order if source[axis] > 1]
     kept = sorted(axes)
     first = next((i for i, axis in enumerate(axes) if axis != kept[i]), len(axes))
     moved = axes[first:]
@@ -108,30 +112,31 @@ def _transposed(op: Op, given: Shape, made: Shape) -> int | None:
         return 0
     run = 1
     while moved and moved[-1] == kept[-1]:
-        run *= given[moved.pop()]
+        run *= source[moved.pop()]
         kept.pop()
-    if prod(given[axis] for axis in moved) > MOST_PIECES:
+    if prod(source[axis] for axis in moved) > MOST_PIECES:
         return None
     reads = [0]
     for axis in moved:
-        reads = [at + i * strides[axis] for at in reads for i in range(given[axis])]
+        reads = [at + i * strides[axis] for at in reads for i in range(source[axis])]
     return pieces_distance([(at, k * run, run) for k, at in enumerate(reads)], at_once=False)
 
 
-def _space_to_depth(op: Op, given: Shape, made: Shape) -> int | None:
+def _space_to_depth(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """SPACE_TO_DEPTH walks the input, pixel by pixel."""
+    source = data[0].shape or ()
     block = op.attributes.get("block_size", 0)
-    if len(given) != 4 or len(made) != 4 or block < 1:
+    if len(source) != 4 or len(output) != 4 or block < 1:
         return None
-    n, height, width, depth = given
-    if made != (n, height // block, width // block, depth * block**2) or height % block or width % block:
+    n, height, width, depth = source
+    if output != (n, height // block, width // block, depth * block**2) or height % block or width % block:
         return None
     if n * height * width > MOST_PIECES:
         return None
     pieces: list[Piece] = [
         (
-            _flat((b, y, x, 0), given),
-            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), made),
+            _flat((b, y, x, 0), source),
+            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), output),
             depth,
         )
         for b in range(n)
@@ -141,20 +146,21 @@ def _space_to_depth(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=False)
 
 
-def _depth_to_space(op: Op, given: Shape, made: Shape) -> int | None:
+def _depth_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """DEPTH_TO_SPACE walks the output, pixel by pixel."""
+    source = data[0].shape or ()
     block = op.attributes.get("block_size", 0)
-    if len(given) != 4 or len(made) != 4 or block < 1:
+    if len(source) != 4 or len(output) != 4 or block < 1:
         return None
-    n, height, width, depth = made
-    if given != (n, height // block, width // block, depth * block**2) or height % block or width % block:
+    n, height, width, depth = output
+    if source != (n, height // block, width // block, depth * block**2) or height % block or width % block:
         return None
     if n * height * width > MOST_PIECES:
         return None
     pieces: list[Piece] = [
         (
-            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), given),
-            _flat((b, y, x, 0), made),
+            _flat((b, y // block, x // block, (y % block * block + x % block) * depth), source),
+            _flat((b, y, x, 0), output),
             depth,
         )
         for b in range(n)
@@ -164,61 +170,64 @@ def _depth_to_space(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=False)
 
 
-def _space_to_batch(op: Op, given: Shape, made: Shape) -> int | None:
+def _space_to_batch(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """SPACE_TO_BATCH_ND walks the output; a pixel is copied or filled at once."""
-    block, pads = constant(op, 1), constant(op, 2)
-    if len(given) != 4 or len(made) != 4 or len(block) != 2 or len(pads) != 4 or min(block) < 1 or min(pads) < 0:
+    source = data[0].shape or ()
+    block, pads = constant(data, 1), constant(data, 2)
+    if len(source) != 4 or len(output) != 4 or len(block) != 2 or len(pads) != 4 or min(block) < 1 or min(pads) < 0:
         return None
-    n, height, width, depth = given
+    n, height, width, depth = source
     padded = (height + pads[0] + pads[1], width + pads[2] + pads[3])
-    if made != (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], depth):
+    if output != (n * block[0] * block[1], padded[0] // block[0], padded[1] // block[1], depth):
         return None
-    if padded[0] % block[0] or padded[1] % block[1] or prod(made[:3]) > MOST_PIECES:
+    if padded[0] % block[0] or padded[1] % block[1] or prod(output[:3]) > MOST_PIECES:
         return None
     pieces: list[Piece] = []
-    for b in range(made[0]):
-        for y in range(made[1]):
-            for x in range(made[2]):
+    for b in range(output[0]):
+        for y in range(output[1]):
+            for x in range(output[2]):
                 row = y * block[0] + b // n // block[1] - pads[0]
                 column = x * block[1] + b // n % block[1] - pads[2]
                 inside = 0 <= row < height and 0 <= column < width
-                read = _flat((b % n, row, column, 0), given) if inside else None
-                pieces.append((read, _flat((b, y, x, 0), made), depth))
+                read = _flat((b % n, row, column, 0), source) if inside else None
+                pieces.append((read, _flat((b, y, x, 0), output), depth))
     return pieces_distance(pieces, at_once=True)
 
 
-def _batch_to_space(op: Op, given: Shape, made: Shape) -> int | None:
+def _batch_to_space(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """BATCH_TO_SPACE_ND walks the input; a pixel that is not cropped is copied at once."""
-    block, crops = constant(op, 1), constant(op, 2)
-    if len(given) != 4 or len(made) != 4 or len(block) != 2 or len(crops) != 4 or min(block) < 1 or min(crops) < 0:
+    source = data[0].shape or ()
+    block, crops = constant(data, 1), constant(data, 2)
+    if len(source) != 4 or len(output) != 4 or len(block) != 2 or len(crops) != 4 or min(block) < 1 or min(crops) < 0:
         return None
-    n, height, width, depth = made
+    n, height, width, depth = output
     whole = (height + crops[0] + crops[1], width + crops[2] + crops[3])
-    if given != (n * block[0] * block[1], whole[0] // block[0], whole[1] // block[1], depth):
+    if source != (n * block[0] * block[1], whole[0] // block[0], whole[1] // block[1], depth):
         return None
-    if whole[0] % block[0] or whole[1] % block[1] or prod(given[:3]) > MOST_PIECES:
+    if whole[0] % block[0] or whole[1] % block[1] or prod(source[:3]) > MOST_PIECES:
         return None
     pieces: list[Piece] = []
-    for b in range(given[0]):
-        for y in range(given[1]):
-            for x in range(given[2]):
+    for b in range(source[0]):
+        for y in range(source[1]):
+            for x in range(source[2]):
                 row = y * block[0] + b // n // block[1] - crops[0]
                 column = x * block[1] + b // n % block[1] - crops[2]
                 if 0 <= row < height and 0 <= column < width:
-                    pieces.append((_flat((b, y, x, 0), given), _flat((b % n, row, column, 0), made), depth))
+                    pieces.append((_flat((b, y, x, 0), source), _flat((b % n, row, column, 0), output), depth))
     return pieces_distance(pieces, at_once=True)
 
 
-def _nearest(op: Op, given: Shape, made: Shape) -> int | None:
+def _nearest(op: Op, data: Sequence[Tensor], output: Shape) -> int | None:
     """RESIZE_NEAREST_NEIGHBOR walks the output; a pixel is copied at once."""
-    if len(given) != 4 or len(made) != 4 or given[0] != made[0] or given[3] != made[3]:
+    source = data[0].shape or ()
+    if len(source) != 4 or len(output) != 4 or source[0] != output[0] or source[3] != output[3]:
         return None
-    if constant(op, 1) != made[1:3] or prod(made[:3]) > MOST_PIECES:
+    if constant(data, 1) != output[1:3] or prod(output[:3]) > MOST_PIECES:
         return None
     rows, columns = (
-        [nearest(i, given[axis], made[axis], op) for i in range(made[axis])] for axis in (1, 2)
+        [nearest(i, source[axis], output[axis], op) for i in range(output[axis])] for axis in (1, 2)
     )  # fmt: skip
-    n, height, width, depth = given
+    n, height, width, depth = source
     pieces: list[Piece] = []
     for b in range(n):
         for row in rows:
@@ -227,21 +236,21 @@ def _nearest(op: Op, given: Shape, made: Shape) -> int | None:
     return pieces_distance(pieces, at_once=True)
 
 
-def nearest(at: int, size: int, made: int, op: Op) -> int:
+def nearest(at: int, size: int, output: int, op: Op) -> int:
     """Row or column of the input that RESIZE_NEAREST_NEIGHBOR copies to `at`, in the kernel's own arithmetic."""
     align, half = op.attributes.get("align_corners", 0), op.attributes.get("half_pixel_centers", 0)
-    scale = single((size - 1) / (made - 1)) if align and made > 1 else single(size / made)
+    scale = single((size - 1) / (output - 1)) if align and output > 1 else single(size / output)
     value = single((at + (0.5 if half else 0.0)) * scale)
     return max(0, min(floor(value + 0.5) if align else floor(value), size - 1))
 
 
-def first_interpolated(at: int, size: int, made: int, op: Op, *, whole: bool) -> int:
+def first_interpolated(at: int, size: int, output: int, op: Op, *, whole: bool) -> int:
     """Lowest row or column of the input that RESIZE_BILINEAR reads for `at`; `whole`: its kernel for int8.
 
     The kernel for floats may be compiled with or without a fused multiplication and addition: the lower of the two.
     """
     align, half = op.attributes.get("align_corners", 0), op.attributes.get("half_pixel_centers", 0)
-    over, under = (size - 1, made - 1) if align and made > 1 else (size, made)
+    over, under = (size - 1, output - 1) if align and output > 1 else (size, output)
     if whole:
         scale = ((1 << 10) * over + under // 2) // under
         return min(max(0, at * scale + (scale // 2 - (1 << 9) if half else 0)) >> 10, size - 1)
@@ -265,7 +274,7 @@ def _flat(at: Shape, shape: Shape) -> int:
     return index
 
 
-_COPIES: Mapping[str, Callable[[Op, Shape, Shape], int | None]] = {
+_COPIES: Mapping[str, Callable[[Op, Sequence[Tensor], Shape], int | None]] = {
     "PAD": _padded,
     "PADV2": _padded,
     "SLICE": _sliced,

@@ -39,10 +39,10 @@ class Kernel:
     `reads`: ``"flat"``: element k of the inputs, then element k of the output is written; ``"window"``: all channels
     of a window for each output channel; ``"channel window"``: one channel of a window; ``"image"``: a channel of the
     whole image; ``"interpolation"``: one channel of up to four pixels; ``"row"``: a whole row for each output;
-    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `tflm_copies`; ``"before"``: everything, to
-    a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty. `source`: files
-    that were read. `broadcasts`: an input of the output's shape is read so even if another one is broadcast. `dtypes`:
-    of the output, all if empty.
+    ``"pieces"``: a piece of each input in turn, copied; ``"copies"``: see `lowtide.rules.tflm.copies`; ``"before"``:
+    everything, to a scratch buffer, before the first write. `inputs`: positions that may be overlapped, all if empty.
+    `source`: files that were read. `broadcasts`: an input of the output's shape is read so even if another one is
+    broadcast. `dtypes`: of the output, all if empty.
     """
 
     types: tuple[str, ...]
@@ -109,7 +109,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
 )  # fmt: skip
 """What is reviewed of the reference kernels, which the pip package of TFLM runs. For other libraries see
-`tflm_libraries`."""
+`lowtide.rules.tflm.libraries`."""
 
 BY_TYPE = {name: row for row in KERNELS for name in row.types}
 
@@ -131,31 +131,35 @@ def distances(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     row = BY_TYPE.get(op.type)
     if row is None or len(op.outputs) != 1:
         return ()
-    made = graph.tensor_by_id[op.outputs[0]]
+    output = graph.tensor_by_id[op.outputs[0]]
     data = [graph.tensor_by_id[t] for t in op.inputs]
-    if made.shape is None or made.dtype not in _WIDTH or (row.dtypes and made.dtype not in row.dtypes):
+    if output.shape is None or output.dtype not in _WIDTH or (row.dtypes and output.dtype not in row.dtypes):
         return ()
     if row.reads == "pieces":
-        return _concatenated(op, data, made)
-    if row.reads == "flat" and not row.broadcasts and any(t.shape != made.shape for t in data[: _operands(row, data)]):
+        return _concatenated(op, data, output)
+    if (
+        row.reads == "flat"
+        and not row.broadcasts
+        and any(t.shape != output.shape for t in data[: _operands(row, data)])
+    ):
         return ()
-    found = []
+    pairs = []
     for position in row.inputs or range(len(data)):
         if position >= len(data):
             continue
         read = data[position]
-        if read.kind is Kind.CONSTANT or read.shape is None or not read.size or read.id == made.id:
+        if read.kind is Kind.CONSTANT or read.shape is None or not read.size or read.id == output.id:
             continue
-        if not _types_match(read, made):
+        if not _types_match(read, output):
             continue
-        if row.reads == "flat" and read.shape != made.shape:
+        if row.reads == "flat" and read.shape != output.shape:
             continue
         if row.reads != "flat" and op.inputs.count(read.id) > 1:
             continue
-        d = _distance(row.reads, op, data, position, made)
-        if d is not None and d < made.size and all(read.id != known for known, _ in found):
-            found.append((read.id, d))
-    return tuple(found)
+        d = _distance(row.reads, op, data, position, output)
+        if d is not None and d < output.size and all(read.id != listed for listed, _ in pairs):
+            pairs.append((read.id, d))
+    return tuple(pairs)
 
 
 def _operands(row: Kernel, data: list[Tensor]) -> int:
@@ -163,31 +167,31 @@ def _operands(row: Kernel, data: list[Tensor]) -> int:
     return max(row.inputs) + 1 if row.inputs else len(data)
 
 
-def _concatenated(op: Op, data: list[Tensor], made: Tensor) -> tuple[tuple[int, int], ...]:
+def _concatenated(op: Op, data: list[Tensor], output: Tensor) -> tuple[tuple[int, int], ...]:
     """Distances of the inputs of CONCATENATION, and of PACK where each input is copied in one.
 
     They are made so long that all inputs together share no more of the output than one of them alone may: what the
     scheduler counts as saved by one input holds for all of them.
     """
-    shape = made.shape or ()
+    shape = output.shape or ()
     axis = op.attributes.get("axis", 0)
     axis += len(shape) if axis < 0 else 0
     if not 0 <= axis < len(shape):
         return ()
-    width, inner = _WIDTH[made.dtype or ""], prod(shape[axis + 1 :])
+    width, inner = _WIDTH[output.dtype or ""], prod(shape[axis + 1 :])
     times = prod(shape[:axis])
     packs = op.type == "PACK"
     pieces = []
     for t in data:
-        if t.shape is None or len(t.shape) != len(shape) - packs or t.dtype != made.dtype:
+        if t.shape is None or len(t.shape) != len(shape) - packs or t.dtype != output.dtype:
             return ()
         pieces.append((1 if packs else t.shape[axis]) * inner * width)
     if sum(pieces) != shape[axis] * inner * width or 0 in pieces or (packs and times != 1):
         return ()
     free = [k for k, t in enumerate(data) if t.kind is not Kind.CONSTANT and op.inputs.count(t.id) == 1]
-    least = made.size - min((data[k].size for k in free), default=0)
-    found = ((data[k].id, max(least, piece_distance(pieces, k, times, at_once=not packs))) for k in free)
-    return tuple((t, d) for t, d in found if d < made.size)
+    least = output.size - min((data[k].size for k in free), default=0)
+    pairs = ((data[k].id, max(least, piece_distance(pieces, k, times, at_once=not packs))) for k in free)
+    return tuple((t, d) for t, d in pairs if d < output.size)
 
 
 def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = True) -> int:
@@ -200,34 +204,34 @@ def piece_distance(pieces: list[int], k: int, times: int, *, at_once: bool = Tru
     return (times - 1) * (sum(pieces) - pieces[k]) + sum(pieces[: k + at_once])
 
 
-def _types_match(read: Tensor, made: Tensor) -> bool:
+def _types_match(read: Tensor, output: Tensor) -> bool:
     if read.dtype not in _WIDTH:
         return False
-    return read.dtype == made.dtype or read.dtype in _CHARACTERS or made.dtype in _CHARACTERS
+    return read.dtype == output.dtype or read.dtype in _CHARACTERS or output.dtype in _CHARACTERS
 
 
-def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tensor) -> int | None:
+def _distance(reads: str, op: Op, data: list[Tensor], position: int, output: Tensor) -> int | None:
     read = data[position]
     assert read.shape is not None
-    assert made.shape is not None
-    width_in, width_out = _WIDTH[read.dtype or ""], _WIDTH[made.dtype or ""]
+    assert output.shape is not None
+    width_in, width_out = _WIDTH[read.dtype or ""], _WIDTH[output.dtype or ""]
     if reads == "flat":
-        return flat_distance(prod(made.shape), width_in, width_out)
-    if read.dtype != made.dtype:
+        return flat_distance(prod(output.shape), width_in, width_out)
+    if read.dtype != output.dtype:
         return None
     if reads == "before":
         return 0
     if reads == "copies":
-        moved = copy_distance(op, read.shape, made.shape)
+        moved = copy_distance(op, data, output.shape)
         return None if moved is None else moved * width_out
     if reads == "row":
-        window, groups = _rows_of(op, data, made), 1
+        window, groups = _rows_of(op, data, output), 1
     elif reads == "image":
-        window, groups = _image_of(op, read.shape, made.shape), 1
+        window, groups = _image_of(op, data, output.shape), 1
     elif reads == "interpolation":
-        return _interpolated(op, read, made, width_out)
+        return _interpolated(op, data, output, width_out)
     else:
-        window, groups = window_of(op, data, made), 1
+        window, groups = window_of(op, data, output), 1
         if window is not None and reads == "window":
             depth = (data[1].shape or (0,))[-1] if len(data) > 1 else 0
             if not depth or window.input[3] % depth or window.output[3] % (window.input[3] // depth):
@@ -238,46 +242,47 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, made: Tenso
     return window_distance(window, width_in, width_out, channelwise=reads in ("channel window", "image"), groups=groups)
 
 
-def _rows_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
+def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
     """A product of matrices as a convolution: a row is a pixel."""
-    given, weights = data[0].shape or (), data[1].shape if len(data) > 1 else None
-    if weights is None or 0 in weights or not given or not made.shape:
+    source, weights = data[0].shape or (), data[1].shape if len(data) > 1 else None
+    if weights is None or 0 in weights or not source or not output.shape:
         return None
-    depth, outputs = given[-1], made.shape[-1]
-    batches = prod(made.shape[:-1])
+    depth, outputs = source[-1], output.shape[-1]
+    batches = prod(output.shape[:-1])
     if op.type == "FULLY_CONNECTED":
         if len(weights) != 2 or outputs != weights[0]:
             return None
         depth = weights[1]
-    elif op.attributes.get("adj_x", 1) or given[:-1] != made.shape[:-1]:
+    elif op.attributes.get("adj_x", 1) or source[:-1] != output.shape[:-1]:
         return None
-    if batches > _MOST_ROWS or prod(given) != batches * depth:
+    if batches > _MOST_ROWS or prod(source) != batches * depth:
         return None
     return Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def _image_of(op: Op, given: tuple[int, ...], made: tuple[int, ...]) -> Window | None:
+def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> Window | None:
     """A mean over rows and columns as a pooling over the whole image."""
-    if len(given) != 4 or 0 in given or made != (given[0], 1, 1, given[3]) or not op.attributes.get("keep_dims"):
+    source = data[0].shape or ()
+    if len(source) != 4 or 0 in source or output != (source[0], 1, 1, source[3]) or not op.attributes.get("keep_dims"):
         return None
-    if sorted(constant(op, 1)) != [1, 2] or max(given) > _MOST_ROWS:
+    if sorted(constant(data, 1)) != [1, 2] or max(source) > _MOST_ROWS:
         return None
-    return Window(given, (given[0], 1, 1, given[3]), (given[1], given[2]), (1, 1), (0, 0), (1, 1))
+    return Window(source, (source[0], 1, 1, source[3]), (source[1], source[2]), (1, 1), (0, 0), (1, 1))
 
 
-def _interpolated(op: Op, read: Tensor, made: Tensor, width: int) -> int | None:
-    given, out = read.shape or (), made.shape or ()
-    if len(given) != 4 or len(out) != 4 or 0 in (*given, *out) or given[0] != out[0] or given[3] != out[3]:
+def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int | None:
+    source, out = data[0].shape or (), output.shape or ()
+    if len(source) != 4 or len(out) != 4 or 0 in (*source, *out) or source[0] != out[0] or source[3] != out[3]:
         return None
-    if constant(op, 1) != out[1:3] or max(out) > _MOST_ROWS or made.dtype not in ("int8", "float32"):
+    if constant(data, 1) != out[1:3] or max(out) > _MOST_ROWS or output.dtype not in ("int8", "float32"):
         return None
     rows, columns = (
-        [first_interpolated(i, given[axis], out[axis], op, whole=made.dtype == "int8") for i in range(out[axis])]
+        [first_interpolated(i, source[axis], out[axis], op, whole=output.dtype == "int8") for i in range(out[axis])]
         for axis in (1, 2)
     )
-    within = _within_pixel(out[3], given[3], width, width, channelwise=True, groups=1)
+    within = _within_pixel(out[3], source[3], width, width, channelwise=True, groups=1)
     return raster_distance(
-        (given[0], given[1], given[2]), given[3] * width, out[3] * width, list(rows), list(columns), within
+        (source[0], source[1], source[2]), source[3] * width, out[3] * width, list(rows), list(columns), within
     )
 
 
@@ -300,35 +305,35 @@ class Window:
         return at if skipped < self.kernel[axis] and at < self.input[1 + axis] else None
 
 
-def window_of(op: Op, data: list[Tensor], made: Tensor) -> Window | None:
+def window_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
     """Geometry from an operator's options and shapes; None if they do not fit together."""
-    given, out, o = data[0].shape, made.shape, op.attributes
-    if given is None or out is None or len(given) != 4 or len(out) != 4 or given[0] != out[0]:
+    source, out, o = data[0].shape, output.shape, op.attributes
+    if source is None or out is None or len(source) != 4 or len(out) != 4 or source[0] != out[0]:
         return None
-    if "filter_h" in o:
-        kernel = (o["filter_h"], o["filter_w"])
-        if given[3] != out[3]:
+    if "filter_height" in o:
+        kernel = (o["filter_height"], o["filter_width"])
+        if source[3] != out[3]:
             return None
     elif len(data) > 1 and data[1].shape is not None and len(data[1].shape) == 4:
         kernel = data[1].shape[1:3]
     else:
         return None
     stride = (o.get("stride_h", 0), o.get("stride_w", 0))
-    dilation = (o.get("dilation_h", 1), o.get("dilation_w", 1))
-    if min(*kernel, *stride, *dilation, *given, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
+    dilation = (o.get("dilation_h_factor", 1), o.get("dilation_w_factor", 1))
+    if min(*kernel, *stride, *dilation, *source, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
         return None
     padding = []
     for axis in (0, 1):
         reach = (kernel[axis] - 1) * dilation[axis] + 1
-        size, made_size = given[1 + axis], out[1 + axis]
+        size, out_size = source[1 + axis], out[1 + axis]
         same = o.get("padding", 0) == 0
         expected = -(-size // stride[axis]) if same else (size - reach) // stride[axis] + 1
-        if made_size != expected:
+        if out_size != expected:
             return None
-        padding.append(max(0, (made_size - 1) * stride[axis] + reach - size) // 2 if same else 0)
-    if op.type == "DEPTHWISE_CONV_2D" and out[3] % given[3]:
+        padding.append(max(0, (out_size - 1) * stride[axis] + reach - size) // 2 if same else 0)
+    if op.type == "DEPTHWISE_CONV_2D" and out[3] % source[3]:
         return None
-    return Window(given, out, kernel, stride, (padding[0], padding[1]), dilation)
+    return Window(source, out, kernel, stride, (padding[0], padding[1]), dilation)
 
 
 def flat_distance(elements: int, width_in: int, width_out: int) -> int:

@@ -1,4 +1,4 @@
-"""Kernel libraries for TFLM that replace some of its reference kernels: how much of `tflm_kernels` holds there.
+"""Kernel libraries for TFLM that replace some of its reference kernels: how much of `kernels.py` holds there.
 
 A library replaces kernels of some operators for some types; all others are the reference's, and so is what may overlap.
 Of those that it replaces an overlap is allowed where the source was read in all its variants (plain C, DSP, MVE), and
@@ -68,54 +68,54 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def library_distances(library: str, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """As `tflm_kernels.distances`, for the kernels of a library."""
-    found = distances(graph, op)
+    """As `lowtide.rules.tflm.kernels.distances`, for the kernels of a library."""
+    reference = distances(graph, op)
     types = REPLACED.get(library, {}).get(op.type, ())
     data = [graph.tensor_by_id[t] for t in op.inputs]
-    if not found or not data or graph.tensor_by_id[found[0][0]].dtype not in types:
-        return found
+    if not reference or not data or graph.tensor_by_id[reference[0][0]].dtype not in types:
+        return reference
     review = _REVIEWED.get((library, op.type))
     if review is None:
         return ()
-    made = graph.tensor_by_id[op.outputs[0]]
-    allowed = ((t, review(op, data, made, d)) for t, d in found)
-    return tuple((t, d) for t, d in allowed if d is not None and d < made.size)
+    output = graph.tensor_by_id[op.outputs[0]]
+    allowed = ((t, review(op, data, output, d)) for t, d in reference)
+    return tuple((t, d) for t, d in allowed if d is not None and d < output.size)
 
 
-def _same(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
+def _same(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
     return d
 
 
-def _of_bytes(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
+def _of_bytes(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
     return d if data[0].dtype == "int8" else None
 
 
-def _of_one_shape(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    return d if all(t.shape == made.shape for t in data[:2]) else None
+def _of_one_shape(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
+    return d if all(t.shape == output.shape for t in data[:2]) else None
 
 
-def _convolution(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    given, weights = data[0].shape or (), data[1].shape or ()
-    if data[1].dtype != "int8" or data[0].dtype != "int8" or len(given) != 4 or len(weights) != 4:
+def _convolution(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
+    source, weights = data[0].shape or (), data[1].shape or ()
+    if data[1].dtype != "int8" or data[0].dtype != "int8" or len(source) != 4 or len(weights) != 4:
         return None
     rows, columns = weights[1:3]
-    if rows == columns == 1 or (rows == 1 and given[1] == 1) or weights[3] != given[3]:
+    if rows == columns == 1 or (rows == 1 and source[1] == 1) or weights[3] != source[3]:
         return None
     return d
 
 
-def _depthwise(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    given, weights = data[0].shape or (), data[1].shape or ()
-    if data[1].dtype != "int8" or data[0].dtype != "int8" or len(given) != 4 or len(weights) != 4:
+def _depthwise(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
+    source, weights = data[0].shape or (), data[1].shape or ()
+    if data[1].dtype != "int8" or data[0].dtype != "int8" or len(source) != 4 or len(weights) != 4:
         return None
     rows, columns = weights[1:3]
-    if given[3] == 1 and (rows == columns == 1 or (rows == 1 and given[1] == 1)):
+    if source[3] == 1 and (rows == columns == 1 or (rows == 1 and source[1] == 1)):
         return None
-    return d if given[3] <= _MVE_CHANNELS else None
+    return d if source[3] <= _MVE_CHANNELS else None
 
 
-def _largest(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    window = window_of(op, data, made) if data[0].dtype == "int8" else None
+def _largest(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
+    window = window_of(op, data, output) if data[0].dtype == "int8" else None
     if window is None:
         return None
     depth = window.input[3]
@@ -129,18 +129,18 @@ def _largest(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
     )
 
 
-def _rows(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
+def _rows(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
     if data[0].dtype != "int8" or data[1].dtype != "int8":
         return None
     depth = (data[1].shape or (0,))[-1]
-    return d if len(made.shape or ()) <= 2 or depth % 4 else None
+    return d if len(output.shape or ()) <= 2 or depth % 4 else None
 
 
-def _padded(op: Op, data: list[Tensor], made: Tensor, d: int) -> int | None:
-    given, pads = data[0].shape or (), constant(op, 1)
-    if len(given) != 4 or len(pads) != 8:
+def _padded(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
+    source, pads = data[0].shape or (), constant(data, 1)
+    if len(source) != 4 or len(pads) != 8:
         return None
-    return d + (given[3] if pads[6] or pads[7] else given[2] * given[3])
+    return d + (source[3] if pads[6] or pads[7] else source[2] * source[3])
 
 
 _REVIEWED: Mapping[tuple[str, str], Review] = {

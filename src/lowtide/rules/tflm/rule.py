@@ -1,9 +1,9 @@
 """TensorFlow Lite Micro: lifetimes are the plain ones; reshapes share memory, and the rest goes by kernel.
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
-as they are, though: what may lie over what is ours to know (`tflm_kernels.py`). `overlap` says how much of that is
-used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
-(`tflm_libraries.py` says what was reviewed of it).
+as they are, though: what may lie over what is ours to know (`rules/tflm/kernels.py`). `overlap` says how much of that
+is used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
+(`rules/tflm/libraries.py` says what was reviewed of it).
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
 tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.tflm.kernels import KERNELS, RESHAPES
 from lowtide.rules.tflm.libraries import library_distances
+from lowtide.sizes import round_up
 
 ALIGNMENT = 16
 NPU = "CUSTOM:ethos-u"
@@ -44,8 +46,8 @@ class TflmRule:
         """The input of a reshape, unless it is in flash: then the kernel copies."""
         if op.type not in RESHAPES or len(op.outputs) != 1 or not op.inputs:
             return None
-        made, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
-        if read.kind is Kind.CONSTANT or made.size != read.size or made.alias_of is not None:
+        output, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
+        if read.kind is Kind.CONSTANT or output.size != read.size or output.alias_of is not None:
             return None
         return read.id
 
@@ -59,7 +61,7 @@ class TflmRule:
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """All scratch buffers of the kernel."""
-        return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in scratch(graph, op))
+        return sum(round_up(size, ALIGNMENT) for size in scratch(graph, op))
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""
@@ -71,46 +73,39 @@ def scratch(graph: Graph, op: Op) -> tuple[int, ...]:
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not data or not op.outputs:
         return ()
-    made = graph.tensor_by_id[op.outputs[0]]
-    given = data[0]
-    quantised = given.dtype in ("int8", "int16")
+    output = graph.tensor_by_id[op.outputs[0]]
+    source = data[0]
+    quantised = source.dtype in ("int8", "int16")
     if op.type in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
         weights = data[1] if len(data) > 1 else None
-        return (_elements(weights.shape),) if weights is not None and weights.dtype == "int4" else ()
+        return (prod(weights.shape or ()),) if weights is not None and weights.dtype == "int4" else ()
     if op.type == "TRANSPOSE_CONV":
-        given = data[2] if len(data) > 2 else given
+        source = data[2] if len(data) > 2 else source
         bias = data[3] if len(data) > 3 else None
-        wide = {"int8": 4, "int16": 8}.get(given.dtype or "")
+        wide = {"int8": 4, "int16": 8}.get(source.dtype or "")
         if wide is None:
             return ()
-        converted = (8 * _elements(bias.shape),) if given.dtype == "int16" and bias and bias.dtype == "int16" else ()
-        return (wide * _elements(made.shape), *converted)
+        converted = (8 * prod(bias.shape or ()),) if source.dtype == "int16" and bias and bias.dtype == "int16" else ()
+        return (wide * prod(output.shape or ()), *converted)
     if op.type in _REDUCERS and len(data) > 1:
-        axes = max(_elements(data[1].shape), 1)
-        walk = (_INT * len(given.shape or ()), _INT * axes)
+        axes = max(prod(data[1].shape or ()), 1)
+        walk = (_INT * len(source.shape or ()), _INT * axes)
         sums = quantised and op.type in ("MEAN", "SUM")
-        return (_INT * _elements(made.shape), *walk) if sums else walk
+        return (_INT * prod(output.shape or ()), *walk) if sums else walk
     if op.type == "ADD_N":
         return (_POINTER * len(data),)
     if op.type == "MIRROR_PAD":
-        return (_INT * len(given.shape or ()),) * 2
-    if op.type == "SVDF" and len(data) > 1 and given.shape and data[1].shape:
-        batches, filters = given.shape[0], data[1].shape[0]
-        units = (made.shape or (0,))[-1]
+        return (_INT * len(source.shape or ()),) * 2
+    if op.type == "SVDF" and len(data) > 1 and source.shape and data[1].shape:
+        batches, filters = source.shape[0], data[1].shape[0]
+        units = (output.shape or (0,))[-1]
         return (4 * batches * filters, 4 * batches * units) if quantised else (4 * batches * filters,)
-    if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and given.shape and len(given.shape) == 3 and made.shape:
-        batches = given.shape[1 if op.attributes.get("time_major") else 0]
-        return (batches * made.shape[-1] * (2 if quantised else 4),) * 4
+    if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and source.shape and len(source.shape) == 3 and output.shape:
+        batches = source.shape[1 if op.attributes.get("time_major") else 0]
+        return (batches * output.shape[-1] * (2 if quantised else 4),) * 4
     return ()
 
 
 def scratch_unknown(op: Op) -> bool:
     """Whether the op's kernel may ask for scratch that this module cannot tell: custom operators."""
     return op.type.startswith("CUSTOM:")
-
-
-def _elements(shape: tuple[int, ...] | None) -> int:
-    n = 1
-    for d in shape or ():
-        n *= d
-    return n

@@ -123,10 +123,9 @@ def _mark(
             began = scope
             for t in op.outputs:
                 begin(base + t)
-            for key in ("subgraph", "second_subgraph"):
-                if op.type in ("IF", "WHILE", "CALL_ONCE") and key in op.options:
-                    scope += 1
-                    walk(op.options[key], (*running, index))
+            for callee in op.callees if op.type in ("IF", "WHILE", "CALL_ONCE") else ():
+                scope += 1
+                walk(callee, (*running, index))
             for t in (*op.inputs, *op.outputs):
                 if t >= 0:
                     end(base + t)

@@ -16,15 +16,15 @@ import msgspec
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.sizes import format_size
-from lowtide.verify.check.memory import Memory
+from lowtide.sizes import format_size, round_up
+from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
 MOST_TRIES = 20_000
-"""Ways of dividing an op's blocks among the memories that are tried before it is left open."""
+"""Ways of dividing an op's storages among the memories that are tried before it is left open."""
 
 
-def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) -> Plan:
+def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
     """Check `memories` and `residency`, and give the plan with offsets in memories laid end to end.
 
     Raises
@@ -46,7 +46,7 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
     end = 0
     for m in regions:
         base[m.name] = end
-        end += -(-sizes[m.name] // plan.alignment) * plan.alignment
+        end += round_up(sizes[m.name], plan.alignment)
     if plan.arena_bytes != sum(sizes.values()):
         raise VerificationError(
             "arena", f"the memories hold {sum(sizes.values())} bytes; the plan's arena says {plan.arena_bytes}"
@@ -56,7 +56,7 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
     last_step = max(len(plan.order), 1)
     for r in plan.residency or []:
         tensor = graph.tensor_by_id.get(r.tensor)
-        if tensor is None or r.tensor not in memory.block_of:
+        if tensor is None or r.tensor not in memory.storage_of:
             raise VerificationError("residency", f"tensor {r.tensor} has a residency, and takes no memory")
         if str(r.tensor) in offsets:
             raise VerificationError("residency", f"{tensor.label} has two residencies, and nothing is moved")
@@ -68,29 +68,29 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
                 f"{tensor.label} lies at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
                 f"{sizes[r.memory]} bytes",
             )
-        block = memory.block_of[r.tensor]
-        first, last = max(steps.first[block], 0), min(steps.last[block] + 1, last_step)
+        storage = memory.storage_of[r.tensor]
+        first, last = max(steps.first[storage], 0), min(steps.last[storage] + 1, last_step)
         if not 0 <= r.start <= first < last <= r.end <= last_step:
             raise VerificationError(
                 "residency", f"{tensor.label} is there in steps {r.start}..{r.end}, and is needed in {first}..{last}"
             )
         place = (r.memory, r.offset - memory.place[r.tensor][1])
-        if home.setdefault(block, place) != place:
+        if home.setdefault(storage, place) != place:
             raise VerificationError("residency", f"{tensor.label} lies elsewhere than the other tensors of its storage")
         offsets[str(r.tensor)] = base[r.memory] + r.offset
-    for t in memory.block_of:
+    for t in memory.storage_of:
         tensor = graph.tensor_by_id[t]
         if tensor.size and str(t) not in offsets:
             raise VerificationError("residency", f"{tensor.label} has {tensor.size} bytes and no residency")
     unit = {m.name: m.alignment for m in regions}
-    over = {memory.block_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
-    for block, (name, start) in home.items():
-        if unit[name] < 1 or (block not in over and start % unit[name]):
-            label = graph.tensor_by_id[memory.blocks[block].tensors[0]].label
+    over = {memory.storage_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
+    for storage, (name, start) in home.items():
+        if unit[name] < 1 or (storage not in over and start % unit[name]):
+            label = graph.tensor_by_id[memory.storages[storage].tensors[0]].label
             raise VerificationError("residency", f"{label} lies at {start} of {name}, no multiple of {unit[name]}")
     used = dict.fromkeys(base, 0)
-    for block, (name, start) in home.items():
-        used[name] = max(used[name], start + memory.blocks[block].size)
+    for storage, (name, start) in home.items():
+        used[name] = max(used[name], start + memory.storages[storage].size)
     workspaces = _workspaces(plan, memory, base, used)
     for name, taken in used.items():
         if taken > sizes[name]:
@@ -102,17 +102,17 @@ def as_one_arena(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) ->
 
 
 def _workspaces(
-    plan: Plan, memory: Memory, base: Mapping[str, int], used: dict[str, int]
+    plan: Plan, memory: CheckedMemory, base: Mapping[str, int], used: dict[str, int]
 ) -> dict[str, tuple[str, int]]:
-    found: dict[str, tuple[str, int]] = {}
+    places: dict[str, tuple[str, int]] = {}
     names = plan.workspace_memories or {}
     for op, at in (plan.workspace_offsets or {}).items():
         if names.get(op) not in base:
             raise VerificationError("residency", f"the workspace of op {op} is in no memory of the plan")
-        found[op] = (names[op], at)
+        places[op] = (names[op], at)
         size = memory.workspace.get(int(op), 0) if op.isdecimal() else 0
         used[names[op]] = max(used[names[op]], at + size)
-    return found
+    return places
 
 
 def check_capacities(plan: Plan) -> str:
@@ -125,7 +125,7 @@ def check_capacities(plan: Plan) -> str:
     return "; ".join(texts)
 
 
-def allowed_statuses(graph: Graph, plan: Plan, memory: Memory) -> tuple[str, ...]:
+def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, ...]:
     """What `status` may be, as the memories say; the first is what it should be."""
     regions = plan.memories or []
     if all((m.size_bytes or 0) <= m.capacity_bytes for m in regions):
@@ -135,16 +135,16 @@ def allowed_statuses(graph: Graph, plan: Plan, memory: Memory) -> tuple[str, ...
     return ("over_budget",)
 
 
-def never_fits(graph: Graph, memory: Memory, capacities: Sequence[int], lower_bound: int) -> str | None:
+def never_fits(graph: Graph, memory: CheckedMemory, capacities: Sequence[int], lower_bound: int) -> str | None:
     """Why no order and no placement fits memories of these capacities, if that is certain; else None.
 
-    All of them together are smaller than the lower bound, or the blocks that one op touches cannot be divided among
+    All of them together are smaller than the lower bound, or the storages that one op touches cannot be divided among
     them, whichever of the inputs that it may overwrite it does.
     """
     if lower_bound > sum(capacities):
         return f"the lower bound is {format_size(lower_bound)}, above all memories together"
     for op in graph.ops:
-        needs = [memory.blocks[i].size for i in memory.touches[op.id]]
+        needs = [memory.storages[i].size for i in memory.touches[op.id]]
         if memory.workspace[op.id]:
             needs.append(memory.workspace[op.id])
         if memory.saved[op.id]:

@@ -9,27 +9,27 @@ from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, Plan, SearchCertificate
 from lowtide.sizes import format_size
 from lowtide.verify.check.cut import check_cut
-from lowtide.verify.check.memory import Memory
+from lowtide.verify.check.memory import CheckedMemory
 
 
-def largest_single_op(graph: Graph, memory: Memory) -> int:
+def largest_single_op(graph: Graph, memory: CheckedMemory) -> int:
     """Bytes that some op needs in every order: what it touches, its workspace, in place where it may be."""
     most = 0
     for op in graph.ops:
-        own = memory.workspace[op.id] + sum(memory.blocks[i].size for i in memory.touches[op.id])
+        own = memory.workspace[op.id] + sum(memory.storages[i].size for i in memory.touches[op.id])
         own -= max(memory.saved[op.id].values(), default=0)
         most = max(most, own)
     return most
 
 
-def next_footprint(graph: Graph, memory: Memory, above: int) -> int:
+def next_footprint(graph: Graph, memory: CheckedMemory, above: int) -> int:
     """Least bytes above `above` that can be a footprint: a multiple of what all sizes are multiples of."""
-    unit = gcd(*(b.size for b in memory.blocks), *memory.workspace.values())
+    unit = gcd(*(b.size for b in memory.storages), *memory.workspace.values())
     unit = gcd(unit, *(size for saved in memory.saved.values() for size in saved.values()))
     return above + 1 if unit == 0 else (above // unit + 1) * unit
 
 
-def check_bound(graph: Graph, plan: Plan, memory: Memory) -> tuple[str, str]:
+def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, str]:
     """Check `lower_bound_bytes`, `optimal` and the certificate. Returns what was seen, and a note.
 
     Raises
@@ -44,10 +44,10 @@ def check_bound(graph: Graph, plan: Plan, memory: Memory) -> tuple[str, str]:
     if bound < 0:
         raise VerificationError("bound", f"the lower bound is {bound}, below nothing")
     if plan.optimal != (peak == bound):
-        told = "optimal" if plan.optimal else "not optimal"
+        claim = "optimal" if plan.optimal else "not optimal"
         raise VerificationError(
             "optimal",
-            f"the plan says {told}, with a peak of {format_size(peak)} and a bound of {format_size(bound)}",
+            f"the plan says {claim}, with a peak of {format_size(peak)} and a bound of {format_size(bound)}",
         )
     certificate = plan.certificate
     if isinstance(certificate, CutCertificate):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.sizes import round_up
 from lowtide.verify.check.banks import divisible
-from lowtide.verify.check.memory import Memory
+from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
 
-def alone_too_large(graph: Graph, plan: Plan, memory: Memory) -> bool:
+def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     """Whether the op at the conflict's step needs more than there is by itself, in every order, or the outputs do.
 
     Sizes are rounded up to the alignment, as in every arena; its output is in place where some order allows it.
@@ -19,7 +20,7 @@ def alone_too_large(graph: Graph, plan: Plan, memory: Memory) -> bool:
     if conflict is None or conflict.step is None or not 0 <= conflict.step < len(plan.order):
         return False
     unit, op = plan.alignment, plan.order[conflict.step]
-    if sum(-(-b.size // unit) * unit for b in memory.blocks if b.at_end) > conflict.available_bytes:
+    if sum(-(-b.size // unit) * unit for b in memory.storages if b.at_end) > conflict.available_bytes:
         return True
     first = graph.index_of[op]
     later = {first}
@@ -27,17 +28,17 @@ def alone_too_large(graph: Graph, plan: Plan, memory: Memory) -> bool:
         if not later.isdisjoint(graph.predecessors[i]):
             later.add(i)
     followers = {graph.ops[i].id for i in later} - {op}
-    need = sum(-(-memory.blocks[b].size // unit) * unit for b in memory.touches[op])
-    need += -(-memory.workspace[op] // unit) * unit
+    need = sum(round_up(memory.storages[b].size, unit) for b in memory.touches[op])
+    need += round_up(memory.workspace[op], unit)
     saved = [
-        -(-size // unit) * unit
+        round_up(size, unit)
         for t, size in memory.saved[op].items()
-        if followers.isdisjoint(memory.blocks[memory.block_of[t]].touchers)
+        if followers.isdisjoint(memory.storages[memory.storage_of[t]].touchers)
     ]
     return need - max(saved, default=0) > conflict.available_bytes
 
 
-def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) -> str:
+def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> str:
     """Check `conflict`: in words, what was seen.
 
     Sizes are rounded up to the alignment. Where an output may lie over an input in part, the sum may be above what is
@@ -67,11 +68,11 @@ def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) 
     divided = plan.memories is not None and conflict.needed_bytes <= conflict.available_bytes
     if conflict.needed_bytes <= conflict.available_bytes and (not divided or conflict.step is None):
         raise fail(f"{conflict.needed_bytes} bytes fit {conflict.available_bytes}")
-    blocks = [memory.block_of.get(t) for t in conflict.tensors]
+    storages = [memory.storage_of.get(t) for t in conflict.tensors]
     workspaces = [memory.workspace.get(op, 0) for op in conflict.workspaces]
-    if None in blocks or len(set(blocks)) != len(blocks) or not all(workspaces):
+    if None in storages or len(set(storages)) != len(storages) or not all(workspaces):
         raise fail("a member is listed twice, or takes no memory")
-    members = [b for b in blocks if b is not None]
+    members = [b for b in storages if b is not None]
     at = conflict.step
     if at is None:
         return f"{len(members) + len(workspaces):,} members that do not fit together: proved by search, not re-proved"
@@ -82,11 +83,11 @@ def check_conflict(graph: Graph, plan: Plan, memory: Memory, steps: Simulation) 
             raise fail(f"{graph.tensor_by_id[t].label} is not there at step {at}")
     op = plan.order[at] if plan.order else -1
     if op in steps.in_place:
-        both = {memory.block_of[steps.in_place[op]], memory.block_of[graph.op_by_id[op].outputs[0]]}
+        both = {memory.storage_of[steps.in_place[op]], memory.storage_of[graph.op_by_id[op].outputs[0]]}
         if both <= set(members):
             raise fail(f"{graph.op_by_id[op].label} writes one member over another")
     unit = plan.alignment
-    sizes = [-(-size // unit) * unit for size in (*(memory.blocks[b].size for b in members), *workspaces)]
+    sizes = [round_up(size, unit) for size in (*(memory.storages[b].size for b in members), *workspaces)]
     if sum(sizes) < conflict.needed_bytes:
         raise fail(f"the members have {sum(sizes)} bytes at step {at}, not {conflict.needed_bytes}")
     if divided:

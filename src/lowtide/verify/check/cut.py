@@ -3,10 +3,10 @@
 Claim: no order has a footprint below `value_bytes` at op v. Let A be the ancestors of v and Z its
 descendants. In any order, a set D of ops runs before v: A is in D, v and Z are not, and with an op all its
 predecessors are in D. As in `lowtide.verify.check.memory`, the footprint at v is workspace(v), plus size(b) for
-each block b that was there at the start or that D + v touches, and that is there at the end or that an op
+each storage b that was there at the start or that D + v touches, and that is there at the end or that an op
 outside D touches, less what v saves in place.
 
-The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's block b, from a toucher of b (or null
+The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's storage b, from a toucher of b (or null
 if b is there at the start) to a toucher of b (or null if b is there at the end), and arcs ``[null, from,
 to, bytes]`` from an op to one of its direct predecessors, without limit. v is two things: as ``from`` it
 stands with A, as ``to`` it stands with Z.
@@ -18,15 +18,15 @@ stands with A, as ``to`` it stands with Z.
 Weak duality. Let X = D + {null (start), v as `from`}. Every free op takes in what it gives out, so what
 leaves X less what enters it is the same for all D: what leaves null (start), A and v, less what enters A.
 Call it the flow's value. No precedence arc leads out of X: the predecessors of an op in D or of v are in D.
-A block's arc that leads out of X starts at the start, in D or at v, and ends at the end or outside D, so
-the block is one of those that the footprint counts, and all its arcs together carry at most size(b). So
+A storage's arc that leads out of X starts at the start, in D or at v, and ends at the end or outside D, so
+the storage is one of those that the footprint counts, and all its arcs together carry at most size(b). So
 
-    value <= bytes leaving X <= sum of size(b) over the blocks that the footprint at v counts.
+    value <= bytes leaving X <= sum of size(b) over the storages that the footprint at v counts.
 
-In place. v saves s bytes if D holds all other touchers of the block c of some input that it may overwrite.
+In place. v saves s bytes if D holds all other touchers of the storage c of some input that it may overwrite.
 In every such D all arcs of c that leave X end in v. So if the arcs of c that end in v carry at most size(c)
 - s, then value <= that sum - s whenever D makes c free, and value <= that sum for every D, as before. A
-block with another toucher in Z never becomes free. If inputs of one block can be overwritten, one flow so
+storage with another toucher in Z never becomes free. If inputs of one storage can be overwritten, one flow so
 limited proves all D; if several, a flow for each: every D that saves is proved by the flow of an input that
 it frees, and every other D by any of them.
 """
@@ -38,12 +38,12 @@ from collections.abc import Sequence
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, FlowArc
-from lowtide.verify.check.memory import Memory
+from lowtide.verify.check.memory import CheckedMemory
 
 FAILURE = "certificate"
 
 
-def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
+def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) -> str:
     """Check a cut certificate; the bound that it proves is `certificate.value_bytes`.
 
     Raises
@@ -67,9 +67,9 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             needed_by[u].add(o)
     ancestors, descendants = _reach(needs, v), _reach(needed_by, v)
 
-    to_cover = {memory.block_of[t]: t for t in memory.overwritable[v]}
+    to_cover = {memory.storage_of[t]: t for t in memory.overwritable[v]}
     for b in list(to_cover):
-        if descendants & memory.blocks[b].touchers:
+        if descendants & memory.storages[b].touchers:
             del to_cover[b]
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
@@ -78,7 +78,7 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
             continue
         if tensor not in memory.overwritable[v]:
             raise VerificationError(FAILURE, f"{label} may not overwrite tensor {tensor}, the in-place case")
-        to_cover.pop(memory.block_of[tensor], None)
+        to_cover.pop(memory.storage_of[tensor], None)
     for tensor in to_cover.values():
         raise VerificationError(
             FAILURE, f"{label} may overwrite tensor {tensor}, and the certificate leaves that case out"
@@ -107,18 +107,18 @@ def check_cut(graph: Graph, memory: Memory, certificate: CutCertificate) -> str:
 
 
 def _reach(edges: dict[int, set[int]], start: int) -> set[int]:
-    found: set[int] = set()
+    reached: set[int] = set()
     todo = [start]
     while todo:
-        for o in edges[todo.pop()] - found:
-            found.add(o)
+        for o in edges[todo.pop()] - reached:
+            reached.add(o)
             todo.append(o)
-    return found
+    return reached
 
 
 def _flow_value(
     graph: Graph,
-    memory: Memory,
+    memory: CheckedMemory,
     v: int,
     in_place: int | None,
     flow: Sequence[FlowArc],
@@ -140,13 +140,13 @@ def _flow_value(
             if start is None or end is None or end not in needs.get(start, ()):
                 raise VerificationError(FAILURE, f"{arc} is no precedence of the graph")
         else:
-            if tensor not in memory.block_of:
+            if tensor not in memory.storage_of:
                 raise VerificationError(FAILURE, f"{arc} goes through a tensor that has no storage")
-            b = memory.block_of[tensor]
-            block = memory.blocks[b]
-            if not (block.at_start if start is None else start in block.touchers):
+            b = memory.storage_of[tensor]
+            storage = memory.storages[b]
+            if not (storage.at_start if start is None else start in storage.touchers):
                 raise VerificationError(FAILURE, f"{arc} starts where the tensor's storage is not touched")
-            if not (block.at_end if end is None else end in block.touchers):
+            if not (storage.at_end if end is None else end in storage.touchers):
                 raise VerificationError(FAILURE, f"{arc} ends where the tensor's storage is not touched")
             through[b] = through.get(b, 0) + size
             if end == v:
@@ -160,15 +160,15 @@ def _flow_value(
         elif end is not None and end != v and end not in behind:
             surplus[end] = surplus.get(end, 0) - size
     for b, size in through.items():
-        if size > memory.blocks[b].size:
+        if size > memory.storages[b].size:
             raise VerificationError(
                 FAILURE,
                 f"{size} bytes flow through the storage of "
-                f"{graph.tensor_by_id[memory.blocks[b].tensors[0]].label}, which has {memory.blocks[b].size}",
+                f"{graph.tensor_by_id[memory.storages[b].tensors[0]].label}, which has {memory.storages[b].size}",
             )
     if in_place is not None:
-        b = memory.block_of[in_place]
-        left = memory.blocks[b].size - memory.saved[v][in_place]
+        b = memory.storage_of[in_place]
+        left = memory.storages[b].size - memory.saved[v][in_place]
         if into_v.get(b, 0) > left:
             raise VerificationError(
                 FAILURE,

@@ -1,9 +1,9 @@
-"""Do the offsets hold? Blocks that are live together may not share a byte, but for in-place pairs.
+"""Do the offsets hold? Storages that are live together may not share a byte, but for in-place pairs.
 
-Time is swept step by step with the live blocks sorted by address, so that a new block is compared with its
+Time is swept step by step with the live storages sorted by address, so that a new storage is compared with its
 two neighbours only:
 
-    address ^    +-------+            at each step:  new blocks in, workspace in and out,
+    address ^    +-------+            at each step:  new storages in, workspace in and out,
             |    |   b   |--- new                    the dying out, then the output of an in-place op in
             |  +-+---+---+            (its bytes are those of the dying input, which met nobody)
             |  |  a  |
@@ -18,20 +18,21 @@ from collections.abc import Mapping, Sequence
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.sizes import round_up
 from lowtide.target import Target
-from lowtide.verify.check.memory import Memory
+from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
 
-def block_offsets(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
-    """``offsets``: every tensor with bytes has one, its block's and its displacement. Block to offset."""
+def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
+    """``offsets``: every tensor with bytes has one, its storage's and its displacement. Block to offset."""
     offsets = _numbers(plan.offsets or {}, "offsets")
     for t in offsets:
         if t not in graph.tensor_by_id:
             raise VerificationError("offsets", f"tensor {t} has an offset, but the graph has no such tensor")
-    found: dict[int, int] = {}
-    for i, block in enumerate(memory.blocks):
-        for t in block.tensors:
+    offset_of: dict[int, int] = {}
+    for i, storage in enumerate(memory.storages):
+        for t in storage.tensors:
             tensor = graph.tensor_by_id[t]
             if t not in offsets:
                 if tensor.size:
@@ -40,24 +41,24 @@ def block_offsets(graph: Graph, plan: Plan, memory: Memory) -> dict[int, int]:
             start = offsets[t] - memory.place[t][1]
             if not tensor.size:
                 continue
-            if found.setdefault(i, start) != start:
+            if offset_of.setdefault(i, start) != start:
                 raise VerificationError(
                     "offsets",
                     f"{tensor.label} lies at {offsets[t]}, {memory.place[t][1]} bytes into a storage that "
-                    f"another of its tensors puts at {found[i]}",
+                    f"another of its tensors puts at {offset_of[i]}",
                 )
             if start < 0:
                 raise VerificationError("offsets", f"{tensor.label} begins before the arena, at {start}")
-    return found
+    return offset_of
 
 
-def check_fixed(graph: Graph, plan: Plan, memory: Memory, target: Target) -> str:
+def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
     """``fixed``: every tensor that has memory and a place of its own under the target lies there."""
     at = {r.tensor: r.offset for r in plan.residency or ()} or _numbers(plan.offsets or {}, "offsets")
     count = 0
     for t in graph.tensors:
         wanted = target.offset(t)
-        if wanted is None or t.id not in memory.block_of or not t.size:
+        if wanted is None or t.id not in memory.storage_of or not t.size:
             continue
         count += 1
         if at.get(t.id) != wanted:
@@ -68,7 +69,7 @@ def check_fixed(graph: Graph, plan: Plan, memory: Memory, target: Target) -> str
 def check_layout(
     graph: Graph,
     plan: Plan,
-    memory: Memory,
+    memory: CheckedMemory,
     simulation: Simulation,
     order: Sequence[int],
 ) -> tuple[str, dict[int, int]]:
@@ -79,7 +80,7 @@ def check_layout(
     VerificationError
         ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
     """
-    at = block_offsets(graph, plan, memory)
+    at = storage_offsets(graph, plan, memory)
     workspace = _numbers(plan.workspace_offsets or {}, "workspace")
     arena = plan.arena_bytes or 0
     laid_over = _laid_over(graph, memory, simulation, at)
@@ -88,17 +89,17 @@ def check_layout(
     on_input = set(laid_over.values())
 
     def name(i: int) -> str:
-        return graph.tensor_by_id[memory.blocks[i].tensors[0]].label
+        return graph.tensor_by_id[memory.storages[i].tensors[0]].label
 
     end = 0
     for i, start in at.items():
-        end = max(end, start + memory.blocks[i].size)
+        end = max(end, start + memory.storages[i].size)
         if start % plan.alignment and i not in on_input:
             raise VerificationError("alignment", f"{name(i)} lies at {start}, no multiple of {plan.alignment}")
-        if start + memory.blocks[i].size > arena:
+        if start + memory.storages[i].size > arena:
             raise VerificationError(
                 "arena",
-                f"{name(i)} ends at {start + memory.blocks[i].size}, beyond the arena of {arena} bytes",
+                f"{name(i)} ends at {start + memory.storages[i].size}, beyond the arena of {arena} bytes",
             )
     for v in workspace:
         if v not in memory.workspace:
@@ -126,55 +127,58 @@ def check_layout(
     for i in at:
         begins.setdefault(simulation.first[i], []).append(i)
         dies.setdefault(simulation.last[i], []).append(i)
-    live = Live()
+    live = LiveAddresses()
     for step, v in [(-1, -1), *enumerate(order)]:
         above = laid_over.get(v)
-        late = memory.block_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
+        late = memory.storage_of[graph.op_by_id[v].outputs[0]] if simulation.over.get(v) else None
         for i in begins.get(step, ()):
             if i not in (above, late):
-                live.add(at[i], at[i] + memory.blocks[i].size, name(i), step)
+                live.add(at[i], at[i] + memory.storages[i].size, name(i), step)
         if v >= 0 and memory.workspace.get(v):
             live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
-        partly = [memory.block_of[t] for t in simulation.over.get(v, ())]
+        partly = [memory.storage_of[t] for t in simulation.over.get(v, ())]
         for i in partly:
             live.remove(at[i])
         if late is not None:
-            live.add(at[late], at[late] + memory.blocks[late].size, name(late), step)
+            live.add(at[late], at[late] + memory.storages[late].size, name(late), step)
             if memory.workspace.get(v):
                 live.touch(workspace[v], memory.workspace[v], f"the workspace of {graph.op_by_id[v].label}", step)
         for i in dies.get(step, ()):
             if i != above and i not in partly:
                 live.remove(at[i])
         if above is not None and simulation.last[above] > step:
-            live.add(at[above], at[above] + memory.blocks[above].size, name(above), step)
+            live.add(at[above], at[above] + memory.storages[above].size, name(above), step)
     return f"{len(at):,} storages end at {end:,} of {arena:,} B, no two live ones overlap", at
 
 
-def aligned_load(graph: Graph, memory: Memory, simulation: Simulation, order: Sequence[int], alignment: int) -> int:
+def aligned_load(
+    graph: Graph, memory: CheckedMemory, simulation: Simulation, order: Sequence[int], alignment: int
+) -> int:
     """Largest sum, over the steps, of live bytes with every storage rounded up to the alignment.
 
     Every arena whose end is rounded up too is at least this large.
     """
 
-    def up(size: int) -> int:
-        return -(-size // alignment) * alignment
-
     change = [0] * (len(order) + 2)
-    for i, b in enumerate(memory.blocks):
-        change[max(simulation.first[i], 0)] += up(b.size)
-        change[min(simulation.last[i], len(order)) + 1] -= up(b.size)
+    for i, b in enumerate(memory.storages):
+        change[max(simulation.first[i], 0)] += round_up(b.size, alignment)
+        change[min(simulation.last[i], len(order)) + 1] -= round_up(b.size, alignment)
     live = most = 0
     for step, v in enumerate(order):
         live += change[step]
-        made = up(graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size) if graph.op_by_id[v].outputs else 0
-        saved = made if v in simulation.in_place else 0
+        output_bytes = (
+            round_up(graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size, alignment)
+            if graph.op_by_id[v].outputs
+            else 0
+        )
+        saved = output_bytes if v in simulation.in_place else 0
         for t in simulation.over.get(v, ()):
-            saved = max(saved, min(up(graph.tensor_by_id[t].size), made - memory.behind[v][t]))
-        most = max(most, live + up(memory.workspace[v]) - saved)
+            saved = max(saved, min(round_up(graph.tensor_by_id[t].size, alignment), output_bytes - memory.behind[v][t]))
+        most = max(most, live + round_up(memory.workspace[v], alignment) - saved)
     return most
 
 
-class Live:
+class LiveAddresses:
     """Intervals of addresses, sorted, no two of which overlap."""
 
     def __init__(self) -> None:
@@ -205,31 +209,33 @@ class Live:
         del self.starts[k], self.rest[k]
 
 
-def _laid_over(graph: Graph, memory: Memory, simulation: Simulation, at: Mapping[int, int]) -> dict[int, int]:
-    """Op id to the block of its output, for in-place ops; the output lies exactly on its input's bytes."""
+def _laid_over(graph: Graph, memory: CheckedMemory, simulation: Simulation, at: Mapping[int, int]) -> dict[int, int]:
+    """Op id to the storage of its output, for in-place ops; the output lies exactly on its input's bytes."""
     result = {}
     for v, read in simulation.in_place.items():
         out = graph.op_by_id[v].outputs[0]
-        into = at[memory.block_of[read]] + memory.place[read][1]
-        if at[memory.block_of[out]] != into:
+        into = at[memory.storage_of[read]] + memory.place[read][1]
+        if at[memory.storage_of[out]] != into:
             raise VerificationError(
                 "in_place_offset",
-                f"{graph.op_by_id[v].label} runs in place, but its output lies at {at[memory.block_of[out]]} "
+                f"{graph.op_by_id[v].label} runs in place, but its output lies at {at[memory.storage_of[out]]} "
                 f"and its input at {into}",
             )
-        result[v] = memory.block_of[out]
+        result[v] = memory.storage_of[out]
     return result
 
 
-def _check_parts(graph: Graph, plan: Plan, memory: Memory, simulation: Simulation, at: Mapping[int, int]) -> None:
+def _check_parts(
+    graph: Graph, plan: Plan, memory: CheckedMemory, simulation: Simulation, at: Mapping[int, int]
+) -> None:
     """Outputs that lie over an input that dies keep the distance, and the plan lists what is shared, no more."""
-    found: set[tuple[int, ...]] = set()
+    shared_pairs: set[tuple[int, ...]] = set()
     for v, inputs in simulation.over.items():
         op = graph.op_by_id[v]
         out = op.outputs[0]
-        low, size = at[memory.block_of[out]], graph.tensor_by_id[out].size
+        low, size = at[memory.storage_of[out]], graph.tensor_by_id[out].size
         for t in inputs:
-            start, length = at[memory.block_of[t]], graph.tensor_by_id[t].size
+            start, length = at[memory.storage_of[t]], graph.tensor_by_id[t].size
             shared = min(low + size, start + length) - max(low, start)
             if shared <= 0:
                 continue
@@ -240,11 +246,11 @@ def _check_parts(graph: Graph, plan: Plan, memory: Memory, simulation: Simulatio
                     f"{graph.tensor_by_id[t].label} at {start}, which it still reads: "
                     f"the output must begin {memory.behind[v][t]} bytes lower, or elsewhere",
                 )
-            found.add((out, t) if (low, size) == (start, length) else (out, t, shared))
+            shared_pairs.add((out, t) if (low, size) == (start, length) else (out, t, shared))
     makers = {t: op.id for op in graph.ops for t in op.outputs}
     listed: set[tuple[int, ...]] = {p for p in plan.in_place if memory.behind[makers[p[0]]]}
     listed |= set(plan.overlap or ())
-    for pair in sorted(found ^ listed):
+    for pair in sorted(shared_pairs ^ listed):
         word = "lists" if pair in listed else "does not list"
         raise VerificationError("in_place_offset", f"the plan {word} {list(pair)}, and its offsets say otherwise")
 

@@ -1,20 +1,20 @@
-"""What occupies memory, worked out once more from the contract, for the checker alone.
+"""What occupies memory, worked out once more from `docs/contract.md`, for the checker alone.
 
-A *block* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
-block if it makes or reads one of its tensors. In an order, a block is live
+A *storage* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
+storage if it makes or reads one of its tensors. In an order, a storage is live
 
     from   the first op that touches it   (before step 0 if one of its tensors is a graph input, or an output that
                                           no op makes: one that no op makes and that is neither only names memory)
     to     the last op that touches it    (the end if one of its tensors is a graph output)
 
-A block is constant if its root is: `Graph` sees to it that nothing is written there, and that no constant lies in other
-memory.
+A storage is constant if its root is: `Graph` sees to it that nothing is written there, and that no constant lies in
+other memory.
 
 and the footprint at op v, when exactly the ops of D ran before it, is
 
-    sum of size(b) over blocks b with [b was there at the start, or D + v touches b]
+    sum of size(b) over storages b with [b was there at the start, or D + v touches b]
                                   and [b is there at the end, or an op outside D touches b]
-    + workspace(v)  - what v saves if it may overwrite an input whose block nothing outside D + v needs:
+    + workspace(v)  - what v saves if it may overwrite an input whose storage nothing outside D + v needs:
                       size(output); or, where the target gives a distance d at which the output may lie over a
                       part of that input, the bytes that can be under both, min(size(input), size(output) - d).
 
@@ -31,7 +31,7 @@ from lowtide.target import Target
 
 
 @dataclass(frozen=True)
-class Block:
+class CheckedStorage:
     """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
 
     size: int
@@ -42,35 +42,35 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Memory:
+class CheckedMemory:
     """A graph under a target, as the checker sees it.
 
     Attributes
     ----------
-    blocks
-        Every block that occupies memory at some time.
-    block_of
-        Tensor id to index in `blocks`; what costs nothing (constants, unread inputs) is absent.
+    storages
+        Every storage that occupies memory at some time.
+    storage_of
+        Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent.
     place
         Tensor id to root tensor id and bytes from the root's start, for every tensor.
     workspace
         Op id to bytes, counted constants that it reads included.
     overwritable
-        Op id to the input tensors that its output may be put over, once their block dies there.
+        Op id to the input tensors that its output may be put over, once their storage dies there.
     saved
         For each of those, the bytes that it can save.
     behind
         For each of those that need not be hit exactly, bytes by which the output begins below the input at least.
     touches
-        Op id to the indices of the blocks that it touches.
+        Op id to the indices of the storages that it touches.
     alias_of
         Tensor id to the tensor whose memory it lies in: the graph's aliases and the target's views.
     views
         Ids of the tensors that are views: nothing is written when they are made.
     """
 
-    blocks: tuple[Block, ...]
-    block_of: dict[int, int]
+    storages: tuple[CheckedStorage, ...]
+    storage_of: dict[int, int]
     place: dict[int, tuple[int, int]]
     workspace: dict[int, int]
     overwritable: dict[int, tuple[int, ...]]
@@ -84,15 +84,15 @@ class Memory:
         """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
         most = 0
         for tensor in self.overwritable[op]:
-            block = self.blocks[self.block_of[tensor]]
-            if all(o == op or o in before for o in block.touchers):
+            storage = self.storages[self.storage_of[tensor]]
+            if all(o == op or o in before for o in storage.touchers):
                 most = max(most, self.saved[op][tensor])
         return most
 
     def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
         """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
         live = 0
-        for b in self.blocks:
+        for b in self.storages:
             begun = b.at_start or any(o == op or o in before for o in b.touchers)
             needed = b.at_end or any(o not in before for o in b.touchers)
             if begun and needed:
@@ -100,8 +100,8 @@ class Memory:
         return live + self.workspace[op] - self.saving(graph, op, before)
 
 
-def work_out(graph: Graph, target: Target) -> Memory:
-    """Find the blocks of a graph under a target."""
+def work_out(graph: Graph, target: Target) -> CheckedMemory:
+    """Find the storages of a graph under a target."""
     sources, views = _alias_sources(graph, target)
     place = _walk_down(graph, sources)
 
@@ -113,15 +113,15 @@ def work_out(graph: Graph, target: Target) -> Memory:
         for t in (*op.inputs, *op.outputs):
             touched_by[place[t][0]].add(op.id)
 
-    made = {t for op in graph.ops for t in op.outputs}
-    workspace = {op.id: target.workspace(graph, op) for op in graph.ops}
-    blocks: list[Block] = []
-    block_of: dict[int, int] = {}
+    produced = {t for op in graph.ops for t in op.outputs}
+    workspace = {op.id: target.workspace(graph, op) + _inside_bytes(graph, op, target) for op in graph.ops}
+    storages: list[CheckedStorage] = []
+    storage_of: dict[int, int] = {}
     for root, members in groups.items():
         touchers = frozenset(touched_by[root])
         size = max(place[t.id][1] + t.size for t in members)
         constant = graph.tensor_by_id[root].kind is Kind.CONSTANT
-        at_start = any(t.id not in made and t.kind is not Kind.ACTIVATION for t in members)
+        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
         at_end = any(t.kind is Kind.OUTPUT for t in members)
         kept = [target.copies(t) for t in members if not constant]
         if any(kept):
@@ -140,16 +140,16 @@ def work_out(graph: Graph, target: Target) -> Memory:
         if at_start and target.keep_inputs:
             at_end = True
         for t in members:
-            block_of[t.id] = len(blocks)
-        blocks.append(Block(size, tuple(t.id for t in members), touchers, at_start, at_end))
+            storage_of[t.id] = len(storages)
+        storages.append(CheckedStorage(size, tuple(t.id for t in members), touchers, at_start, at_end))
 
     touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
-    for i, b in enumerate(blocks):
+    for i, b in enumerate(storages):
         for o in b.touchers:
             touches[o].append(i)
-    behind = {op.id: _behind(graph, target, op, blocks, block_of, place) for op in graph.ops}
+    behind = {op.id: _behind(graph, target, op, storages, storage_of, place) for op in graph.ops}
     overwritable = {
-        op.id: tuple(behind[op.id]) or _overwritable(graph, target, op, blocks, block_of, place) for op in graph.ops
+        op.id: tuple(behind[op.id]) or _overwritable(graph, target, op, storages, storage_of, place) for op in graph.ops
     }
     saved: dict[int, dict[int, int]] = {}
     for op in graph.ops:
@@ -158,9 +158,9 @@ def work_out(graph: Graph, target: Target) -> Memory:
             t: min(graph.tensor_by_id[t].size, made_size - behind[op.id][t]) if t in behind[op.id] else made_size
             for t in overwritable[op.id]
         }
-    return Memory(
-        tuple(blocks),
-        block_of,
+    return CheckedMemory(
+        tuple(storages),
+        storage_of,
         place,
         workspace,
         overwritable,
@@ -170,6 +170,24 @@ def work_out(graph: Graph, target: Target) -> Memory:
         {t: source for t, (source, _) in sources.items()},
         frozenset(views),
     )
+
+
+def _inside_bytes(graph: Graph, op: Op, target: Target) -> int:
+    """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition.
+
+    An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.
+    """
+    rules = target.inside if op.bodies else target
+    footprints = [0]
+    for body in op.bodies:
+        run = rules.as_seen(body)
+        memory = work_out(run, rules)
+        before: set[int] = set()
+        for step in rules.as_run(run, run.own_order):
+            footprints.append(memory.footprint(run, step, before))
+            before.add(step)
+    outputs = [graph.tensor_by_id[t] for t in op.outputs] if graph.dialect == "aten" else []
+    return max(0, max(footprints) - sum(t.size for t in outputs if t.alias_of is None))
 
 
 def _alias_sources(graph: Graph, target: Target) -> tuple[dict[int, tuple[int, int]], set[int]]:
@@ -213,28 +231,28 @@ def _overwritable(
     graph: Graph,
     target: Target,
     op: Op,
-    blocks: list[Block],
-    block_of: dict[int, int],
+    storages: list[CheckedStorage],
+    storage_of: dict[int, int],
     place: dict[int, tuple[int, int]],
 ) -> tuple[int, ...]:
-    """Inputs that the output may lie over once their block dies: it must be its block's first content.
+    """Inputs that the output may lie over once their storage dies: it must be its storage's first content.
 
-    That is so in every order if the output fills its block, and each other op that writes into the block also
+    That is so in every order if the output fills its storage, and each other op that writes into the storage also
     reads from it: following those reads back leads to `op`.
     """
     wanted = target.in_place_inputs(graph, op)
-    if not wanted or not _begins_its_block(graph, op, blocks, block_of, place):
+    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
         return ()
     out = op.outputs[0]
     result = []
     for t in wanted:
-        if t not in block_of or block_of[t] == block_of[out]:
+        if t not in storage_of or storage_of[t] == storage_of[out]:
             continue
-        theirs = blocks[block_of[t]]
+        theirs = storages[storage_of[t]]
         written = range(place[t][1], place[t][1] + graph.tensor_by_id[t].size)
         spoilt = False
         for u in op.inputs:
-            if block_of.get(u) == block_of[t]:
+            if storage_of.get(u) == storage_of[t]:
                 read = range(place[u][1], place[u][1] + graph.tensor_by_id[u].size)
                 spoilt |= read != written and max(read.start, written.start) < min(read.stop, written.stop)
         if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
@@ -242,14 +260,14 @@ def _overwritable(
     return tuple(result)
 
 
-def _begins_its_block(
-    graph: Graph, op: Op, blocks: list[Block], block_of: dict[int, int], place: dict[int, tuple[int, int]]
+def _begins_its_storage(
+    graph: Graph, op: Op, storages: list[CheckedStorage], storage_of: dict[int, int], place: dict[int, tuple[int, int]]
 ) -> bool:
-    """Whether the output fills its block, and nothing is in there before it."""
+    """Whether the output fills its storage, and nothing is in there before it."""
     out = op.outputs[0]
-    if out not in block_of or place[out][1] != 0:
+    if out not in storage_of or place[out][1] != 0:
         return False
-    mine = blocks[block_of[out]]
+    mine = storages[storage_of[out]]
     if mine.at_start or mine.size != graph.tensor_by_id[out].size:
         return False
     inside = set(mine.tensors)
@@ -261,25 +279,25 @@ def _behind(
     graph: Graph,
     target: Target,
     op: Op,
-    blocks: list[Block],
-    block_of: dict[int, int],
+    storages: list[CheckedStorage],
+    storage_of: dict[int, int],
     place: dict[int, tuple[int, int]],
 ) -> dict[int, int]:
     """Inputs that the output may lie over in part, with the distance that the target asks for.
 
-    Each fills a block of its own, which no other input that is not in the list lies in.
+    Each fills a storage of its own, which no other input that is not in the list lies in.
     """
     wanted = dict(target.overlap_inputs(graph, op))
-    if not wanted or not _begins_its_block(graph, op, blocks, block_of, place):
+    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
         return {}
-    found: dict[int, int] = {}
+    distances: dict[int, int] = {}
     for t in wanted:
-        if t not in block_of or block_of[t] == block_of[op.outputs[0]] or place[t][1]:
+        if t not in storage_of or storage_of[t] == storage_of[op.outputs[0]] or place[t][1]:
             continue
-        theirs = blocks[block_of[t]]
-        alone = all(u in wanted for u in op.inputs if block_of.get(u) == block_of[t])
-        again = any(block_of[u] == block_of[t] for u in found)
+        theirs = storages[storage_of[t]]
+        alone = all(u in wanted for u in op.inputs if storage_of.get(u) == storage_of[t])
+        again = any(storage_of[u] == storage_of[t] for u in distances)
         free = not theirs.at_end and (target.overwrite_inputs or not theirs.at_start)
         if alone and free and not again and theirs.size == graph.tensor_by_id[t].size:
-            found[t] = max(d for u, d in wanted.items() if block_of.get(u) == block_of[t])
-    return found
+            distances[t] = max(d for u, d in wanted.items() if storage_of.get(u) == storage_of[t])
+    return distances

@@ -16,7 +16,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.target import Target
-from lowtide.verify.report import Check, Report
+from lowtide.verify.report import HeldRule, Report
 
 ONLINE = -1
 
@@ -77,11 +77,11 @@ def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tens
         alive.append(span)
     head = max((s.end for s in spans), default=0)
     checks = (
-        Check(
+        HeldRule(
             "offline plan", f"{len(by_tensor):,} tensors have offsets, {tensors - len(by_tensor):,} are left to TFLM"
         ),
-        Check("alignment", f"multiples of {ALIGNMENT}"),
-        Check("overlap", f"{shared:,} pairs alive together share bytes, each behind what is read or a reshape"),
+        HeldRule("alignment", f"multiples of {ALIGNMENT}"),
+        HeldRule("overlap", f"{shared:,} pairs alive together share bytes, each behind what is read or a reshape"),
     )
     return Report(checks, (), {"offline_end_bytes": head})
 
@@ -95,15 +95,15 @@ def _spans(graph: Graph, listed: Sequence[int]) -> list[_Span]:
             first.setdefault(t, step)
             last[t] = step
     npu = {t for op in graph.ops if op.type == NPU for t in op.inputs}
-    made = graph.producer
+    producer = graph.producer
     spans = []
     for t in graph.tensors:
         at = listed[t.id]
         if at == ONLINE or not t.size or t.kind is Kind.CONSTANT or (t.id not in first and t.kind is Kind.ACTIVATION):
             continue
-        if t.id in npu and t.id not in made and "scratch" in t.name:
+        if t.id in npu and t.id not in producer and "scratch" in t.name:
             continue
-        begin = first.get(t.id, -1) if t.id in made else -1
+        begin = first.get(t.id, -1) if t.id in producer else -1
         end = steps if t.kind is Kind.OUTPUT else last.get(t.id, -1)
         spans.append(_Span(t.id, at, at + t.size, begin, end))
     return spans

@@ -11,14 +11,14 @@ from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_cap
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.prove.traffic import check_proof
-from lowtide.verify.report import Check, Report
+from lowtide.verify.report import HeldRule, Report
 
 FAILURES = {
     "target": "the plan was made under another target",
@@ -85,13 +85,13 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         )
     if plan.target != target.name:
         raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
-    checks: list[Check] = []
+    checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
     whole_graph = rewritten(graph, plan)
     whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
-    checks.append(Check("ids", check_ids(whole_graph, plan, whole_memory)))
-    checks.append(Check("order", check_order(whole_graph, plan.order)))
+    checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
+    checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
 
     own = simulate(graph, memory, graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
@@ -99,7 +99,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
             "own_order_peak",
             f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}",
         )
-    checks.append(Check("own_order_peak", format_size(own.peak)))
+    checks.append(HeldRule("own_order_peak", format_size(own.peak)))
 
     if plan.moves is not None:
         return _verify_spilling(whole_graph, plan, target, checks, own)
@@ -108,21 +108,21 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
-    checks.append(Check("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
+    checks.append(HeldRule("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
-    checks.append(Check("peak", format_size(steps.peak)))
+    checks.append(HeldRule("peak", format_size(steps.peak)))
 
     seen, note = check_bound(graph, plan, memory)
     notes.append(note)
-    checks.append(Check("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
-    checks.append(Check("optimal", "yes" if plan.optimal else "not proved"))
+    checks.append(HeldRule("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
+    checks.append(HeldRule("optimal", "yes" if plan.optimal else "not proved"))
 
     numbers = {
         "own_order_peak_bytes": own.peak,
         "peak_bytes": steps.peak,
         "largest_single_op_bytes": largest_single_op(graph, memory),
-        "storages": len(memory.blocks),
+        "storages": len(memory.storages),
     }
     if plan.arena_bytes is None:
         _check_no_arena(plan)
@@ -131,7 +131,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         whole = plan
         if plan.memories is not None:
             plan = as_one_arena(graph, plan, memory, steps)
-            checks.append(Check("memories", check_capacities(whole)))
+            checks.append(HeldRule("memories", check_capacities(whole)))
         numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
         checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
         bound = plan.arena_lower_bound_bytes or 0
@@ -141,19 +141,19 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
             else "arena bound: above the load, not re-proved"
         )
         plan = whole
-        checks += [Check("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
+        checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
     fits = check_runtime_arena(graph, plan, target, memory)
-    checks += [Check("runtime_arena", fits)] if fits else []
+    checks += [HeldRule("runtime_arena", fits)] if fits else []
     seen = check_conflict(graph, plan, memory, steps)
-    checks += [Check("conflict", seen)] if seen else []
+    checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
-    checks.append(Check("status", check_budget(plan, statuses)))
+    checks.append(HeldRule("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 
-def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Check], own: Simulation) -> Report:
+def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
     seen, most = check_spilling(graph, plan, target)
     if plan.alignment != target.alignment:
@@ -168,7 +168,9 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Chec
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
     note = f"traffic bound: {check_proof(graph, plan, target)}"
-    return Report((*checks, *seen, Check("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ())
+    return Report(
+        (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()
+    )
 
 
 def _check_no_arena(plan: Plan) -> None:
@@ -178,8 +180,8 @@ def _check_no_arena(plan: Plan) -> None:
 
 
 def _check_arena(
-    graph: Graph, plan: Plan, target: Target, memory: Memory, steps: Simulation, replay_bytes: bool
-) -> list[Check]:
+    graph: Graph, plan: Plan, target: Target, memory: CheckedMemory, steps: Simulation, replay_bytes: bool
+) -> list[HeldRule]:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
     if plan.alignment != target.alignment:
         raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
@@ -193,7 +195,7 @@ def _check_arena(
             f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
         )
     seen, at = check_layout(graph, plan, memory, steps, plan.order)
-    checks = [Check("offsets", seen), Check("arena", format_size(arena))]
+    checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]
     if replay_bytes:
-        checks.append(Check("replay", replay(graph, plan, memory, steps, at).text))
+        checks.append(HeldRule("replay", replay(graph, plan, memory, steps, at).text))
     return checks

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
-from lowtide.verify.check.memory import Memory
+from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PERIOD = 65521
 
 
 @dataclass(frozen=True)
-class Replay:
+class ByteReplay:
     """How the arena was replayed: ``"bytes"`` or ``"intervals"``, and how many reads were compared."""
 
     mode: str
@@ -43,17 +43,17 @@ class Replay:
         return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}"
 
 
-class _Arena(Protocol):
-    def write(self, start: int, size: int, block: int, shift: int) -> None:
-        """Put bytes `shift`.. of a block's pattern at `start`."""
+class _ReplayedArena(Protocol):
+    def write(self, start: int, size: int, storage: int, shift: int) -> None:
+        """Put bytes `shift`.. of a storage's pattern at `start`."""
 
-    def holds(self, start: int, size: int, block: int, shift: int) -> bool:
+    def holds(self, start: int, size: int, storage: int, shift: int) -> bool:
         """Whether they are there."""
         ...
 
 
 class _Bytes:
-    """One uint8 array. A block's pattern is a stretch of fixed noise that begins at a place of its own."""
+    """One uint8 array. A storage's pattern is a stretch of fixed noise that begins at a place of its own."""
 
     def __init__(self, size: int, longest: int) -> None:
         import numpy as np  # not needed for a plan without a replay, and slow to load
@@ -62,19 +62,19 @@ class _Bytes:
         self.noise = np.resize(noise, longest + _PERIOD)
         self.arena = np.zeros(size, dtype=np.uint8)
 
-    def pattern(self, size: int, block: int, shift: int) -> np.ndarray:
-        at = block * 7919 % _PERIOD + shift
+    def pattern(self, size: int, storage: int, shift: int) -> np.ndarray:
+        at = storage * 7919 % _PERIOD + shift
         return self.noise[at : at + size]
 
-    def write(self, start: int, size: int, block: int, shift: int) -> None:
-        self.arena[start : start + size] = self.pattern(size, block, shift)
+    def write(self, start: int, size: int, storage: int, shift: int) -> None:
+        self.arena[start : start + size] = self.pattern(size, storage, shift)
 
-    def holds(self, start: int, size: int, block: int, shift: int) -> bool:
-        return bool((self.arena[start : start + size] == self.pattern(size, block, shift)).all())
+    def holds(self, start: int, size: int, storage: int, shift: int) -> bool:
+        return bool((self.arena[start : start + size] == self.pattern(size, storage, shift)).all())
 
 
 class _Intervals:
-    """Sorted stretches of the arena, each with the block it holds and the address of that block's byte 0."""
+    """Sorted stretches of the arena, each with the storage it holds and the address of that storage's byte 0."""
 
     def __init__(self, size: int) -> None:
         self.starts = [0]
@@ -89,16 +89,16 @@ class _Intervals:
         self.held.insert(k + 1, self.held[k])
         return k + 1
 
-    def write(self, start: int, size: int, block: int, shift: int) -> None:
+    def write(self, start: int, size: int, storage: int, shift: int) -> None:
         first = self._split(start)
         behind = self._split(start + size)
         self.starts[first:behind] = [start]
-        self.held[first:behind] = [(block, start - shift)]
+        self.held[first:behind] = [(storage, start - shift)]
 
-    def holds(self, start: int, size: int, block: int, shift: int) -> bool:
+    def holds(self, start: int, size: int, storage: int, shift: int) -> bool:
         k = bisect_right(self.starts, start) - 1
         while k < len(self.starts) and self.starts[k] < start + size:
-            if self.held[k] != (block, start - shift):
+            if self.held[k] != (storage, start - shift):
                 return False
             k += 1
         return True
@@ -107,18 +107,18 @@ class _Intervals:
 def replay(
     graph: Graph,
     plan: Plan,
-    memory: Memory,
+    memory: CheckedMemory,
     simulation: Simulation,
     at: Mapping[int, int],
     *,
     mode: str | None = None,
-) -> Replay:
+) -> ByteReplay:
     """Play the plan's order through its arena.
 
     Parameters
     ----------
     at
-        Offset of each block with bytes.
+        Offset of each storage with bytes.
     mode
         ``"bytes"`` or ``"intervals"``; by default what the arena's size allows.
 
@@ -133,16 +133,16 @@ def replay(
     size = plan.arena_bytes or 0
     if mode is None:
         mode = "bytes" if size <= MAX_ARENA_BYTES and moved <= MAX_MOVED_BYTES else "intervals"
-    arena: _Arena
+    arena: _ReplayedArena
     if mode == "bytes":
-        longest = max((b.size for b in memory.blocks), default=0) + max(memory.workspace.values(), default=0)
+        longest = max((b.size for b in memory.storages), default=0) + max(memory.workspace.values(), default=0)
         arena = _Bytes(size, longest)
     else:
         arena = _Intervals(size)
     reads = 0
 
     def where(t: int) -> tuple[int, int, int, int] | None:
-        i = memory.block_of.get(t)
+        i = memory.storage_of.get(t)
         if i is None or i not in at or not tensors[t].size:
             return None
         shift = memory.place[t][1]
@@ -165,9 +165,9 @@ def replay(
         if there is not None:
             arena.write(*there)
 
-    made = {t for op in graph.ops for t in op.outputs}
+    produced = {t for op in graph.ops for t in op.outputs}
     for t in graph.tensors:
-        if t.id not in made and t.kind is not Kind.ACTIVATION:
+        if t.id not in produced and t.kind is not Kind.ACTIVATION:
             put(t.id)
     scratch = {v: (plan.workspace_offsets or {}).get(str(v)) for v, n in memory.workspace.items() if n}
     for step, v in enumerate(plan.order):
@@ -180,14 +180,14 @@ def replay(
                 put(t)
         start = scratch.get(v)
         if start is not None:
-            arena.write(start, memory.workspace[v], len(memory.blocks) + step, 0)
-        over = {memory.block_of[t] for t in simulation.over.get(v, ())}
+            arena.write(start, memory.workspace[v], len(memory.storages) + step, 0)
+        over = {memory.storage_of[t] for t in simulation.over.get(v, ())}
         if v in simulation.in_place:
-            over.add(memory.block_of[simulation.in_place[v]])
+            over.add(memory.storage_of[simulation.in_place[v]])
         for t in dict.fromkeys((*op.inputs, *op.outputs)):
-            if memory.block_of.get(t) not in over:
+            if memory.storage_of.get(t) not in over:
                 look(t, f"{who}, once it has written,")
     for t in graph.tensors:
         if t.kind.value == "output":
             look(t.id, "the end")
-    return Replay(mode, reads, moved)
+    return ByteReplay(mode, reads, moved)

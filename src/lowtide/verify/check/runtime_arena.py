@@ -10,9 +10,9 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
-from lowtide.sizes import format_size
+from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 
 Chunk = list[int | None]
@@ -29,7 +29,7 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
     return [f - memory.workspace[op] for op, f in zip(plan.order, steps.footprint, strict=True)]
 
 
-def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory) -> str:
+def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
     """Run through the plan's order as onnxruntime does: what was seen.
 
     Raises
@@ -52,7 +52,7 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
     owner_of: dict[int, int] = {}
 
     def take(size: int, owner: int, what: str) -> None:
-        rounded = -(-size // target.alignment) * target.alignment
+        rounded = round_up(size, target.alignment)
         fitting = [c for c in place if c[1] is None and (c[0] or 0) >= rounded]
         if not fitting:
             raise VerificationError("runtime_arena", f"in a block of {block} bytes {what} finds no place")
@@ -76,7 +76,7 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
 
     for k, size in enumerate(kept_chunks(graph)):
         take(size, _KEPT + k, "a turned filter")
-    for b, held in enumerate(memory.blocks):
+    for b, held in enumerate(memory.storages):
         if held.at_start and held.size:
             owner_of[b] = b
             take(held.size, b, "a constant")
@@ -93,23 +93,25 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Memory
                     oldest += 1
                 give(-1 - oldest)
         for t in op.outputs:
-            b = memory.block_of.get(t)
-            if b is None or b in owner_of or not memory.blocks[b].size:
+            b = memory.storage_of.get(t)
+            if b is None or b in owner_of or not memory.storages[b].size:
                 continue
             over = [
-                memory.block_of[r] for r in memory.overwritable[v] if memory.blocks[memory.block_of[r]].touchers <= ran
+                memory.storage_of[r]
+                for r in memory.overwritable[v]
+                if memory.storages[memory.storage_of[r]].touchers <= ran
             ]
             if over:
                 owner_of[b] = owner_of.pop(over[0])
             else:
                 owner_of[b] = b
-                take(memory.blocks[b].size, b, graph.tensor_by_id[t].label)
+                take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
         for k, size in enumerate(after, len(before)):
             take(size, -1 - k, f"the workspace of {op.label}")
         for k in range(len(before) + len(after)):
             give(-1 - k)
         for b in memory.touches[v]:
-            if b in owner_of and memory.blocks[b].touchers <= ran and not memory.blocks[b].at_end:
+            if b in owner_of and memory.storages[b].touchers <= ran and not memory.storages[b].at_end:
                 give(owner_of.pop(b))
     return f"{format_size(block)} hold every tensor and workspace where onnxruntime's arena puts them"
 
@@ -121,7 +123,7 @@ def _check_parts(plan: Plan) -> str:
         return ""
     if parts is None or block is None or parts.planned != plan.arena_bytes:
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
-    needed = max(-(-parts.planned // parts.alignment) * parts.alignment + parts.persistent, parts.planning)
+    needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
     return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"

@@ -8,7 +8,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.target import Target
-from lowtide.verify.check.layout import block_offsets
+from lowtide.verify.check.layout import storage_offsets
 from lowtide.verify.check.memory import work_out
 
 
@@ -27,10 +27,10 @@ def check_shared(members: Sequence[tuple[Graph, Plan, Target]]) -> str:
     used: list[list[tuple[int, int, str]]] = []
     for graph, plan, target in members:
         memory = work_out(graph, target)
-        at = block_offsets(graph, plan, memory)
-        ranges = {i: (start, start + memory.blocks[i].size) for i, start in at.items()}
-        names = {i: graph.tensor_by_id[memory.blocks[i].tensors[0]].label for i in ranges}
-        stays = [i for i in ranges if any(target.copies(graph.tensor_by_id[t]) for t in memory.blocks[i].tensors)]
+        at = storage_offsets(graph, plan, memory)
+        ranges = {i: (start, start + memory.storages[i].size) for i, start in at.items()}
+        names = {i: graph.tensor_by_id[memory.storages[i].tensors[0]].label for i in ranges}
+        stays = [i for i in ranges if any(target.copies(graph.tensor_by_id[t]) for t in memory.storages[i].tensors)]
         kept.append([(*ranges[i], f"{names[i]} of {graph.name}") for i in stays])
         own = [(*ranges[i], f"{names[i]} of {graph.name}") for i in ranges]
         for op, start in (plan.workspace_offsets or {}).items():

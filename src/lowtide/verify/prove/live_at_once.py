@@ -12,13 +12,14 @@ from dataclasses import replace
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan, Spilling
+from lowtide.sizes import round_up
 from lowtide.target import Target
 from lowtide.verify.check.cut import check_cut
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import counted_memory
 
 
-def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[Memory, int]:
+def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[CheckedMemory, int]:
     """The memory to refute it in, and the peak, with which no order may do, for the plan's bound to hold (theorem 7).
 
     Constants count there while ops read them only, which is no more than they do, and sizes as ops are counted.
@@ -34,10 +35,10 @@ def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[Memory, in
     if peak is None or parts[0].ops or parts[0].begin is not None or parts[0].end is not None:
         raise VerificationError("traffic", "a bound by what is live at once names one peak, and nothing else")
     counted = counted_memory(graph, plan, target)
-    if any(b.size % unit for b in counted.blocks):
+    if any(b.size % unit for b in counted.storages):
         raise VerificationError("traffic", "what is live at once bounds no traffic where sizes are rounded up")
     constants = {t.id for t in graph.tensors if t.kind is Kind.CONSTANT}
-    free = sum(b.size for b in counted.blocks if b.at_start or b.at_end or not constants.isdisjoint(b.tensors))
+    free = sum(b.size for b in counted.storages if b.at_start or b.at_end or not constants.isdisjoint(b.tensors))
     capacity = (plan.memories or [])[0].capacity_bytes
     needed = capacity + free + -(-bound // 2)
     if peak < needed:
@@ -46,12 +47,12 @@ def peak_to_refute(graph: Graph, plan: Plan, target: Target) -> tuple[Memory, in
     always = target.constants == "always" or (plan.spilling or Spilling()).parameters
     memory = work_out(graph, replace(target, constants="while_used")) if always else counted
     saved = {
-        op: {t: -(-size // unit) * unit for t, size in row.items() if memory.place[t][1] % unit == 0}
+        op: {t: round_up(size, unit) for t, size in row.items() if memory.place[t][1] % unit == 0}
         for op, row in memory.saved.items()
     }
     memory = replace(
         memory,
-        workspace={op: -(-size // unit) * unit for op, size in memory.workspace.items()},
+        workspace={op: round_up(size, unit) for op, size in memory.workspace.items()},
         overwritable={op: tuple(saved[op]) for op in memory.overwritable},
         saved=saved,
     )

@@ -1,9 +1,9 @@
 """Refutes "an order of peak at most B exists" again, plainly: looks at every set of ops that can be reached.
 
 A state is a set R of ops already run, from the front (forward) or from the back (backward, where R is what
-runs last). Let f(R) be the bytes live between R and the rest: size(b) for each block b that is there at the
+runs last). Let f(R) be the bytes live between R and the rest: size(b) for each storage b that is there at the
 start or touched by the earlier side, and there at the end or touched by the later side. f is submodular: as
-every block is on one side at least, f counts [touched earlier] + [touched later] - 1, and each is one less
+every storage is on one side at least, f counts [touched earlier] + [touched later] - 1, and each is one less
 the test whether a fixed set lies on one side, which is supermodular. The hill of running u next, h(R, u),
 is the footprint at u: f(R), plus what u touches that is not yet counted, plus its workspace, less its
 saving in place.
@@ -13,15 +13,15 @@ at once.* Proof: take a continuation R = P0, P1, ... with hills at most B, and l
 not in P_i, submodularity gives f(Q_i) <= f(P_i) + f(R + u) - f(R) <= f(P_i). And h(Q, w) - f(Q) does not
 grow with Q:
 
-forward     it is the blocks that w begins, which are fewer the more has run, less the saving, which is had
-            once all other touchers of an overwritable block have run, and then stays.
-backward    it is the blocks that die at w, those with no toucher in R: fewer the larger R is. With R the
-            saving may be lost, but only when the overwritable block does not die at w any more; that block
-            then leaves the sum, and is no smaller than the saving, which is the same for each such block.
+forward     it is the storages that w begins, which are fewer the more has run, less the saving, which is had
+            once all other touchers of an overwritable storage have run, and then stays.
+backward    it is the storages that die at w, those with no toucher in R: fewer the larger R is. With R the
+            saving may be lost, but only when the overwritable storage does not die at w any more; that storage
+            then leaves the sum, and is no smaller than the saving, which is the same for each such storage.
 
 So the hills of Q_0, Q_1, ... are at most B too, and once u is in P_i both ways are the same. []
 
-Blocks with aliases and views are just blocks with more touchers. No other rule is used: no fusion, no
+Storages with aliases and views are just storages with more touchers. No other rule is used: no fusion, no
 bounds, no other commits. So this needs more states than the planner, and it may not end in time; then it
 says so. Either direction refutes alone, and which is quicker nobody knows beforehand: they take turns.
 """
@@ -39,7 +39,7 @@ from lowtide.plan import CutCertificate, Plan, SearchCertificate
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.bound import check_bound, largest_single_op
-from lowtide.verify.check.memory import Memory, work_out
+from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.prove.live_at_once import peak_to_refute
 from lowtide.verify.prove.traffic import check_proof, prove_traffic
@@ -109,16 +109,16 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     if largest_single_op(graph, memory) > budget:
         return Proof("re-proved", "a single op needs more", 0, time.perf_counter() - began)
     first = certificate.direction.startswith("f")
-    found = refute(graph, memory, budget, directions=(first, not first), seconds=seconds, max_states=max_states)
+    refutation = refute(graph, memory, budget, directions=(first, not first), seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
-    if found.order is not None:
+    if refutation.order is not None:
         raise VerificationError(
             "bound",
-            f"{format_size(budget)} are said to be refuted, but this order needs no more: {found.order}",
+            f"{format_size(budget)} are said to be refuted, but this order needs no more: {refutation.order}",
         )
-    if not found.complete:
-        return Proof("not re-proved", found.why, found.states, spent)
-    return Proof("re-proved", f"a search of {found.states:,} states finds no order", found.states, spent)
+    if not refutation.complete:
+        return Proof("not re-proved", refutation.why, refutation.states, spent)
+    return Proof("re-proved", f"a search of {refutation.states:,} states finds no order", refutation.states, spent)
 
 
 def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
@@ -145,22 +145,23 @@ def _prove_peak(graph: Graph, plan: Plan, target: Target, seconds: float, max_st
     memory, needed = peak_to_refute(graph, plan, target)
     if plan.traffic_proof is not None and plan.traffic_proof.parts[0].cut is not None:
         return Proof("checked", "the flow holds, and what is live then does not fit", 0, time.perf_counter() - began)
-    found = refute(graph, memory, needed - 1, seconds=seconds, max_states=max_states)
+    refutation = refute(graph, memory, needed - 1, seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
-    if found.order is not None:
+    if refutation.order is not None:
         raise VerificationError(
-            "traffic", f"every order is said to have {needed} bytes live at once, but this one has not: {found.order}"
+            "traffic",
+            f"every order is said to have {needed} bytes live at once, but this one has not: {refutation.order}",
         )
-    if not found.complete:
-        why = f"a peak below {format_size(needed)} is not refuted: {found.why}"
-        return Proof("not re-proved", why, found.states, spent)
-    how = f"a search of {format_count(found.states, 'state')} finds no order of a peak below {format_size(needed)}"
-    return Proof("re-proved", how, found.states, spent)
+    if not refutation.complete:
+        why = f"a peak below {format_size(needed)} is not refuted: {refutation.why}"
+        return Proof("not re-proved", why, refutation.states, spent)
+    how = f"a search of {format_count(refutation.states, 'state')} finds no order of a peak below {format_size(needed)}"
+    return Proof("re-proved", how, refutation.states, spent)
 
 
 def refute(
     graph: Graph,
-    memory: Memory,
+    memory: CheckedMemory,
     budget: int,
     *,
     directions: tuple[bool, ...] = (True, False),
@@ -194,10 +195,10 @@ def refute(
 
 
 def _search(
-    graph: Graph, memory: Memory, budget: int, forward: bool, one_op_rule: bool
+    graph: Graph, memory: CheckedMemory, budget: int, forward: bool, one_op_rule: bool
 ) -> Generator[int, None, tuple[tuple[int, ...] | None, int]]:
     """Yield the number of new states now and then; return an order or None, and the states not yet told."""
-    walk = _Walk(graph, memory, budget, forward)
+    walk = _DownsetWalk(graph, memory, budget, forward)
     seen: set[int] = set()
     stack: list[tuple[int, Iterator[int]]] = []
 
@@ -214,12 +215,12 @@ def _search(
             stack.append((mark, iter(walk.choices())))
         return False
 
-    told = 0
+    reported = 0
     finished = enter(0)
     while stack and not finished:
-        if len(seen) - told >= SLICE:
-            yield len(seen) - told
-            told = len(seen)
+        if len(seen) - reported >= SLICE:
+            yield len(seen) - reported
+            reported = len(seen)
         mark, choices = stack[-1]
         u = next(choices, None)
         if u is None:
@@ -230,18 +231,18 @@ def _search(
         walk.run(u)
         finished = enter(here)
     if not finished:
-        return None, len(seen) - told
+        return None, len(seen) - reported
     order = [graph.ops[u].id for u in walk.trail]
-    return tuple(order if forward else order[::-1]), len(seen) - told
+    return tuple(order if forward else order[::-1]), len(seen) - reported
 
 
-class _Walk:
+class _DownsetWalk:
     """A set of ops that has run, and what it takes to run one more or to take the last back.
 
-    Ops are positions in own order here. `left[b]` counts the touchers of block b that have not run.
+    Ops are positions in own order here. `left[b]` counts the touchers of storage b that have not run.
     """
 
-    def __init__(self, graph: Graph, memory: Memory, budget: int, forward: bool) -> None:
+    def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:
         index = {op.id: i for i, op in enumerate(graph.ops)}
         makers = {t: i for i, op in enumerate(graph.ops) for t in op.outputs}
         self.n = len(graph.ops)
@@ -256,19 +257,19 @@ class _Walk:
         self.waits = [len(s) for s in needs]
         self.budget = budget
         self.forward = forward
-        self.size = [b.size for b in memory.blocks]
-        self.total = [len(b.touchers) for b in memory.blocks]
-        self.open = [b.at_start if forward else b.at_end for b in memory.blocks]
-        self.stays = [b.at_end if forward else b.at_start for b in memory.blocks]
+        self.size = [b.size for b in memory.storages]
+        self.total = [len(b.touchers) for b in memory.storages]
+        self.open = [b.at_start if forward else b.at_end for b in memory.storages]
+        self.stays = [b.at_end if forward else b.at_start for b in memory.storages]
         self.left = list(self.total)
         self.touched = [memory.touches[op.id] for op in graph.ops]
         self.workspace = [memory.workspace[op.id] for op in graph.ops]
         self.over = [
-            sorted(((memory.block_of[t], size) for t, size in memory.saved[op.id].items()), key=lambda pair: -pair[1])
+            sorted(((memory.storage_of[t], size) for t, size in memory.saved[op.id].items()), key=lambda pair: -pair[1])
             for op in graph.ops
         ]
         self.ready = {i for i in range(self.n) if not self.waits[i]}
-        self.live = sum(b.size for b, is_open in zip(memory.blocks, self.open, strict=True) if is_open)
+        self.live = sum(b.size for b, is_open in zip(memory.storages, self.open, strict=True) if is_open)
         self.done = 0
         self.trail: list[int] = []
 

@@ -1,16 +1,16 @@
 """Is no order's traffic below the bound? Searched again, plainly, from what the plan's proof names.
 
-A *part* is some of the ops, their precedences and the blocks that they touch (docs/spilling.md, sections 3 and 4):
+A *part* is some of the ops, their precedences and the storages that they touch (docs/spilling.md, sections 3 and 4):
 
     search     one part, the whole graph; `parts` are windows, whose bytes the search may count on
-    windows    parts that share no op; a block has a price in the part that has all its touchers
+    windows    parts that share no op; a storage has a price in the part that has all its touchers
     peak       the whole graph, whose least peak does not fit (theorem 7): `lowtide.verify.prove.search` refutes a lower
     phases     from one op of a chain to the next: what is begun earlier is there at the start, reads have a price in
                each phase, a write in one; until the phase's first op runs there is room for everything
 
-A state of a part is what has run, which blocks are out, and which have a copy that was paid for. Ops run one by one;
-where one does not fit, each minimal set of blocks that makes room leaves, and pays its write and its read at once. A
-block without a price takes room only while an op runs that touches it. States are taken by what they have paid, so
+A state of a part is what has run, which storages are out, and which have a copy that was paid for. Ops run one by one;
+where one does not fit, each minimal set of storages that makes room leaves, and pays its write and its read at once. A
+storage without a price takes room only while an op runs that touches it. States are taken by what they have paid, so
 when the next has paid the part's bytes, no order pays less. Two rules keep this small, theorems 3 and 4 of that page:
 a state that another one of the same ops can become at no more cost is dropped, and an op that cannot hurt runs at once.
 
@@ -28,6 +28,7 @@ from itertools import pairwise
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan, Spilling, TrafficPart, TrafficProof
+from lowtide.sizes import round_up
 from lowtide.target import Target
 from lowtide.verify.check.moves import counted_memory
 from lowtide.verify.prove.live_at_once import peak_to_refute
@@ -43,8 +44,8 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A block with a price. `touchers` and `writers` are bits of a part's ops; `beginner` touches it first, always."""
+class PricedStorage:
+    """A storage with a price. `touchers` and `writers` are bits of a part's ops; `beginner` always touches it first."""
 
     size: int
     cost: int
@@ -57,7 +58,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Part:
+class SearchedPart:
     """Ops 0, 1, ..., and what they need.
 
     Attributes
@@ -80,7 +81,7 @@ class Part:
     need: tuple[int, ...]
     saves: tuple[tuple[tuple[int, int], ...], ...]
     touched: tuple[int, ...]
-    items: tuple[Item, ...]
+    items: tuple[PricedStorage, ...]
     capacity: int
     write_once: bool = True
     gate: int = -1
@@ -104,13 +105,13 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def least(part: Part, wanted: int, deadline: float, max_states: int) -> Least:
+def least(part: SearchedPart, wanted: int, deadline: float, max_states: int) -> Least:
     """Search a part until no state has paid less than `wanted`, or a limit ends it."""
-    return _Search(part).run(wanted, deadline, max_states)
+    return _TrafficSearch(part).run(wanted, deadline, max_states)
 
 
-class _Search:
-    def __init__(self, part: Part) -> None:
+class _TrafficSearch:
+    def __init__(self, part: SearchedPart) -> None:
         self.part, self.items = part, part.items
         self.n = len(part.before)
         self.after: list[list[int]] = [[] for _ in range(self.n)]
@@ -123,29 +124,29 @@ class _Search:
         """See `least`. In the heap: value, ops left, number; then cost, done, ready, alive, out, copies."""
         ready = sum(1 << v for v, row in enumerate(self.part.before) if not row)
         heap: list[tuple[int, ...]] = [(self.rest(0), self.n, 0, 0, 0, ready, 0, 0, 0)]
-        made = 0
+        pushed = 0
         while heap:
             value, left, _, cost, done, ready, alive, out, copies = heappop(heap)
             if value >= wanted:
-                return Least(wanted, False, made)
+                return Least(wanted, False, pushed)
             if not left:
-                return Least(cost, True, made)
-            if made > max_states or time.perf_counter() > deadline:
-                return Least(value, False, made)
+                return Least(cost, True, pushed)
+            if pushed > max_states or time.perf_counter() > deadline:
+                return Least(value, False, pushed)
             if done and (cost, out, copies) not in self.known[done]:
                 continue  # what came later is as good
             for v in self.choices(done, ready, alive, out, copies):
                 others = alive & ~out & ~self.part.touched[v]
                 for gone in self.leaving(others, self.demand(v, done) + self.bytes_of(others) - self.room(v, done)):
-                    made += 1
+                    pushed += 1
                     paid = cost + sum(self.price(i, done, copies) for i in bits(gone))
                     if paid >= wanted:
                         continue
                     after = self.ran(v, done, ready, alive, out, copies, gone)
                     total = max(value, paid + self.rest(after[0]))
                     if total < wanted and self.is_new(paid, after[0], after[3], after[4]):
-                        heappush(heap, (total, left - 1, made, paid, *after))
-        return Least(wanted, False, made)
+                        heappush(heap, (total, left - 1, pushed, paid, *after))
+        return Least(wanted, False, pushed)
 
     def rest(self, done: int) -> int:
         """What the windows still to come cost."""
@@ -267,7 +268,7 @@ class _Search:
         return False
 
 
-class _Parts:
+class _PartBuilder:
     """Parts of a graph under a plan's memory and rules. Ops are positions in own order here, sets of them bits."""
 
     def __init__(self, graph: Graph, plan: Plan, target: Target) -> None:
@@ -277,38 +278,41 @@ class _Parts:
         self.capacity = (plan.memories or [])[0].capacity_bytes
         self.unit = target.alignment
         self.at = {op.id: k for k, op in enumerate(graph.ops)}
-        made = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
+        producer = {t: k for k, op in enumerate(graph.ops) for t in op.outputs}
         self.above: list[int] = []  # with the op itself
         for k, op in enumerate(graph.ops):
             row = 1 << k
-            for p in (*(made[t] for t in op.inputs if t in made), *(self.at[o] for o in op.after if o in self.at)):
+            for p in (
+                *(producer[t] for t in op.inputs if t in producer),
+                *(self.at[o] for o in op.after if o in self.at),
+            ):
                 row |= self.above[p]
             self.above.append(row)
-        blocks, kinds, rules = self.memory.blocks, graph.tensor_by_id, self.rules
-        self.touchers = [sum(1 << self.at[o] for o in b.touchers) for b in blocks]
-        self.writers = [0] * len(blocks)
-        for t, k in made.items():
-            if t in self.memory.block_of and t not in self.memory.views:
-                self.writers[self.memory.block_of[t]] |= 1 << k
-        outside = [any(t not in made and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in blocks]
-        constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in blocks]
+        storages, kinds, rules = self.memory.storages, graph.tensor_by_id, self.rules
+        self.touchers = [sum(1 << self.at[o] for o in b.touchers) for b in storages]
+        self.writers = [0] * len(storages)
+        for t, k in producer.items():
+            if t in self.memory.storage_of and t not in self.memory.views:
+                self.writers[self.memory.storage_of[t]] |= 1 << k
+        outside = [any(t not in producer and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in storages]
+        constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in storages]
         self.copied = [c or (o and rules.inputs_have_copy) for c, o in zip(constant, outside, strict=True)]
-        self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in blocks]
+        self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in storages]
         self.written_free = [o and rules.outputs_written_early for o in self.output]
 
-    def whole(self, windows: Sequence[TrafficPart]) -> Part:
+    def whole(self, windows: Sequence[TrafficPart]) -> SearchedPart:
         """All ops, and one more for the end if outputs have to be there."""
         ops = (1 << len(self.graph.ops)) - 1
         counted = tuple((sum(1 << self.at[o] for o in w.ops), w.bytes) for w in windows)
         items = {b: self._item(b) for b in range(len(self.touchers))}
         return replace(self._part(ops, items, end=self.rules.outputs_end_fast), windows=counted)
 
-    def window(self, window: TrafficPart) -> Part:
-        """Some ops; blocks that no other op touches have a price."""
+    def window(self, window: TrafficPart) -> SearchedPart:
+        """Some ops; storages that no other op touches have a price."""
         ops = sum(1 << self.at[o] for o in window.ops)
         return self._part(ops, {b: self._item(b) for b, t in enumerate(self.touchers) if t and not t & ~ops})
 
-    def phases(self, chain: Sequence[int | None]) -> Iterator[Part]:
+    def phases(self, chain: Sequence[int | None]) -> Iterator[SearchedPart]:
         """From each op (id) of a chain, None at both ends, to the next."""
         done = [0, *(self.above[self.at[c]] for c in chain[1:-1] if c is not None), (1 << len(self.graph.ops)) - 1]
         for k, (begin, before, until) in enumerate(zip(chain, done, done[1:], strict=False)):
@@ -316,30 +320,30 @@ class _Parts:
             items = {}
             for b, touchers in enumerate(self.touchers):
                 copied = self._phase_of_write(b, done) != k
-                items[b] = Item(self._up(self.memory.blocks[b].size), self.memory.blocks[b].size, touchers, 0, copied,
+                size = self.memory.storages[b].size
+                items[b] = PricedStorage(round_up(size, self.unit), size, touchers, 0, copied,
                                 written_free=False, stays=False, beginner=-1)  # fmt: skip
             yield self._part(until & ~before | gate, items, gate=gate, earlier=before & ~gate, start=True)
 
     def _phase_of_write(self, b: int, done: Sequence[int]) -> int:
-        """The phase in which a block's write has a price: the first that finds it there, else that which begins it."""
+        """The phase in which a storage's write is priced: the first that finds it there, else that which begins it."""
         if self.copied[b] or self.written_free[b] or self.writers[b].bit_count() != 1:
             return -1
         inside = [k for k, (low, high) in enumerate(pairwise(done)) if self.touchers[b] & high & ~low]
         return next((k for k in inside if self.touchers[b] & done[k]), inside[0] if inside else -1)
 
-    def _up(self, size: int) -> int:
-        return -(-size // self.unit) * self.unit
-
-    def _item(self, b: int) -> Item:
-        size = self.memory.blocks[b].size
+    def _item(self, b: int) -> PricedStorage:
+        size = self.memory.storages[b].size
         stays = self.output[b] and not self.written_free[b] and not self.rules.outputs_end_fast
-        return Item(self._up(size), size, self.touchers[b], self.writers[b], self.copied[b], self.written_free[b],
-                    stays, beginner=-1)  # fmt: skip
+        return PricedStorage(
+            round_up(size, self.unit), size, self.touchers[b], self.writers[b], self.copied[b], self.written_free[b],
+            stays, beginner=-1,
+        )  # fmt: skip
 
     def _part(
-        self, ops: int, items: Mapping[int, Item], *, gate: int = 0, earlier: int = 0, start: bool = False,
+        self, ops: int, items: Mapping[int, PricedStorage], *, gate: int = 0, earlier: int = 0, start: bool = False,
         end: bool = False,
-    ) -> Part:  # fmt: skip
+    ) -> SearchedPart:  # fmt: skip
         """Ops and what they touch, those of `items` at a price.
 
         With `start` op 0 runs first, in no room, and begins what an op of `earlier` touches; after it, until an op of
@@ -361,7 +365,7 @@ class _Parts:
                     row &= ~above[p]
             before.append(row)
         last = 1 << (len(above) - 1) if end else 0
-        found: list[Item] = []
+        kept_items: list[PricedStorage] = []
         touched = [0] * len(above)
         for b, item in items.items():
             touchers = local(self.touchers[b]) | (last if self.output[b] else 0)
@@ -370,22 +374,24 @@ class _Parts:
                 continue
             first = [v for v in bits(touchers) if all(u == v or above[u] >> v & 1 for u in bits(touchers))]
             for v in bits(touchers):
-                touched[v] |= 1 << len(found)
+                touched[v] |= 1 << len(kept_items)
             writers = local(item.writers) & ~start if start else local(item.writers)
-            found.append(replace(item, touchers=touchers, writers=writers, beginner=first[0] if first else -1))
+            kept_items.append(replace(item, touchers=touchers, writers=writers, beginner=first[0] if first else -1))
         need, saves = [0] * start, [()] * start
         for k in inside:
             op = graph.ops[k].id
-            sizes = [self._up(memory.blocks[b].size) for b in memory.touches[op]]
-            need.append(self._up(memory.workspace[op]) + sum(sizes))
-            pairs = [(memory.block_of[t], self._up(saved)) for t, saved in memory.saved[op].items()
+            sizes = [round_up(memory.storages[b].size, self.unit) for b in memory.touches[op]]
+            need.append(round_up(memory.workspace[op], self.unit) + sum(sizes))
+            pairs = [(memory.storage_of[t], round_up(saved, self.unit)) for t, saved in memory.saved[op].items()
                      if memory.place[t][1] % self.unit == 0]  # fmt: skip
             saves.append(tuple((local(self.touchers[b]) & ~(1 << number[k]), saved) for b, saved in pairs))
         if end:
-            need.append(sum(self._up(b.size) for b, out in zip(memory.blocks, self.output, strict=True) if out))
+            need.append(
+                sum(round_up(b.size, self.unit) for b, out in zip(memory.storages, self.output, strict=True) if out)
+            )
             saves.append(())
         at = number[next(bits(gate))] if gate else 0 if start else -1
-        return Part(tuple(before), tuple(need), tuple(saves), tuple(touched), tuple(found), self.capacity,
+        return SearchedPart(tuple(before), tuple(need), tuple(saves), tuple(touched), tuple(kept_items), self.capacity,
                     self.rules.write_once or start, at)  # fmt: skip
 
 
@@ -398,7 +404,7 @@ def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
         ``traffic``.
     """
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
-    parts, known = proof.parts, {op.id for op in graph.ops}
+    parts, op_ids = proof.parts, {op.id for op in graph.ops}
     if proof.kind not in KINDS or bound < 0 or any(p.bytes < 0 for p in parts):
         raise VerificationError("traffic", f"a bound of {bound} by {proof.kind!r} is none")
     if proof.kind == "none" and bound:
@@ -413,10 +419,10 @@ def check_proof(graph: Graph, plan: Plan, target: Target) -> str:
         ends = [None, *(p.end for p in parts[:-1])]
         if not parts or ends != [p.begin for p in parts] or parts[-1].end is not None:
             raise VerificationError("traffic", "a phase does not begin where the one before it ends")
-        if not known.issuperset(c for c in ends if c is not None) or None in ends[1:]:
+        if not op_ids.issuperset(c for c in ends if c is not None) or None in ends[1:]:
             raise VerificationError("traffic", "a phase ends at an op that is not there")
     ops = [o for p in parts for o in p.ops]
-    if len(set(ops)) != len(ops) or not known.issuperset(ops):
+    if len(set(ops)) != len(ops) or not op_ids.issuperset(ops):
         raise VerificationError("traffic", "two parts share an op, or one has an op that is not there")
     if proof.kind in ("windows", "phases") and sum(p.bytes for p in parts) < bound:
         raise VerificationError("traffic", f"the parts move {sum(p.bytes for p in parts)} bytes, the bound is {bound}")
@@ -447,26 +453,26 @@ def prove_traffic(graph: Graph, plan: Plan, target: Target, *, seconds: float, m
     check_proof(graph, plan, target)
     proof, bound = plan.traffic_proof or TrafficProof(kind="none"), plan.traffic_lower_bound_bytes or 0
     deadline = time.perf_counter() + seconds
-    made = _Parts(graph, plan, target)
+    builder = _PartBuilder(graph, plan, target)
     total = states = 0
 
-    def again(part: Part, wanted: int) -> int:
+    def again(part: SearchedPart, wanted: int) -> int:
         nonlocal states
-        found = least(part, wanted, deadline, max_states - states)
-        states += found.states
-        if found.reached:
-            raise VerificationError("traffic", f"a part is said to move {wanted} bytes, but {found.bytes} are enough")
-        return found.bytes
+        result = least(part, wanted, deadline, max_states - states)
+        states += result.states
+        if result.reached:
+            raise VerificationError("traffic", f"a part is said to move {wanted} bytes, but {result.bytes} are enough")
+        return result.bytes
 
     if proof.kind == "phases":
         chain = [None, *(p.end for p in proof.parts)]
-        at = [made.above[made.at[c]] for c in chain[1:-1] if c is not None]
+        at = [builder.above[builder.at[c]] for c in chain[1:-1] if c is not None]
         if any(low & ~high or low == high for low, high in pairwise(at)):
             raise VerificationError("traffic", "the phases' ops do not run in turn in every order")
-        total = sum(again(part, p.bytes) for part, p in zip(made.phases(chain), proof.parts, strict=True))
+        total = sum(again(part, p.bytes) for part, p in zip(builder.phases(chain), proof.parts, strict=True))
     else:
-        found = [again(made.window(p), p.bytes) for p in proof.parts]
-        total = sum(found)
+        results = [again(builder.window(p), p.bytes) for p in proof.parts]
+        total = sum(results)
         if proof.kind != "windows" and total == sum(p.bytes for p in proof.parts):
-            total = max(total, again(made.whole(proof.parts), bound))
+            total = max(total, again(builder.whole(proof.parts), bound))
     return Replayed(min(total, bound), len(proof.parts), states)
