@@ -133,9 +133,9 @@ MUTATIONS = (
     ),
     Mutation(
         "all_is_decided_by_any_refutation",
-        "order/solve.cc",
-        "return engine.budget >= result_.peak - unit_ ||",
-        "return engine.budget >= result_.lower_bound ||",
+        "order/incumbent.cc",
+        "return budget >= peak() - unit_ ||",
+        "return budget >= lower_bound() ||",
     ),
     # What a refuted budget says about larger ones.
     Mutation(
@@ -158,7 +158,7 @@ MUTATIONS = (
     ),
     Mutation(
         "next_above_a_unit",
-        "order/solve.cc",
+        "order/incumbent.cc",
         "budget / unit_ * unit_ + unit_",
         "budget + unit_",
     ),
@@ -298,8 +298,9 @@ MUTATIONS = (
     Mutation("nothing_is_raised", "place/exact.cc", "if (above <= low_[c.other]) continue;", "continue;"),
     Mutation("undo_forgets_the_bar", "place/exact.cc", "barred_[c.item] = c.barred;", ""),
     Mutation("split_within_a_life", "place/exact.cc", "until = std::max(until, in_.to[members[end]]);", ";"),
-    Mutation("leaps_are_proofs", "place/exact.cc", "return result == Result::kFails && leapt_ ? Result::kOut : result;",
-             "return result;"),
+    Mutation("leaps_are_proofs", "place/exact.cc",
+             "return verdict == Verdict::kFails && leapt_ ? Verdict::kOut : verdict;",
+             "return verdict;"),
 )  # fmt: skip
 
 
@@ -338,7 +339,7 @@ class Builder:
         self.objects.mkdir()
         core = folder / "core"
         sources = sorted(core.rglob("*.cc"))
-        ready = sorted(ROOT.glob("build/*/libnanobind-static.a"))
+        ready = sorted(set(ROOT.glob("build/*/libnanobind-static.a")) - set(ROOT.glob("build/asan/*")))
         self.runtime = ready[0] if ready else self.objects / "nanobind.o"
         with ThreadPoolExecutor(2) as pool:
             objects = [self.objects / _object(path.relative_to(core)) for path in sources]

@@ -7,13 +7,13 @@ namespace tide {
 
 namespace {
 
-struct Node {
-  Key key;
+struct BeamState {
+  StateKey key;
   Bytes f, peak;
   int trail;  // where its last step is in the trail
 };
 
-struct Step {
+struct BeamStep {
   int parent;
   int begin, end;  // macros that ran, in `steps`
 };
@@ -25,10 +25,10 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
   BeamResult result;
   Walker walker(p);
   Closure closure(walker);
-  std::vector<Step> trail{{-1, 0, 0}};
+  std::vector<BeamStep> trail{{-1, 0, 0}};
   std::vector<int> steps, ran, pending, order;
 
-  std::vector<Node> level;
+  std::vector<BeamState> level;
   Bytes peak = 0;
   pending = walker.ready();
   Bytes f = closure.close(p.start, bound, pending, ran, peak);
@@ -36,7 +36,7 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
   trail[0].end = static_cast<int>(steps.size());
   level.push_back({walker.key(), f, peak, 0});
 
-  struct Child {
+  struct BeamChild {
     int parent;
     Bytes f, peak;
     uint64_t tie;
@@ -47,11 +47,11 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
   std::vector<Outcome> outcomes;
   std::vector<int> blocked;
   while (!level.empty()) {
-    std::vector<Child> children;
+    std::vector<BeamChild> children;
     std::unordered_map<uint64_t, int> seen;
     const size_t level_steps = steps.size();
     for (int i = 0; i < static_cast<int>(level.size()); ++i) {
-      const Node& node = level[i];
+      const BeamState& node = level[i];
       walker.jump(node.key.first_word, node.key.words.data(), static_cast<int>(node.key.words.size()));
       if (walker.done() == p.n) {
         if (node.peak < best_peak || best_trail < 0) {
@@ -89,7 +89,7 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
           const uint64_t tie = seed == 0 ? children.size() : scatter(static_cast<int>(walker.hash() ^ seed));
           const int begin = static_cast<int>(steps.size());
           steps.insert(steps.end(), ran.begin(), ran.end());
-          const Child child{i, after, highest, tie, begin, static_cast<int>(steps.size())};
+          const BeamChild child{i, after, highest, tie, begin, static_cast<int>(steps.size())};
           if (fresh)
             children.push_back(child);
           else
@@ -98,7 +98,7 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
         for (auto m = ran.rbegin(); m != ran.rend(); ++m) walker.take_back(*m);
       }
     }
-    const auto better = [&](const Child& a, const Child& b) {
+    const auto better = [&](const BeamChild& a, const BeamChild& b) {
       const Bytes pa = std::max(a.peak, bound), pb = std::max(b.peak, bound);
       if (pa != pb) return pa < pb;
       if (a.f != b.f) return a.f < b.f;
@@ -111,9 +111,9 @@ BeamResult beam(const Problem& p, int width, Bytes bound, Bytes limit, uint64_t 
     std::sort(children.begin(), children.end(), better);
     // Keep only the steps of the children that stay.
     std::vector<int> kept;
-    std::vector<Node> next;
-    for (Child& c : children) {
-      const Node& from = level[c.parent];
+    std::vector<BeamState> next;
+    for (BeamChild& c : children) {
+      const BeamState& from = level[c.parent];
       walker.jump(from.key.first_word, from.key.words.data(), static_cast<int>(from.key.words.size()));
       for (int k = c.begin; k < c.end; ++k) walker.run(steps[k]);
       const int begin = static_cast<int>(level_steps + kept.size());

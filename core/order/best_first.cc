@@ -76,18 +76,18 @@ class BestFirst final : public Search {
   }
 
   void insert(Bytes f, int parent, int move) {
-    const Key key = settled(nullptr);
+    const SettledKey key = settled(nullptr);
     note(table_.insert(key.hash, key.first, key.words, key.length), f, move_.walker.done(), parent, move);
   }
 
-  struct Key {
+  struct SettledKey {
     uint64_t hash;
     int first, length;
     const Word* words;
   };
 
   // The walker's state, or the image that stands for it. `image`: what each macro was mapped to.
-  Key settled(std::vector<int>* image) {
+  SettledKey settled(std::vector<int>* image) {
     const Walker& walker = move_.walker;
     if (!symmetry_ || nodes_.empty()) {
       const auto [first, last] = walker.extent();
@@ -122,7 +122,7 @@ class BestFirst final : public Search {
         move_.take_back_move();
         return;
       }
-      const Key key = settled(nullptr);
+      const SettledKey key = settled(nullptr);
       table_.prefetch(key.hash);
       children_.push_back(
           {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), move_.ready[k]});

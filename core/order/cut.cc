@@ -12,7 +12,7 @@ enum Side : char { kFree = 0, kBefore = 1, kAfter = 2, kSelf = 3 };
 constexpr int kSource = 0, kSink = 1;
 
 // A storage's stretch of the network: who may begin it, who may still need it.
-struct Stretch {
+struct LiveStretch {
   int storage;
   std::vector<std::pair<int, int>> in, out;  // arc, op (-1: start or end)
 };
@@ -66,7 +66,7 @@ CutCase CutBound::solve(int v, int overwritten, Bytes saving, bool with_proof) {
   CutCase result;
   result.storage = overwritten;
   result.value = model_.workspace[v];
-  std::vector<Stretch> stretches;
+  std::vector<LiveStretch> stretches;
   for (int s = 0; s < static_cast<int>(model_.storages.size()); ++s) {
     const Storage& storage = model_.storages[s];
     if (storage.size == 0) continue;
@@ -91,7 +91,7 @@ CutCase CutBound::solve(int v, int overwritten, Bytes saving, bool with_proof) {
     }
     if (size == 0 || !has_free) continue;
     const int in = net.add_node(), out = net.add_node();
-    Stretch stretch{s, {}, {}};
+    LiveStretch stretch{s, {}, {}};
     if (begun_by != -2) {
       stretch.in.push_back({net.add_arc(kSource, in, FlowNetwork::kInfinite), begun_by});
     } else {
@@ -119,7 +119,7 @@ CutCase CutBound::solve(int v, int overwritten, Bytes saving, bool with_proof) {
   const std::vector<char> reached = net.source_side(kSource);
   for (int u = 0; u < model_.n; ++u)
     if (side_[u] == kBefore || (side_[u] == kFree && node_[u] >= 0 && reached[node_[u]])) result.downset.push_back(u);
-  for (Stretch& stretch : stretches) {
+  for (LiveStretch& stretch : stretches) {
     size_t to = 0;
     Bytes absorbed = stretch.out.empty() ? 0 : net.flow(stretch.out[0].first);
     for (const auto& [arc, from] : stretch.in) {

@@ -75,7 +75,7 @@ void Walker::neighbours(int m, std::vector<int>& out) const {
   }
 }
 
-Key Walker::key() const {
+StateKey Walker::key() const {
   const auto [first, last] = extent();
   return {first, {words() + first, words() + last}};
 }

@@ -1,6 +1,6 @@
 // A state of a problem that can be walked: run a macro, take it back, jump to another state.
 //
-// A downset is a set of macro numbers. It is stored as `Key`: the 64-bit words of its bitset from the first word
+// A downset is a set of macro numbers. It is stored as `StateKey`: the 64-bit words of its bitset from the first word
 // that is not full to the last that is not empty, so that a state costs memory only where it is unusual.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace tide {
 
-struct Key {
+struct StateKey {
   int first_word = 0;
   std::vector<Word> words;
 };
@@ -39,7 +39,7 @@ class Walker {
   // Appends what may have become cheaper to run since m ran: the new ready macros, and those next to m.
   void neighbours(int m, std::vector<int>& out) const;
 
-  Key key() const;
+  StateKey key() const;
   // Words of the current key, without copying: first word and one past the last.
   std::pair<int, int> extent() const { return bits::extent(ran_.data(), ran_.words()); }
   const Word* words() const { return ran_.data(); }

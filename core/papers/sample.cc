@@ -22,8 +22,8 @@ class Random {
 };
 
 // Lists of numbers, one after the other in memory.
-struct Rows {
-  explicit Rows(const std::vector<std::vector<int>>& lists) : first(1, 0) {
+struct Lists {
+  explicit Lists(const std::vector<std::vector<int>>& lists) : first(1, 0) {
     for (const std::vector<int>& list : lists) {
       items.insert(items.end(), list.begin(), list.end());
       first.push_back(static_cast<int>(items.size()));
@@ -78,7 +78,7 @@ class Sampler {
 
  private:
   const Model& model_;
-  const Rows succs_, touched_;
+  const Lists succs_, touched_;
   std::vector<int> waits_at_first_, left_at_first_, fresh_, ready_at_first_;
   std::vector<int> waits_, left_, ready_;
   Bytes live_at_first_ = 0;

@@ -116,9 +116,9 @@ Bytes largest_single_op(const Segment& seg) {
   return most;
 }
 
-class Search {
+class SegmentScheduler {
  public:
-  Search(const Model& model, const Options& options, Result& result)
+  SegmentScheduler(const Model& model, const Options& options, Result& result)
       : model_(model), options_(options), result_(result), unit_(unit_of(model)) {}
 
   void run(const std::vector<Nodes>& segments);
@@ -129,8 +129,9 @@ class Search {
   };
 
   Flag algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order);
-  Flag expand(const Segment& seg, const Step& now, int e, Attempt& attempt, Step& next, std::vector<Link>& links);
-  bool grow(Step& next, std::vector<Link>& links);
+  Flag expand(const Segment& seg, const SearchStep& now, int e, Attempt& attempt, SearchStep& next,
+              std::vector<Link>& links);
+  bool grow(SearchStep& next, std::vector<Link>& links);
   bool algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order);
   Flag attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit, std::vector<int>& order);
   bool look();
@@ -159,7 +160,7 @@ class Search {
 };
 
 // Whether to stop.
-bool Search::look() {
+bool SegmentScheduler::look() {
   const double now = seconds();
   if (options_.report && now >= next_report_) {
     if (options_.report(best(), now)) why_ = Stopped::kInterrupt;
@@ -170,7 +171,7 @@ bool Search::look() {
 }
 
 // Peaks of the segments in the order so far.
-void Search::measure(const std::vector<Nodes>& segments) {
+void SegmentScheduler::measure(const std::vector<Nodes>& segments) {
   const std::vector<Bytes> hills = footprints(model_, result_.order);
   result_.segment_peaks.clear();
   auto at = hills.begin();
@@ -183,7 +184,7 @@ void Search::measure(const std::vector<Nodes>& segments) {
 }
 
 // Makes room for one more entry and its link, if there is memory for it.
-bool Search::grow(Step& next, std::vector<Link>& links) {
+bool SegmentScheduler::grow(SearchStep& next, std::vector<Link>& links) {
   if (links.size() == links.capacity()) {
     const size_t wanted = std::max<size_t>(8, links.capacity() * 2);
     if (used_ + wanted * sizeof(Link) > options_.memory_bytes) return false;
@@ -196,9 +197,9 @@ bool Search::grow(Step& next, std::vector<Link>& links) {
 }
 
 // Lines 10 to 24 of Algorithm 1: runs each op of entry e's zero-indegree set, and memoises what comes of it.
-Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt& attempt, Step& next,
-                    std::vector<Link>& links) {
-  const Step::Entry at = now[e];
+Flag SegmentScheduler::expand(const Segment& seg, const SearchStep& now, int e, Attempt& attempt, SearchStep& next,
+                              std::vector<Link>& links) {
+  const SearchStep::Entry at = now[e];
   const Word* before = now.run(e);
   run_.assign(before, before + seg.words);
   for (int w = 0; w < seg.words; run_[w] = before[w], ++w)
@@ -238,13 +239,13 @@ Flag Search::expand(const Segment& seg, const Step& now, int e, Attempt& attempt
 }
 
 // Algorithm 1 on one segment, without what exceeds the attempt's budget or its limit of signatures per step.
-Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order) {
+Flag SegmentScheduler::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& order) {
   const size_t used_before = used_;
   kept_ = 0;
   pruned_ = kMost;
   look_every_ = std::max<int64_t>(1, kMovesPerLook / std::max(seg.words, 1));
   std::vector<std::vector<Link>> links(seg.n + 1);
-  auto now = std::make_unique<Step>(seg.words, used_);
+  auto now = std::make_unique<SearchStep>(seg.words, used_);
   Flag flag = grow(*now, links[0]) ? Flag::kSolution : Flag::kStopped;
   if (flag == Flag::kStopped) out_of_memory_ = true;
   if (flag == Flag::kSolution) {
@@ -256,7 +257,7 @@ Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& 
     ++attempt.states;
   }
   for (int i = 0; i < seg.n && flag == Flag::kSolution; ++i) {
-    auto next = std::make_unique<Step>(seg.words, used_);
+    auto next = std::make_unique<SearchStep>(seg.words, used_);
     for (int e = 0; e < now->size() && flag == Flag::kSolution; ++e)
       flag = expand(seg, *now, e, attempt, *next, links[i + 1]);
     if (flag == Flag::kSolution && next->size() == 0) flag = Flag::kNoSolution;
@@ -276,7 +277,8 @@ Flag Search::algorithm1(const Segment& seg, Attempt& attempt, std::vector<int>& 
   return flag;
 }
 
-Flag Search::attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit, std::vector<int>& order) {
+Flag SegmentScheduler::attempt(const Segment& seg, int number, Bytes budget, int64_t step_limit,
+                               std::vector<int>& order) {
   Attempt made{number, budget, step_limit};
   const Flag flag = made.flag = algorithm1(seg, made, order);
   result_.states += made.states;
@@ -287,7 +289,7 @@ Flag Search::attempt(const Segment& seg, int number, Bytes budget, int64_t step_
 
 // Algorithm 2. `hard` is tau_max, the peak of Kahn's order; no order has a peak below `floor`. All budgets are
 // multiples of the unit that all sizes are multiples of.
-bool Search::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order) {
+bool SegmentScheduler::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard, std::vector<int>& order) {
   int64_t limit = options_.step_limit;
   Bytes refuted = floor - unit_;  // no order has this peak or less
   Bytes beyond = kMost;           // least budget that timed out under this limit
@@ -311,7 +313,7 @@ bool Search::algorithm2(const Segment& seg, int number, Bytes floor, Bytes hard,
   }
 }
 
-void Search::run(const std::vector<Nodes>& segments) {
+void SegmentScheduler::run(const std::vector<Nodes>& segments) {
   for (const Nodes& segment : segments)
     for (const Node& node : segment) result_.order.insert(result_.order.end(), node.begin(), node.end());
   measure(segments);
@@ -342,7 +344,7 @@ void Search::run(const std::vector<Nodes>& segments) {
 
 Result schedule(const Model& model, const std::vector<Nodes>& segments, const Options& options) {
   Result result;
-  Search(model, options, result).run(segments);
+  SegmentScheduler(model, options, result).run(segments);
   return result;
 }
 

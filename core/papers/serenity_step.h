@@ -59,12 +59,12 @@ struct Segment {
 };
 
 // M_i. Entry e has `words` words of what has run, then as many of what may run next.
-class Step {
+class SearchStep {
  public:
-  Step(int words, size_t& used) : words_(words), used_(used) {}
-  ~Step() { used_ -= bytes(); }
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  SearchStep(int words, size_t& used) : words_(words), used_(used) {}
+  ~SearchStep() { used_ -= bytes(); }
+  SearchStep(const SearchStep&) = delete;
+  SearchStep& operator=(const SearchStep&) = delete;
 
   struct Entry {
     uint64_t hash;

@@ -16,7 +16,7 @@ constexpr Bytes kFar = std::numeric_limits<Bytes>::max() / 4;
 constexpr int64_t kBetweenStops = 1 << 22;     // work
 constexpr size_t kMostRemembered = 4'000'000;  // failures, 100 MB or so
 
-enum class Result { kFits, kFails, kOut };
+enum class Verdict { kFits, kFails, kOut };
 
 // One step of SplitMix64 from state x.
 uint64_t mixed(uint64_t x) { return mix(x + kGolden); }
@@ -42,10 +42,10 @@ struct Floor {
   bool operator<(const Floor& other) const { return key < other.key || (key == other.key && rank < other.rank); }
 };
 
-class Search {
+class BranchAndBound {
  public:
-  Search(const Items& items, const std::vector<int>& rank, bool leaps, const Pruning& on, Bytes height, int64_t work,
-         const Stop& stop)
+  BranchAndBound(const Items& items, const std::vector<int>& rank, bool leaps, const Pruning& on, Bytes height,
+                 int64_t work, const Stop& stop)
       : in_(items), rank_(rank), leaps_(leaps), on_(on), height_(height), work_left_(work), stop_(stop) {
     const int n = items.count();
     low_.assign(n, 0);
@@ -65,12 +65,12 @@ class Search {
     }
   }
 
-  Result run() {
+  Verdict run() {
     std::vector<int> all(in_.count());
     std::iota(all.begin(), all.end(), 0);
     std::stable_sort(all.begin(), all.end(), [&](int a, int b) { return in_.from[a] < in_.from[b]; });
-    const Result result = parts(all, {-kFar, -1});
-    return result == Result::kFails && leapt_ ? Result::kOut : result;
+    const Verdict verdict = parts(all, {-kFar, -1});
+    return verdict == Verdict::kFails && leapt_ ? Verdict::kOut : verdict;
   }
 
   const std::vector<Bytes>& offsets() const { return low_; }
@@ -96,37 +96,37 @@ class Search {
   bool stuck(int i, Floor floor) const { return barred_[i] || key(i) < floor; }
 
   // Places the members, ascending in time, of each part of time that none of them crosses.
-  Result parts(const std::vector<int>& members, Floor floor) {
-    if (!on_.split || in_.apart) return members.empty() ? Result::kFits : part(members, floor);
+  Verdict parts(const std::vector<int>& members, Floor floor) {
+    if (!on_.split || in_.apart) return members.empty() ? Verdict::kFits : part(members, floor);
     const size_t mark = trail_.size();
     const int level = level_;
     for (size_t begin = 0; begin < members.size();) {
       size_t end = begin;
       for (int until = in_.to[members[begin]]; end < members.size() && in_.from[members[end]] < until; ++end)
         until = std::max(until, in_.to[members[end]]);
-      const Result result =
+      const Verdict verdict =
           part(begin == 0 && end == members.size() ? members
                                                    : std::vector<int>(members.begin() + begin, members.begin() + end),
                floor);
-      if (result != Result::kFits) {
+      if (verdict != Verdict::kFits) {
         undo(mark);
         level_ = level;
-        return result;
+        return verdict;
       }
       begin = end;
     }
-    return Result::kFits;
+    return Verdict::kFits;
   }
 
-  Result part(const std::vector<int>& members, Floor floor) {
+  Verdict part(const std::vector<int>& members, Floor floor) {
     ++nodes_;
     work_left_ -= static_cast<int64_t>(members.size());
     if (work_left_ < next_stop_) {
       next_stop_ = work_left_ - kBetweenStops;
       if (stop_ && stop_()) work_left_ = -1;
     }
-    if (work_left_ < 0) return Result::kOut;
-    if (!bounded(members, floor)) return Result::kFails;
+    if (work_left_ < 0) return Verdict::kOut;
+    if (!bounded(members, floor)) return Verdict::kFails;
     Hash hash;
     if (on_.memo && members.size() > 3) {
       bool any_stuck = false;
@@ -138,16 +138,16 @@ class Search {
       if (failed_.contains(hash)) {
         why_.clear();
         for (int i : members) blame(raiser_[i]);
-        return Result::kFails;
+        return Verdict::kFails;
       }
     }
-    const Result result = branch(members, floor);
-    if (result == Result::kFails && on_.memo && members.size() > 3 && failed_.size() < kMostRemembered)
+    const Verdict verdict = branch(members, floor);
+    if (verdict == Verdict::kFails && on_.memo && members.size() > 3 && failed_.size() < kMostRemembered)
       failed_.insert(hash);
-    return result;
+    return verdict;
   }
 
-  Result branch(const std::vector<int>& members, Floor floor) {
+  Verdict branch(const std::vector<int>& members, Floor floor) {
     struct Next {
       Floor key;
       int item;
@@ -160,7 +160,7 @@ class Search {
       if (in_.fixed[i] >= 0) {
         if (own < floor) {
           blame_last();
-          return Result::kFails;
+          return Verdict::kFails;
         }
         due = std::min(due, own);
       } else if (on_.dominance) {
@@ -195,14 +195,14 @@ class Search {
         rest.clear();
         for (int i : members)
           if (i != n.item) rest.push_back(i);
-        const Result result = parts(rest, n.key);
-        if (result != Result::kFails) return result;
+        const Verdict verdict = parts(rest, n.key);
+        if (verdict != Verdict::kFails) return verdict;
       }
       undo(mark);
       --level_;
       if (leaps_ && !why_.has(level)) {
         leapt_ = true;
-        return Result::kFails;
+        return Verdict::kFails;
       }
       why_.drop(level);
       blame(raiser);
@@ -214,7 +214,7 @@ class Search {
     } else {
       blame_last();
     }
-    return Result::kFails;
+    return Verdict::kFails;
   }
 
   // Whether what is left at each section can fit.
@@ -441,13 +441,13 @@ Fitted fits(const Problem& problem, const Items& items, const std::vector<int>& 
             Bytes capacity, int64_t work, const Stop& stop) {
   Fitted found;
   const std::vector<int> rank = ranks(problem, items, order);
-  Search search(items, rank, leaps, on, capacity / items.unit, work, stop);
-  const Result result = search.run();
+  BranchAndBound search(items, rank, leaps, on, capacity / items.unit, work, stop);
+  const Verdict verdict = search.run();
   found.most = search.most();
   found.nodes = search.nodes();
   found.work = work - search.work_left();
-  if (result == Result::kFails && items.exact) found.fit = Fit::kNever;
-  if (result != Result::kFits) return found;
+  if (verdict == Verdict::kFails && items.exact) found.fit = Fit::kNever;
+  if (verdict != Verdict::kFits) return found;
   found.fit = Fit::kFits;
   for (const Buffer& b : problem.buffers) found.offsets.push_back(std::max<Bytes>(b.fixed, 0));
   for (int i = 0; i < items.count(); ++i) found.offsets[items.members[i]] = search.offsets()[i] * items.unit;

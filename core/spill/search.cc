@@ -17,7 +17,7 @@ void members(const Word* set, int words, std::vector<int>& list) {
   for (int k = 0; k < words; ++k) bits::each_in(k, set[k], [&](int i) { list.push_back(i); });
 }
 
-struct Node {
+struct SpillState {
   Bytes cost;
   Bytes value;  // cost plus what is known of the rest, never below the parent's
   uint64_t hash;
@@ -31,9 +31,9 @@ struct Node {
   bool dead = false;
 };
 
-class Search {
+class TrafficSearch {
  public:
-  Search(const SpillModel& model, const SpillOptions& options) : m_(model), o_(options) {
+  TrafficSearch(const SpillModel& model, const SpillOptions& options) : m_(model), o_(options) {
     n_ = m_.n;
     s_ = static_cast<int>(m_.storages.size());
     w_ = bits::words_for(std::max(n_, 1));
@@ -129,7 +129,7 @@ class Search {
   std::vector<std::vector<int>> touched_, after_;
   std::vector<int> beginner_;  // the op that touches a storage first in every order, or -1
 
-  std::vector<Node> nodes_;
+  std::vector<SpillState> nodes_;
   std::vector<Word> words_;
   std::vector<int> leaves_;
   std::unordered_map<uint64_t, int> table_;
@@ -144,7 +144,7 @@ class Search {
   std::vector<Word> draft_;
 };
 
-Bytes Search::need(int v, const Word* d) const {
+Bytes TrafficSearch::need(int v, const Word* d) const {
   Bytes sum = m_.workspace[v];
   for (int s : touched_[v]) sum += m_.storages[s].room;
   Bytes saving = 0;
@@ -156,7 +156,7 @@ Bytes Search::need(int v, const Word* d) const {
 }
 
 // Whether running v first is as good as anything: docs/spilling.md, Theorem 4.
-bool Search::safe(int i, int v) {
+bool TrafficSearch::safe(int i, int v) {
   if (v == m_.gate) return false;  // others may want to run while there is room for everything
   const Word* d = done(i);
   Bytes sum = need(v, d);
@@ -186,7 +186,7 @@ bool Search::safe(int i, int v) {
   return false;
 }
 
-void Search::expand(int i) {
+void TrafficSearch::expand(int i) {
   fresh_.clear();
   members(ready(i), w_, ready_);
   members(alive(i), v_, live_);
@@ -199,7 +199,7 @@ void Search::expand(int i) {
   for (int v : ready_) children(i, v);
 }
 
-void Search::children(int i, int v) {
+void TrafficSearch::children(int i, int v) {
   others_.clear();
   Bytes sum = need(v, done(i));
   for (int s : live_)
@@ -229,7 +229,7 @@ void Search::children(int i, int v) {
 
 // Every minimal set of others_[at..] of at least `excess` bytes goes out. They come by falling size, so the last one
 // chosen is the smallest: the set is minimal as it was not enough before.
-void Search::cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost) {
+void TrafficSearch::cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost) {
   if (excess <= 0) {
     --covers_left_;
     make(i, v, cost);
@@ -248,7 +248,7 @@ void Search::cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost
   cover(i, v, at + 1, excess, left - room, cost);
 }
 
-int Search::make(int i, int v, Bytes cost) {
+int TrafficSearch::make(int i, int v, Bytes cost) {
   if (cost >= upper_) return -1;
   draft_.assign(done(i), done(i) + stride_);
   Word* d = draft_.data();
@@ -303,7 +303,7 @@ int Search::make(int i, int v, Bytes cost) {
 }
 
 // Whether a known state of the same ops is as good as the draft; known states that the draft beats die.
-bool Search::superfluous(const Word* d, Bytes cost, uint64_t hash) {
+bool TrafficSearch::superfluous(const Word* d, Bytes cost, uint64_t hash) {
   const int outs = 2 * w_ + v_;
   const auto found = table_.find(hash);
   if (found == table_.end()) return false;
@@ -327,7 +327,7 @@ bool Search::superfluous(const Word* d, Bytes cost, uint64_t hash) {
   return false;
 }
 
-SpillResult Search::finish(int goal) {
+SpillResult TrafficSearch::finish(int goal) {
   SpillResult result;
   result.found = true;
   result.cost = nodes_[goal].cost;
@@ -335,7 +335,7 @@ SpillResult Search::finish(int goal) {
   for (int i = goal; nodes_[i].parent >= 0; i = nodes_[i].parent) path.push_back(i);
   std::reverse(path.begin(), path.end());
   for (size_t step = 0; step < path.size(); ++step) {
-    const Node& node = nodes_[path[step]];
+    const SpillState& node = nodes_[path[step]];
     result.order.push_back(node.op);
     for (int k = 0; k < node.leavers; ++k) result.leaves.emplace_back(static_cast<int>(step), leaves_[node.leaves + k]);
   }
@@ -343,7 +343,7 @@ SpillResult Search::finish(int goal) {
 }
 
 // Of the states from `first` on, only those kept stay; they are numbered again.
-void Search::compact(int first, std::vector<int>& kept) {
+void TrafficSearch::compact(int first, std::vector<int>& kept) {
   int at = first;
   for (int& j : kept) {
     nodes_[at] = nodes_[j];
@@ -354,7 +354,7 @@ void Search::compact(int first, std::vector<int>& kept) {
   words_.resize(static_cast<size_t>(at) * stride_);
 }
 
-SpillResult Search::run() {
+SpillResult TrafficSearch::run() {
   upper_ = o_.upper < 0 ? INT64_MAX : o_.upper;
   words_.assign(stride_, 0);
   for (int v = 0; v < n_; ++v)
@@ -368,7 +368,7 @@ SpillResult Search::run() {
       looked = nodes_.size();
       if (o_.stop) result.ended = o_.stop();
     }
-    const size_t bytes = nodes_.size() * (sizeof(Node) + 48) + words_.size() * sizeof(Word);
+    const size_t bytes = nodes_.size() * (sizeof(SpillState) + 48) + words_.size() * sizeof(Word);
     if (result.ended == Ended::kComplete && o_.memory_bytes && bytes > o_.memory_bytes) result.ended = Ended::kMemory;
     return result.ended != Ended::kComplete;
   };
@@ -446,6 +446,8 @@ SpillResult Search::run() {
 
 }  // namespace
 
-SpillResult spill_search(const SpillModel& model, const SpillOptions& options) { return Search(model, options).run(); }
+SpillResult spill_search(const SpillModel& model, const SpillOptions& options) {
+  return TrafficSearch(model, options).run();
+}
 
 }  // namespace tide

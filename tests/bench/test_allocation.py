@@ -11,19 +11,21 @@ from typing import Any
 
 import pytest
 
-from lowtide import bench, zoo
+from lowtide import zoo
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_bound
 from lowtide.allocate.greedy import RULES
 from lowtide.bench import allocation, peers, placing
-from lowtide.bench.arena_tables import csv_text, markdown, text
-from lowtide.bench.output import to_json, write_tables
+from lowtide.bench.allocation import AllocateSuite
+from lowtide.bench.output import write
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
+from lowtide.bench.suite import run
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.stop import Limits
 from lowtide.target import resolve
 from lowtide.zoo.published import UNITS, figures
+from support.bench import csv_of, json_of, markdown, text
 
 SMALL = "swiftnet_cell_c"
 CSV = "id,lower,upper,size\na,0,3,4\nb,1,5,4\nc,3,9,4\nd,5,9,4\n"
@@ -41,7 +43,7 @@ def instances(tmp_path: Path) -> Path:
 
 def test_every_allocator_has_a_row(instances: Path) -> None:
     """Each rule, each engine, all of ours together; capacities from names; heights at the proved least have a star."""
-    found = bench.allocate(parts=["instances"], instances=instances, time=5)
+    found = run(AllocateSuite(parts=["instances"], instances=instances, time=5))
     assert found.complete
     names = [r.allocator for r in found.rows if r.instance == "tiny"]
     assert names[: len(RULES)] == [r.name for r in RULES]
@@ -58,21 +60,21 @@ def test_every_allocator_has_a_row(instances: Path) -> None:
 
 def test_rows_as_json_and_csv(instances: Path, tmp_path: Path) -> None:
     """Every field in both, no directory in either, three files."""
-    found = bench.allocate(parts=["instances"], instances=instances, allocators_named=["tflm", OURS], time=5)
-    made = json.loads(to_json(found))
+    found = run(AllocateSuite(parts=["instances"], instances=instances, allocators=["tflm", OURS], time=5))
+    made = json.loads(json_of(found))
     assert list(made) == ["suite", "schema", "machine", "options", "complete", "cpu_seconds", "rows", "published"]
     assert all(set(row) == {f.name for f in fields(Row)} for row in made["rows"])
     assert str(tmp_path) not in json.dumps(made)
-    rows = list(csv.DictReader(io.StringIO(csv_text(found))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(found))))
     assert [r["allocator"] for r in rows] == ["tflm", OURS, OURS_TO_CAPACITY, "tflm", OURS]
-    assert sorted(p.name for p in write_tables("allocate", found, tmp_path / "out", "x")) == [
+    assert sorted(p.name for p in write(found, tmp_path / "out", "x")) == [
         "allocate-x.csv", "allocate-x.json", "allocate-x.md",
     ]  # fmt: skip
 
 
 def test_orders_of_methods() -> None:
     """TFLite's greedy and our engines on each method's order; the peak of the exact order is the least."""
-    found = bench.allocate(parts=["orders"], networks=[SMALL], methods=["own", "rpo", "exact"], time=5)
+    found = run(AllocateSuite(parts=["orders"], networks=[SMALL], methods=["own", "rpo", "exact"], time=5))
     assert [(r.order, r.allocator) for r in found.rows] == [
         (m, a) for m in ("own", "rpo", "exact") for a in ("tflite", OURS)
     ]
@@ -85,7 +87,7 @@ def test_orders_of_methods() -> None:
 @pytest.mark.slow
 def test_hmcos_table_1_beside_ours() -> None:
     """On HMCOS's networks no byte is lost: the arena is the peak, rounded up, and 11 % or more below what it prints."""
-    found = bench.allocate(parts=["hmcos-1"], networks=["darts_imagenet", "nasnet_a_imagenet"], time=3)
+    found = run(AllocateSuite(parts=["hmcos-1"], networks=["darts_imagenet", "nasnet_a_imagenet"], time=3))
     ours = [r for r in found.rows if r.order == OURS]
     assert [r.instance for r in ours] == ["nasnet_a_imagenet", "darts_imagenet"]
     for row in ours:
@@ -93,7 +95,9 @@ def test_hmcos_table_1_beside_ours() -> None:
         assert (row.height_bytes or 0) - (row.peak_bytes or 0) < 64
         assert row.replayed
         printed = next(
-            f for f in found.published if (f.network, f.method, f.figure) == (row.instance, "hmcos", "arena")
+            f
+            for f in allocation.published_beside(found.rows)
+            if (f.network, f.method, f.figure) == (row.instance, "hmcos", "arena")
         )
         assert (row.height_bytes or 0) < 0.89 * printed.amount
     shown = text(found)
@@ -125,7 +129,7 @@ def test_no_byte_is_lost_and_every_byte_replayed(name: str, target: str) -> None
 
 def test_layout_tables_list_what_is_above() -> None:
     """Counts by target and alignment; a row above its load is listed with its bound and where."""
-    found = bench.allocate(parts=["layout"], networks=[SMALL], time=5)
+    found = run(AllocateSuite(parts=["layout"], networks=[SMALL], time=5))
     assert len(found.rows) == len(allocation.TARGETS) * len(allocation.ALIGNMENTS)
     assert "arenas above their load" not in text(found)
     above = replace(found.rows[0], height_bytes=(found.rows[0].load_bytes or 0) + 64, lost="a ends highest")
@@ -137,7 +141,7 @@ def test_layout_tables_list_what_is_above() -> None:
 def test_a_file_that_cannot_be_read_is_a_row(tmp_path: Path) -> None:
     """The others are planned; what is wrong with it is said below the tables."""
     (tmp_path / "broken.graph.json").write_text("{")
-    found = bench.allocate(parts=["layout"], networks=[SMALL], graphs=tmp_path, time=5)
+    found = run(AllocateSuite(parts=["layout"], networks=[SMALL], graphs=tmp_path, time=5))
     wrong = [r for r in found.rows if r.status == "error"]
     assert [(r.instance, r.height_bytes) for r in wrong] == [("broken.graph.json", None)]
     assert len(found.rows) == 1 + len(allocation.TARGETS) * len(allocation.ALIGNMENTS)
@@ -246,7 +250,7 @@ def test_command_prints_and_writes(instances: Path, tmp_path: Path, capsys: pyte
         ({"parts": ["instances"]}, "--instances"),
         ({"networks": ["nowhere"]}, "the zoo has no network"),
         ({"methods": ["fastest"]}, "fastest"),
-        ({"allocators_named": ["best"]}, "there is no allocator"),
+        ({"allocators": ["best"]}, "there is no allocator"),
         ({"instances": "nowhere"}, "cannot read this directory"),
         ({"graphs": str(Path(__file__).parent)}, "there is no"),
     ],
@@ -254,4 +258,4 @@ def test_command_prints_and_writes(instances: Path, tmp_path: Path, capsys: pyte
 def test_wrong_calls(keywords: dict[str, Any], words: str) -> None:
     """One line that says what there is."""
     with pytest.raises(InputError, match=words):
-        bench.allocate(**keywords)
+        run(AllocateSuite(**keywords))

@@ -9,16 +9,18 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from lowtide.bench.ort import csv_text, light_models, markdown, onnxruntime
+from lowtide.bench.ort import OnnxruntimeSuite, light_models
+from lowtide.bench.suite import run
 from lowtide.cli import main
 from lowtide.run.random_weights import missing_weights, with_random_weights
+from support.bench import csv_of, markdown
 
 pytest.importorskip("onnxruntime")
 
 
 def test_a_zoo_network_takes_what_was_planned() -> None:
     """Every op's bytes, the mark with workspace and the arena are the plan's; less than by default."""
-    results = onnxruntime(["zoo:nasnet_a_cifar:n=2,filters=8"], time=20)
+    results = run(OnnxruntimeSuite(["zoo:nasnet_a_cifar:n=2,filters=8"], time=20))
     (row,) = results.rows
     assert row.error == ""
     assert row.ops_equal == row.ops
@@ -27,12 +29,12 @@ def test_a_zoo_network_takes_what_was_planned() -> None:
     assert row.planned_arena_bytes == row.measured_arena_bytes < row.default_held_bytes
     assert row.outputs == "equal"
     assert f"{row.measured_peak_bytes:,}" in markdown(results)
-    assert str(row.planned_arena_bytes) in csv_text(results)
+    assert str(row.planned_arena_bytes) in csv_of(results)
 
 
 def test_a_light_model_takes_what_was_planned() -> None:
     """Its fillers become random weights."""
-    (row,) = onnxruntime([str(p) for p in light_models() if p.stem == "light_squeezenet"], time=10).rows
+    (row,) = run(OnnxruntimeSuite([str(p) for p in light_models() if p.stem == "light_squeezenet"], time=10)).rows
     assert row.error == ""
     assert row.planned_peak_bytes == row.measured_peak_bytes
     assert row.planned_mark_bytes == row.measured_mark_bytes
@@ -43,7 +45,7 @@ def test_a_light_model_takes_what_was_planned() -> None:
 def test_what_cannot_be_measured_is_a_row_with_the_reason(tmp_path: Path) -> None:
     """A file that is no model ends no benchmark."""
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
-    (row,) = onnxruntime([str(tmp_path / "bad.onnx")]).rows
+    (row,) = run(OnnxruntimeSuite([str(tmp_path / "bad.onnx")])).rows
     assert "not an ONNX model" in row.error
 
 

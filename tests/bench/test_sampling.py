@@ -5,15 +5,18 @@ from collections import Counter
 from math import prod
 from pathlib import Path
 from random import Random
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from lowtide import _core, bench, zoo
+from lowtide import _core, zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
-from lowtide.bench.drawing import histogram, svg
-from lowtide.bench.output import to_json
+from lowtide.bench.drawing import Distribution, histogram, svg
+from lowtide.bench.sampling import SpaceSuite, distribution
+from lowtide.bench.suite import Watch, run
+from lowtide.bench.tables import json_text
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -68,9 +71,14 @@ def test_the_same_seed_draws_the_same() -> None:
     assert first == again != other
 
 
+def space(*network: str | Graph, watch: Watch | None = None, **options: Any) -> Distribution:
+    """What the suite says."""
+    return distribution(run(SpaceSuite(*network, **options), watch))
+
+
 def test_distribution_of_swiftnet() -> None:
     """Bins and shares add up; the optimum is marked; a few per cent are within 250 KB (SERENITY, Figure 3: 4.1 %)."""
-    found = bench.space("swiftnet_cell_a", orders=20_000)
+    found = space("swiftnet_cell_a", orders=20_000)
     assert found.complete
     assert found.orders == 20_000 == sum(b.orders for b in found.bins)
     assert 0.02 < (found.share_within_constraint or 0) < 0.1
@@ -80,12 +88,12 @@ def test_distribution_of_swiftnet() -> None:
     assert marks["exact"].share_at_most < 0.01
     assert found.least_bytes >= 200_704
     assert list(found.quantiles.values()) == sorted(found.quantiles.values())
-    assert list(json.loads(to_json(found))) == KEYS
+    assert list(json.loads(json_text(found))) == KEYS
 
 
 def test_nasnet_is_as_in_hmcos() -> None:
     """HMCOS, Figure 2: about 4 % of the orders are within 4.60 MiB, none below 4.40 MiB, and the optimum is 4.13."""
-    found = bench.space(orders=20_000, methods=["exact"])
+    found = space(orders=20_000, methods=["exact"])
     assert found.network == "nasnet_a_imagenet"
     assert 0.03 < (found.share_within_constraint or 0) < 0.05
     assert found.least_bytes > 4.40 * 2**20
@@ -94,7 +102,7 @@ def test_nasnet_is_as_in_hmcos() -> None:
 
 def test_drawings_say_it() -> None:
     """The text has every method; the SVG is well-formed and has a bar per bin that is not empty."""
-    found = bench.space("swiftnet_cell_b", orders=500, methods=["own", "exact"])
+    found = space("swiftnet_cell_b", orders=500, methods=["own", "exact"])
     shown = histogram(found)
     assert "lowtide" in shown
     assert "proved least" in shown
@@ -108,7 +116,7 @@ def test_drawings_say_it() -> None:
 def test_one_order() -> None:
     """A chain has one order, one peak, one bin."""
     graph = zoo.build("unet:side=32,filters=4").graph()
-    found = bench.space(graph, orders=50, methods=["own"])
+    found = space(graph, orders=50, methods=["own"])
     assert (found.different_peaks, len(found.bins), found.bins[0].orders) == (1, 1, 50)
     assert ElementTree.fromstring(svg(found)) is not None
     assert histogram(found)
@@ -117,10 +125,10 @@ def test_one_order() -> None:
 def test_interrupted_drawing_gives_what_it_has() -> None:
     """Ctrl-C while drawing: the orders drawn so far, no methods."""
 
-    def stop(count: int) -> None:
+    def stop(count: int, of: int) -> None:
         raise KeyboardInterrupt
 
-    found = bench.space("swiftnet_cell_a", orders=10_000, drawn=stop)
+    found = space("swiftnet_cell_a", orders=10_000, watch=Watch(count=stop))
     assert not found.complete
     assert 0 < found.orders < 10_000
     assert not found.marks
@@ -144,8 +152,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_calls() -> None:
     """Nothing to draw, nothing to order, no such method."""
     with pytest.raises(InputError, match="orders"):
-        bench.space("swiftnet_cell_a", orders=-1)
+        space("swiftnet_cell_a", orders=-1)
     with pytest.raises(InputError, match="no ops"):
-        bench.space(Graph("empty", (), ()))
+        space(Graph("empty", (), ()))
     with pytest.raises(InputError, match="no method"):
-        bench.space("swiftnet_cell_a", methods=["fastest"])
+        space("swiftnet_cell_a", methods=["fastest"])

@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from lowtide import bench
 from lowtide.analyse.storage import memory_model
 from lowtide.bench.off_chip import paged_traffic
-from lowtide.bench.output import to_json, write_tables
-from lowtide.bench.spill_tables import claims, csv_text, markdown, reduction, text
-from lowtide.bench.spilling import NAS, SCHEMES, SpillCell, eight_bits, one_parameter_each
+from lowtide.bench.output import write
+from lowtide.bench.spill_cells import NAS, SCHEMES, SpillCell
+from lowtide.bench.spill_tables import claims, reduction
+from lowtide.bench.spilling import SpillSuite
+from lowtide.bench.suite import Results, run
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import resolve
 from lowtide.zoo.published import UNITS, figures
+from support.bench import csv_of, json_of, markdown, text
 from support.brute_pages import least_traffic
 from support.random_graphs import random_graph, random_order
 
@@ -30,38 +32,38 @@ FAST = ("belady own", "greedy exact", "spill")
 
 
 @pytest.fixture(scope="module")
-def darts() -> bench.SpillResults:
+def darts() -> Results[Any]:
     """DARTS under three schemes, activations only."""
-    return bench.spill(networks=["DARTS"], schemes=FAST, settings=["activations"], time=20)
+    return run(SpillSuite(networks=["DARTS"], schemes=FAST, settings=["activations"], time=20))
 
 
 @pytest.mark.slow
-def test_cells_are_complete_and_least(darts: bench.SpillResults) -> None:
+def test_cells_are_complete_and_least(darts: Results[Any]) -> None:
     """Three budgets, three schemes; ours is proved least and nothing at M_P."""
     assert darts.complete
-    assert [(c.budget, c.scheme) for c in darts.cells] == [(b, s) for b in ("M_R", "M_H", "M_P") for s in FAST]
-    ours = [c for c in darts.cells if c.scheme == "spill"]
+    assert [(c.budget, c.scheme) for c in darts.rows] == [(b, s) for b in ("M_R", "M_H", "M_P") for s in FAST]
+    ours = [c for c in darts.rows if c.scheme == "spill"]
     assert [c.traffic_bytes for c in ours] == [301_056, 150_528, 0]
     assert all(c.optimal and c.status == "ok" for c in ours)
-    assert [c.proved_again for c in darts.cells if c.scheme != "spill"] == [None] * 6
+    assert [c.proved_again for c in darts.rows if c.scheme != "spill"] == [None] * 6
     assert [c.proved_again for c in ours] == ["re-proved", "re-proved", None]
-    assert all(c.peak_proved and not c.same and c.ops == 523 for c in darts.cells)
-    assert all((c.traffic_bytes or 0) > 1_000_000 for c in darts.cells if c.scheme == "belady own")
+    assert all(c.peak_proved and not c.same and c.ops == 523 for c in darts.rows)
+    assert all((c.traffic_bytes or 0) > 1_000_000 for c in darts.rows if c.scheme == "belady own")
 
 
-def test_tables_say_it(darts: bench.SpillResults, tmp_path: Path) -> None:
+def test_tables_say_it(darts: Results[Any], tmp_path: Path) -> None:
     """Tables, CSV and JSON of one run; the files are written under its label."""
     shown = text(darts)
     for words in ("294.0*", "reduction", "never above any scheme", "85 %", "no traffic on: none", "them: re-proved 2."):
         assert words in shown
     assert "| network |" in markdown(darts)
-    rows = list(csv.DictReader(io.StringIO(csv_text(darts))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(darts))))
     assert len(rows) == 9
     assert rows[2]["traffic_bytes"] == "301056"
-    made = json.loads(to_json(darts))
+    made = json.loads(json_of(darts))
     assert len(made["cells"]) == 9
     assert made["options"]["settings"] == ["activations"]
-    assert sorted(p.name for p in write_tables("spill", darts, tmp_path, "x")) == [
+    assert sorted(p.name for p in write(darts, tmp_path, "x")) == [
         "spill-x.csv",
         "spill-x.json",
         "spill-x.md",
@@ -110,9 +112,9 @@ def test_claims_are_judged() -> None:
 @pytest.mark.slow
 def test_a_limit_shows_as_such() -> None:
     """A scheme that its time ends says time, and still gives an answer."""
-    found = bench.spill(networks=["DARTS"], schemes=["cosma-dnc"], settings=["activations"], time=0.05)
-    assert {c.status for c in found.cells if c.budget != "M_P"} == {"time"}
-    assert all(c.traffic_bytes is not None for c in found.cells)
+    found = run(SpillSuite(networks=["DARTS"], schemes=["cosma-dnc"], settings=["activations"], time=0.05))
+    assert {c.status for c in found.rows if c.budget != "M_P"} == {"time"}
+    assert all(c.traffic_bytes is not None for c in found.rows)
     assert "time" in text(found)
 
 
@@ -122,7 +124,7 @@ def test_a_limit_shows_as_such() -> None:
 def test_what_is_not_there_is_said(wrong: dict[str, Any]) -> None:
     """A network, scheme, part or setting that there is not, and a file without its directory."""
     with pytest.raises(InputError, match=r"there is no|--graphs"):
-        bench.spill(**wrong)
+        run(SpillSuite(**wrong))
 
 
 def test_published_figures_have_their_cell() -> None:
@@ -135,16 +137,6 @@ def test_published_figures_have_their_cell() -> None:
             assert f.network in known
             assert f.method in SCHEMES
     assert len([f for f in figures("spill") if f.figure == "time"]) == 39
-
-
-def test_a_shared_parameter_counts_for_each_op() -> None:
-    """Each reader gets a constant of its own; sizes of 8 bits are a quarter, rounded up."""
-    tensors = (Tensor(0, 8, Kind.INPUT), Tensor(1, 6, Kind.CONSTANT), Tensor(2, 8), Tensor(3, 8, Kind.OUTPUT))
-    graph = Graph("shared", tensors, (Op(0, (0, 1), (2,)), Op(1, (2, 1), (3,))))
-    apart = one_parameter_each(graph)
-    assert [op.inputs for op in apart.ops] == [(0, 1), (2, 4)]
-    assert apart.tensor_by_id[4] == replace(tensors[1], id=4)
-    assert [t.size for t in eight_bits(graph).tensors] == [2, 2, 2, 2]
 
 
 def chain() -> Graph:

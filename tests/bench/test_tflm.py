@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lowtide import bench
-from lowtide.bench.output import write_tables
-from lowtide.bench.tflm import markdown, text
+from lowtide.bench.output import write
+from lowtide.bench.suite import run
+from lowtide.bench.tflm import Row, TfliteSuite
 from lowtide.cli import main
+from support.bench import markdown, text
 from support.tflite_builder import branches, residual
 
 pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
@@ -21,8 +22,8 @@ def test_models_are_planned_run_and_told(tmp_path: Path):
     (tmp_path / "residual.tflite").write_bytes(residual().bytes())
     (tmp_path / "branches.tflite").write_bytes(branches().bytes())
     (tmp_path / "broken.tflite").write_bytes(b"no model")
-    found = bench.tflite(tmp_path, time=5)
-    rows = {row.model: row for row in found.rows}
+    found = run(TfliteSuite(tmp_path, time=5))
+    rows = {row.model: row for row in found.rows if isinstance(row, Row)}
     assert "TFL3" in rows["broken"].error
     for name in ("residual", "branches"):
         row = rows[name]
@@ -32,7 +33,7 @@ def test_models_are_planned_run_and_told(tmp_path: Path):
         assert row.outputs == "tflm equal, litert equal, litert-xnnpack equal"
     assert "residual" in text(found)
     assert "TinyTS" in markdown(found)
-    assert {p.suffix for p in write_tables("tflite", found, tmp_path / "out")} == {".json", ".csv", ".md"}
+    assert {p.suffix for p in write(found, tmp_path / "out")} == {".json", ".csv", ".md"}
 
 
 def test_the_command_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

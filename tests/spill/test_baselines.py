@@ -12,11 +12,11 @@ from lowtide.spill.baselines import Belady, GreedySpill
 from lowtide.spill.online import Arena
 from lowtide.spill.orders import OrderName
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 SCHEMES = (Belady(), GreedySpill(), Belady("exact"), GreedySpill("exact"), Belady("hmcos"))

@@ -15,13 +15,13 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.dma import Dma, timing
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from support.random_graphs import random_graph
 from support.spill_plans import skip_graph
 from support.spill_problems import search, skips
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 

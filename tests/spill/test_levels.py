@@ -13,12 +13,12 @@ from lowtide.graph import Graph
 from lowtide.spill.levels import Copy, copies_of, in_levels
 from lowtide.spill.problem import Memory, Semantics, SpillProblem
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from support.random_graphs import random_graph
 from support.spill_problems import random_problem
+from support.spill_replay import simulate
 
 LIMITS = Limits(100_000)
 

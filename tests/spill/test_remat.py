@@ -18,7 +18,6 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.problem import Memory, SpillProblem, spill_problem
 from lowtide.spill.remat import rematerialise
 from lowtide.spill.search import Spill
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
@@ -26,6 +25,7 @@ from lowtide.write.graph_json import graph_json_bytes
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
 from support.spill_problems import search
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 LIMITS = Limits(100_000)

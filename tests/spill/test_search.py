@@ -19,13 +19,13 @@ from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.spill.search import Spill, found_by_core
-from lowtide.spill.simulate import simulate
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_order
 from support.spill_brute import every_order, least_traffic, least_traffic_by_gaps
 from support.spill_problems import EVERY_SEMANTICS, TARGETS, random_problem, search, small_problem
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 

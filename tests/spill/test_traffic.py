@@ -11,12 +11,12 @@ import pytest
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.simulate import simulate
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_order
 from support.spill_brute import least_traffic
 from support.spill_problems import EVERY_SEMANTICS, STRICT, small_problem
+from support.spill_replay import simulate
 
 
 def least_by_gaps(problem: SpillProblem, order: tuple[int, ...]) -> int | None:

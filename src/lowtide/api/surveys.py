@@ -202,9 +202,9 @@ def compare(
 
 def _published(model: Graph | str | Path, target: str, name: str, options: Options) -> tuple[Printed, ...]:
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
-    from lowtide.bench.cases import known
     from lowtide.schedule import registry
     from lowtide.zoo.published import printed
+    from lowtide.zoo.published.cases import known
 
     case = known(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
     if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():

@@ -4,7 +4,6 @@ import _thread
 import ast
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -17,18 +16,21 @@ from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.api import plan
-from lowtide.bench import zhong_tables as tables
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.bench.parts import settings_4
+from lowtide.graph import Graph
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.order import Rpo
 from lowtide.schedule.registry import make
 from lowtide.schedule.zhong.cut import cut_bound
+from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.ilp import Solver
 from lowtide.schedule.zhong.method import Zhong
 from lowtide.schedule.zhong.partition import partition
 from lowtide.schedule.zhong.problem import Problem, problem_of
+from lowtide.schedule.zhong.program import count_variables
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
+from lowtide.transform.merge import one_op_per_convolution
 from stress_zhong import sample
 from support.hard_graphs import unit_matrix_product
 from support.models import model_of
@@ -48,7 +50,7 @@ def is_topological(model: MemoryModel, order: tuple[int, ...]) -> bool:
 @pytest.fixture(scope="module")
 def hrnet() -> MemoryModel:
     """HRNet-W18-small-v1 with a convolution and its activation as one op: Table II's graph."""
-    return model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1").graph()))
+    return model_of(one_op_per_convolution(zoo.build("hrnet_w18_small_v1").graph()))
 
 
 def test_it_shares_no_search_with_the_exact_scheduler() -> None:
@@ -247,8 +249,9 @@ def test_program_that_is_too_large_is_not_built() -> None:
     """It says memory, as a search that runs out of it does."""
     graph = zoo.build("nasnet_a_cifar").graph()
     found = Zhong(partition="none", fusion="none", pruning=False).schedule(model_of(graph), Limits(30))
+    whole = count_variables(fuse(problem_of(model_of(graph)), Limits(), fusion="none"), pruning=False)
     assert found.stopped == "memory"
-    assert found.counters["variables"] == tables.whole_program_variables(model_of(graph), pruning=False) > 100_000
+    assert found.counters["variables"] == whole > 100_000
 
 
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,31 +281,14 @@ def test_empty_graph() -> None:
 @pytest.mark.slow
 def test_tables_run() -> None:
     """Every table of the paper, on a small net; sizes shrink as techniques are added."""
-    model = model_of(tables.one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))
-    ops = tables.figure_9(model)
+    model = model_of(one_op_per_convolution(zoo.build("hrnet_w18_small_v1:side=32").graph()))
+    kinds: tuple[Fusion, ...] = ("none", "monotonic", "general", "both")
+    ops = {kind: fuse(problem_of(model), Limits(60), fusion=kind).n for kind in kinds}
     assert ops["none"] > max(ops["monotonic"], ops["general"]) >= ops["both"]
-    rows = tables.table_4(model, Zhong(part_nodes=12), 1.0)
-    assert [row.setting for row in rows] == ["origin", "partition", "partition+fusion", "partition+pruning", "all"]
-    assert rows[2].ops == rows[4].ops < rows[1].ops
-    for row in (*tables.table_5(model, Zhong(parts=8), 5.0), *tables.table_6(model, Zhong(), 5.0, parts=(5, 6))):
-        assert row.peak_bytes >= profile(model, Exact().schedule(model, Limits(10)).order).peak
-
-
-def test_padding_is_read_through() -> None:
-    """A Pad and a Slice of one convolution are part of it."""
-    tensors = [Tensor(i, 4, Kind.INPUT if i == 0 else Kind.OUTPUT if i == 3 else Kind.ACTIVATION) for i in range(4)]
-    ops = tuple(Op(i, (i,), (i + 1,), "", kind) for i, kind in enumerate(("Slice", "Pad", "Conv")))
-    made = tables.without_padding(Graph("padded", tuple(tensors), ops))
-    assert [(op.type, op.inputs) for op in made.ops] == [("Conv", (0,))]
-    assert [t.id for t in made.tensors] == [0, 3]
-
-
-def test_activation_joins_its_convolution_only_if_nobody_else_reads() -> None:
-    """Conv and Relu are one op; where the convolution's output has a second reader they stay two."""
-    tensors = [Tensor(i, 4, Kind.INPUT if i == 0 else Kind.OUTPUT if i > 2 else Kind.ACTIVATION) for i in range(5)]
-    ops = (Op(0, (0,), (1,), "", "Conv"), Op(1, (1,), (2,), "", "Relu"), Op(2, (2,), (3,), "", "Relu"))
-    assert len(tables.one_op_per_convolution(Graph("single", tuple(tensors[:4]), ops)).ops) == 1
-    twice = (*ops, Op(3, (1,), (4,), "", "Relu"))
-    made = tables.one_op_per_convolution(Graph("double", tuple(tensors), twice))
-    assert [op.type for op in made.ops] == ["Conv", "Relu", "Relu", "Relu"]
-    assert all(a.id < b.id for a, b in pairwise(made.ops))
+    settings = settings_4(model, Zhong(part_nodes=12), 1.0)
+    left = {name: method.run(model, Limits(1.0)).schedule.counters["ops_after"] for name, method in settings.items()}
+    assert list(left) == ["origin", "partition", "partition+fusion", "partition+pruning", "all"]
+    assert left["partition+fusion"] == left["all"] < left["partition"]
+    least = profile(model, Exact().schedule(model, Limits(10)).order).peak
+    divided = [Zhong(parts=8, partition="naive"), Zhong(parts=8), Zhong(parts=5), Zhong(parts=6)]
+    assert all(method.run(model, Limits(5.0)).algorithm_peak_bytes >= least for method in divided)

@@ -16,12 +16,12 @@ from lowtide.spill.cosma.method import Cosma, CosmaDnc, CosmaFs, best_start, sta
 from lowtide.spill.cosma.solve import Settings, estimate, least_peak, model_encoding
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.simulate import simulate
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
 from support.brute import optimum
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 

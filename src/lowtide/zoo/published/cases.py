@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from lowtide import zoo
-from lowtide.bench.zhong_tables import one_op_per_convolution, without_padding
-from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.schedule.serenity import Serenity, hmcos_comparison
+from lowtide.transform.bypass import without_padding
+from lowtide.transform.merge import one_op_per_convolution
 
 FILE = "file:"
 """What a network's name begins with if the zoo does not hold it, and a directory of graphs may."""
-SUFFIX = ".graph.json"
 
 
 @dataclass(frozen=True)
@@ -74,22 +71,6 @@ class Case:
         """For people."""
         return self.network.removeprefix(FILE)
 
-    def graph(self, directory: Path | None = None) -> Graph:
-        """Build or read it.
-
-        Raises
-        ------
-        InputError
-            No such network, or no such file.
-        """
-        if not self.in_file:
-            return FORMS[self.form](zoo.build(self.network).graph())
-        from lowtide.api import load
-
-        if directory is None:
-            raise InputError(f"network {self.name} is in no zoo; give --graphs the directory of its graph file")
-        return FORMS[self.form](load(directory / f"{self.name}{SUFFIX}"))
-
 
 _cifar = partial(Case, target="hmcos", unit="MiB", constraint=HMCOS_CIFAR, serenity=hmcos_comparison())
 _imagenet = partial(Case, target="hmcos", unit="MiB", constraint=HMCOS_IMAGENET, serenity=hmcos_comparison())
@@ -145,20 +126,3 @@ ABLATION = tuple(
 def known(network: str) -> Case | None:
     """The case of a paper for a network of that name."""
     return next((case for case in (*HMCOS, *RANDWIRE, *ZHONG, *CELLS) if case.network == network), None)
-
-
-def graph_files(directory: Path) -> list[str]:
-    """Names of the graphs in a directory, without their ending, smallest file first.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    try:
-        found = sorted((p.stat().st_size, p.name) for p in directory.iterdir() if p.name.endswith(SUFFIX))
-    except OSError as error:
-        raise InputError(f"cannot read this directory: {error.strerror}; name another one", str(directory)) from None
-    if not found:
-        raise InputError(f"there is no *{SUFFIX} here; name another directory", str(directory))
-    return [name.removesuffix(SUFFIX) for _, name in found]

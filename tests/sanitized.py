@@ -1,0 +1,58 @@
+"""Runs the tests that exercise the core on another build of it.
+
+    LD_PRELOAD=libasan.so ASAN_OPTIONS=detect_leaks=0 python tests/sanitized.py build/asan
+
+`make asan` makes that build, with checks of addresses and undefined behaviour, of which the first ends the run. Tests
+of threads, signals and other processes are left out, and so are those that take a limit of seconds for granted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+NAMES = (
+    *("test_core_cut", "test_core_model", "test_core_stub", "test_exact", "test_serenity", "test_hmcos"),
+    *("test_allocate_exact", "test_allocate_greedy", "test_allocate_place", "test_allocate_arena"),
+    *("test_spill_search", "test_spill_lead", "test_spill_phases", "test_spill_rows", "test_bench_space"),
+)
+"""Files of tests whose work is done in the core, wherever they lie below `tests`."""
+LEFT_OUT = "not interrupt and not memory and not two_threads and not seconds and not command"
+
+
+def load(folder: Path) -> None:
+    """Take the core from `folder` before anything imports ours.
+
+    Raises
+    ------
+    SystemExit
+        There is none.
+    """
+    built = sorted(folder.glob("_core*.so"))
+    if not built:
+        sys.exit(f"no core in {folder}: `make asan` builds one")
+    spec = importlib.util.spec_from_file_location("lowtide._core", built[0])
+    assert spec is not None
+    assert spec.loader is not None
+    core = importlib.util.module_from_spec(spec)
+    sys.modules["lowtide._core"] = core
+    spec.loader.exec_module(core)
+
+
+def main() -> int:
+    """Run the tests; pytest's exit status."""
+    if len(sys.argv) < 2:
+        sys.exit("usage: sanitized.py FOLDER [ARGUMENTS OF PYTEST]")
+    load(Path(sys.argv[1]))
+    files = [str(path) for name in NAMES for path in sorted(TESTS.rglob(f"{name}.py"))]
+    if len(files) != len(NAMES):
+        sys.exit(f"of the test files {', '.join(NAMES)}, some are gone")
+    return pytest.main(["-x", "-k", LEFT_OUT, "-p", "no:cacheprovider", *files, *sys.argv[2:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
