@@ -1,11 +1,12 @@
-# make test: everything that must hold. make demo: the main job on a built-in network.
+# make test: everything that must hold. make quick: its fast part, in under a minute. make demo: the main job on a
+# built-in network.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test demo check format mutations stress fuzz hunt stub asan clean
+.PHONY: test quick demo check format mutations stress fuzz hunt stub asan clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -15,6 +16,9 @@ $(READY): pyproject.toml CMakeLists.txt $(CORE)
 
 test: $(READY) check
 	$(BIN)/python -m pytest
+
+quick: $(READY)
+	$(BIN)/python -m pytest -m 'not slow'
 
 check: $(READY)
 	$(BIN)/ruff check .

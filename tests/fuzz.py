@@ -33,14 +33,14 @@ from typing import Any
 
 import onnx
 
-from light_models import light_paths
 from lowtide import api, zoo
 from lowtide.bench.tflite_net import branches as tflite_branches
 from lowtide.bench.tflite_net import residual
 from lowtide.errors import InputError
-from pt2_builder import archive
-from pt2_builder import branches as pt2_branches
-from small_models import branches, graph_file, onnx_file
+from support.light_models import light_paths
+from support.pt2_builder import archive
+from support.pt2_builder import branches as pt2_branches
+from support.small_models import branches, graph_file, onnx_file
 
 SECONDS = 0.2
 COMMAND_SECONDS = 1.0

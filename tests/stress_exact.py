@@ -25,15 +25,15 @@ if __name__ == "__main__" and "--core" in sys.argv:  # another build of the core
     sys.modules["lowtide._core"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["lowtide._core"])
 
-from brute import every_downset, must_run_before, optimum
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.exact import Exact, core_model
 from lowtide.target import BUILT_IN, Target
-from lowtide.verify.memory import work_out
-from random_graphs import random_graph, random_order, with_own_order
+from lowtide.verify.check.memory import work_out
+from support.brute import every_downset, must_run_before, optimum
+from support.random_graphs import random_graph, random_order, with_own_order
 
 SWITCHES = tuple(f.name for f in fields(Exact) if f.type == "bool")
 ALL_ON = dict.fromkeys(SWITCHES, True)

@@ -27,7 +27,7 @@ if __name__ == "__main__" and "--core" in sys.argv:  # another build of the core
 from lowtide import _core
 from lowtide.allocate.buffers import Problem, height_of, load_bound
 from lowtide.allocate.exact import KEYS, RULES
-from small_problems import ask, check, full_memory, least_height, linked, small_problem
+from support.small_problems import ask, check, full_memory, least_height, linked, small_problem
 
 FEW = ("dominance", "support", "twins", "split")
 """Without these the same states come back often."""

@@ -15,6 +15,7 @@ MODULES = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lowtide", *MODULES])
 def test_examples(name: str):
     """Every module's examples hold; most have none."""

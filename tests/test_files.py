@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.allocate.boards import find_board
+from lowtide.allocate.banks.boards import find_board
 from lowtide.allocate.csv_buffers import read_problem
 from lowtide.api.models import load
 from lowtide.errors import InputError

@@ -37,7 +37,7 @@ struct Model {
   void derive();
 };
 
-// Footprint of each step of an order: what is live then, as lowtide.analyse.liveness counts it.
+// Footprint of each step of an order, by the memory model of docs/contract.md (Profile in lowtide.analyse.liveness).
 std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order);
 Bytes peak(const Model& model, const std::vector<int>& order);
 

@@ -35,7 +35,11 @@ class MissingExtraError(InputError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self._parts = (package, extra, purpose)
         super().__init__(f"{purpose} needs {package}: install it with `pip install 'lowtide[{extra}]'`")
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        return type(self), self._parts
 
 
 class VerificationError(LowtideError):
@@ -53,7 +57,11 @@ class VerificationError(LowtideError):
 
     def __init__(self, failure: str, message: str) -> None:
         self.failure = failure
+        self._message = message
         super().__init__(f"{failure}: {message}")
+
+    def __reduce__(self) -> tuple[type[VerificationError], tuple[str, str]]:
+        return type(self), (self.failure, self._message)
 
 
 def first_line(error: BaseException | None) -> str:

@@ -7,10 +7,11 @@ frozen and checked once, in the constructor of `Graph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
@@ -22,8 +23,26 @@ MAX_BYTES = 2**62
 MAX_VALUE_BYTES = 4096
 """Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
 
+MAX_NESTED = 8
+"""Bodies inside bodies deeper than this are refused. (To type what a loop of ONNX makes, its body is read, and for each
+of its loops in turn theirs.)"""
+
+ELEMENT_BITS: Mapping[str, int] = {
+    "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "complex128": 128, "complex64": 64, "complex32": 32,
+    "int64": 64, "int32": 32, "int16": 16, "int8": 8, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "bool": 8,
+    "int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8,
+    "float8e5m2fnuz": 8, "float8e8m0": 8, "float6e2m3": 6, "float6e3m2": 6, "float4e2m1": 4,
+}  # fmt: skip
+"""Bits of an element of each type that every reader names alike: numpy's name where numpy has one, else ONNX's in small
+letters. Elements below 8 bits are packed without a gap. Beside these, `Tensor.dtype` may be ``string`` (no fixed size)
+or, in TFLite, ``resource`` and ``variant``."""
+
 Dialect = Literal["", "onnx", "tflite", "aten"]
 """Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody."""
+
+
+_INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+             "uint64": "Q"}  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -47,8 +66,20 @@ class Quant:
     axis: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A tensor inside an attribute, or a list too long for one.
+
+    `value` is as `Tensor.value`: None above `MAX_VALUE_BYTES`, where the numbers stay in the file.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    value: bytes | None = None
+
+
 class ModelFile:
-    """What a reader parsed of a model's file, weights apart. Each reader has a subclass of its own."""
+    """What a reader parsed of a model's file, weights apart: picklable. Each reader has a subclass of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +89,9 @@ class Tensor:
     `size` is what counts, in bytes. `alias_of` says that this tensor lies inside the storage of another one,
     `alias_offset` bytes from that tensor's start; it is a fact of the graph and holds under every target.
     An ``OUTPUT`` may also be consumed; an ``OUTPUT`` without a producer is a graph input passed through.
-    `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype`.
-    `quant` is what a part of the tensor takes along.
+    `value` holds the bytes of a constant of at most `MAX_VALUE_BYTES`, row by row, little-endian, in `dtype` (below 8
+    bits packed, the first element lowest); None where that is not in the file itself. `dtype` is a name of
+    `ELEMENT_BITS`. `quant` is what a part of the tensor takes along.
     """
 
     id: int
@@ -74,6 +106,14 @@ class Tensor:
     quant: Quant | None = None
 
     @property
+    def integers(self) -> tuple[int, ...]:
+        """What a small constant of whole numbers holds, row by row; nothing for any other tensor."""
+        form = _INTEGERS.get(self.dtype or "")
+        if self.value is None or form is None or len(self.value) % calcsize(form):
+            return ()
+        return unpack(f"<{len(self.value) // calcsize(form)}{form}", self.value)
+
+    @property
     def label(self) -> str:
         """Name if there is one, else the id: for messages."""
         return self.name or f"tensor {self.id}"
@@ -83,11 +123,27 @@ class Tensor:
 class Op:
     """An operator. `inputs` and `outputs` are tensor ids; an input may be listed twice.
 
-    `workspace` is bytes needed only while the op runs. `after` lists op ids that must run earlier although no
-    tensor says so. `attributes` holds all that the format says of the op beside its operands, under the format's names,
-    as plain values. `operands` are the op's inputs at the positions that the format numbers, ``None`` for one left out;
-    `inputs` holds those that are there, then what `bodies` read from outside. `bodies` are the graphs that the op runs
-    (the branches of If, the body of Loop).
+    `workspace` is bytes needed only while the op runs, what `bodies` need apart. `after` lists op ids that must run
+    earlier although no tensor says so.
+
+    `operands` are the op's inputs at the positions that the format numbers, ``None`` for one left out; `inputs` holds
+    those that are there, then what `bodies` read from outside. An op of no format has none: there, `inputs` are all.
+    `bodies` are the graphs that the op runs (the branches of If, the body of Loop), in the order of the file; a body's
+    tensor of size 0 that has a shape lives outside, and counts there. What the bodies need under a target,
+    `lowtide.analyse.storage.body_bytes` works out.
+
+    `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
+    picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
+    `MAX_VALUE_BYTES` is an `Array` without value. By dialect:
+
+    ``onnx``
+        Only what the file gives: defaults are the operator set's (`Graph.opset`). A text that is no UTF-8 is bytes; a
+        graph is its index in `bodies`. Two names are ours: ``random`` (1: makes something else on every run) and
+        ``training_mode``, which is also 1 where an older operator set says so in another way.
+    ``tflite``
+        The builtin options under the schema's names, defaults filled in, enumerations as numbers; subgraphs by index.
+    ``aten``
+        Arguments that are no tensors, under the names of the operator's schema; those left out are absent.
     """
 
     id: int
@@ -128,6 +184,8 @@ class Graph:
         Hex digest of the file, or of the graph's canonical JSON; what a plan is tied to.
     dialect
         Whose op types these are.
+    opset
+        Version of the operator set that they are taken from, where the dialect has one (ONNX); 0: the newest.
     file
         What the reader parsed, so that nobody opens `source` again; no part of equality.
 
@@ -146,6 +204,7 @@ class Graph:
     sha256: str = ""
     dialect: Dialect = ""
     file: ModelFile | None = field(default=None, compare=False, repr=False)
+    opset: int = 0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -194,50 +253,6 @@ class Graph:
     def own_order(self) -> tuple[int, ...]:
         """Op ids in the order of the file."""
         return tuple(op.id for op in self.ops)
-
-
-def fold_constants(tensors: Iterable[Tensor], ops: Iterable[Op]) -> tuple[list[Tensor], list[Op], list[Op]]:
-    """Set apart the ops that read constants only, and mark what they make as constant.
-
-    An op without inputs is folded only if its type is ``Constant``; an op with the attribute ``random`` is not
-    folded, since it makes something else on every run.
-    Returns the tensors, the ops that remain, and the folded ones, each in the order given.
-    """
-    constant = {t.id for t in tensors if t.kind is Kind.CONSTANT}
-    remaining: list[Op] = []
-    folded: list[Op] = []
-    for op in ops:
-        fixed = op.inputs and constant.issuperset(op.inputs) and not op.attributes.get("random")
-        if op.type == "Constant" or fixed:
-            folded.append(op)
-            constant.update(op.outputs)
-        else:
-            remaining.append(op)
-    from dataclasses import replace
-
-    marked = [
-        replace(t, kind=Kind.CONSTANT) if t.id in constant and t.kind is not Kind.CONSTANT else t for t in tensors
-    ]
-    return marked, remaining, folded
-
-
-def run_folded(graph: Graph) -> Graph:
-    """The same graph for a runtime that computes on every run what depends on constants only, at its place in the file.
-
-    Ops of type ``Constant`` stay folded.
-    """
-    from dataclasses import replace
-
-    running = [op for op in graph.folded if op.type != "Constant"]
-    if not running:
-        return graph
-    made = {t for op in running for t in op.outputs}
-    return replace(
-        graph,
-        tensors=tuple(replace(t, kind=Kind.ACTIVATION) if t.id in made else t for t in graph.tensors),
-        ops=tuple(sorted((*graph.ops, *running), key=lambda op: op.id)),
-        folded=tuple(op for op in graph.folded if op.type == "Constant"),
-    )
 
 
 def _check(graph: Graph) -> None:

@@ -7,7 +7,7 @@ positions in `order`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,15 @@ from lowtide.files import read_whole
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+
+EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
+"""Exit status of a command by what it reached."""
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended, whatever it reached."""
+
+HOST = "host"
+"""Name of what stands behind the last memory of a plan with spilling, without a bound."""
 
 FlowArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
@@ -86,7 +95,7 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A memory that the plan uses, fastest first.
 
-    `size_bytes`, what the plan takes of it, and `alignment`, where more than the plan's, are not in the contract.
+    `size_bytes`, what the plan takes of it, and `alignment`, where more than the plan's, may be absent.
     """
 
     name: str
@@ -117,7 +126,7 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
 
 
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each. Not in the contract.
+    """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each.
 
     `parameters`: constants lie in the fast memory while ops read them. `rematerialise`: ops may run again (`rewrites`).
     """
@@ -211,8 +220,18 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     own_planned: int | None = None
 
 
+def exit_status(status: Status, *, interrupted: bool) -> int:
+    """What a command exits with: an interrupt first, then what it reached."""
+    return INTERRUPTED if interrupted else EXIT_STATUS[status]
+
+
+def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
+    """Bytes that no order needs less than: the lower bound, and what a runtime with such parts adds to it."""
+    return lower_bound_bytes if parts is None else max(lower_bound_bytes + parts.persistent, parts.planning)
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A plan file, version 1. See SPEC for each key; sizes are bytes.
+    """A plan file, version 1. `docs/contract.md` says what each key means; sizes are bytes.
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
@@ -225,7 +244,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
-    bytes. These keys are not in the contract.
+    bytes.
     """
 
     version: int
@@ -279,30 +298,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command that made this plan (SPEC): 0, 3 over budget, 4 impossible."""
-        return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+        """Exit status of the command that made it: 0, 3 over budget, 4 impossible, 6 unproved, 130 interrupted."""
+        return exit_status(self.status, interrupted=self.stopped == "interrupt")
 
     @property
     def least_required_bytes(self) -> int:
         """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
-        parts = self.runtime_parts
-        return (
-            self.lower_bound_bytes if parts is None else max(self.lower_bound_bytes + parts.persistent, parts.planning)
-        )
+        return least_required(self.lower_bound_bytes, self.runtime_parts)
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""
         return None if self.offsets is None else self.offsets.get(str(tensor_id))
 
-    def apply(self, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
-        """Write `model` in this plan's order to `out`. Raises `InputError` as `lowtide.apply`."""
-        from lowtide import api
+    if TYPE_CHECKING:
 
-        api.apply(self, model, out, copy_external=copy_external)
+        def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+            """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
-        from lowtide.write.atomic import Outputs
+        from lowtide.outputs import Outputs
 
         with Outputs() as outputs:
             outputs.write(path, self.to_json())

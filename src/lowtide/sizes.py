@@ -35,6 +35,15 @@ def parse_size(text: str | int, what: str = "size") -> int:
     return int(value)
 
 
+def round_up(size: int, unit: int) -> int:
+    """The least multiple of `unit` that is not below `size`.
+
+    >>> round_up(65, 64), round_up(64, 64), round_up(0, 64)
+    (128, 64, 0)
+    """
+    return -(-size // unit) * unit
+
+
 def format_size(size: int) -> str:
     """A size for people: exact bytes, and KiB, MiB or GiB beside them once they help.
 

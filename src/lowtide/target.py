@@ -9,15 +9,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Literal, get_args
 
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
-from lowtide.graph import Graph, Kind, Op, Tensor, run_folded
-from lowtide.opset import kind_of
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.folding import run_folded
+from lowtide.ops.table import kind_of
 from lowtide.rules import RULES
-from lowtide.rules.tflm_libraries import Library
+from lowtide.rules.tflm.libraries import Library
+from lowtide.sizes import round_up
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
@@ -106,8 +110,8 @@ class Target:
         if self.overlap not in get_args(Overlap):
             raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
         if self.rule and self.rule not in RULES:
-            known = ", ".join(name for name in RULES if ":" not in name)
-            raise InputError(f"rule is {self.rule!r}; use one of {known}, or leave it out", self.name)
+            names = ", ".join(name for name in RULES if ":" not in name)
+            raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
         if self.kernels not in get_args(Library):
             raise InputError(f"kernels is {self.kernels!r}; use one of {', '.join(get_args(Library))}", self.name)
         if self.kernels != "reference" and self.rule != "tflm":
@@ -125,6 +129,11 @@ class Target:
     def full_rule(self) -> str:
         """Key of the rule in `lowtide.rules.RULES`, with the kernels that it is for."""
         return self.rule if self.kernels == "reference" else f"{self.rule}:{self.kernels}"
+
+    @property
+    def overwrites_itself(self) -> bool:
+        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
+        return self.rule == "onnxruntime"
 
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
@@ -151,8 +160,8 @@ class Target:
             return None
         if op.attributes.get("training_mode"):
             return None
-        made, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
-        return read.id if made.size == read.size and made.alias_of is None else None
+        output, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
+        return read.id if output.size == read.size and output.alias_of is None else None
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
         """Tensor ids of the inputs that the op's only output may overwrite if their storage dies there.
@@ -169,17 +178,17 @@ class Target:
         norm = self.in_place_batch_normalisation and row is not None and row.family == "batch_normalisation"
         if not (elementwise or reshape or norm):
             return ()
-        made = graph.tensor_by_id[op.outputs[0]]
-        if made.size == 0 or made.alias_of is not None or self.offset(made) is not None:
+        output = graph.tensor_by_id[op.outputs[0]]
+        if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
             return ()
         read = [graph.tensor_by_id[t] for t in dict.fromkeys(op.inputs)]
         if self.in_place == "first":
-            same = (t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size)
+            same = (t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size)
             return tuple(same)[:1]
         if row is not None and row.overwrites == "first":
             read = [t for t in read if t.id == op.inputs[0]]
         return tuple(
-            t.id for t in read if t.kind is not Kind.CONSTANT and t.size == made.size and not _broadcast(t, made)
+            t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
         )
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
@@ -190,16 +199,20 @@ class Target:
         """
         if self.overlap == "never" or not self.rule:
             return ()
-        up = self.alignment
-        found = ((t, -(-d // up) * up) for t, d in RULES[self.full_rule].overlap_inputs(graph, op))
+        pairs = ((t, round_up(d, self.alignment)) for t, d in RULES[self.full_rule].overlap_inputs(graph, op))
         size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
         if self.overlap == "in_place":
-            return tuple((t, d) for t, d in found if d == 0 and graph.tensor_by_id[t].size == size)
-        return tuple((t, d) for t, d in found if d < size)
+            return tuple((t, d) for t, d in pairs if d == 0 and graph.tensor_by_id[t].size == size)
+        return tuple((t, d) for t, d in pairs if d < size)
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
         return op.workspace + (RULES[self.rule].workspace(graph, op) if self.rule else 0)
+
+    @cached_property
+    def inside(self) -> Target:
+        """The rules for the body of an op: what it is given belongs to the op, and no tensor of it is the user's."""
+        return replace(self, count_inputs=True, persistent=(), double_buffered=(), fixed=())
 
     def as_seen(self, graph: Graph) -> Graph:
         """The graph as the runtime runs it: with what depends on constants only, unless it folds that."""
@@ -210,17 +223,10 @@ class Target:
         return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
 
 
-def _broadcast(read: Tensor, made: Tensor) -> bool:
-    if read.shape is None or made.shape is None:
+def _broadcast(read: Tensor, output: Tensor) -> bool:
+    if read.shape is None or output.shape is None:
         return False
-    return _elements(read.shape) != _elements(made.shape)
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    n = 1
-    for d in shape:
-        n *= d
-    return n
+    return prod(read.shape) != prod(output.shape)
 
 
 BUILT_IN: dict[str, Target] = {
@@ -248,7 +254,8 @@ BUILT_IN: dict[str, Target] = {
 `tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
-`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of `write/session.py`."""
+`onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
+`write/onnxruntime_snippet.py`."""
 
 
 AUTO = {".tflite": "tflm", ".pt2": "torch"}
@@ -279,35 +286,35 @@ def resolve(
     """
     if isinstance(target, str) and "," in target and not target.endswith(".toml"):
         name, *changes = target.split(",")
-        found = _changed(resolve(name, source=source), changes)
+        rules = _changed(resolve(name, source=source), changes)
     elif isinstance(target, Target):
-        found = target
+        rules = target
     elif target in BUILT_IN or target == "auto":
         kind = next((name for ending, name in AUTO.items() if source.lower().endswith(ending)), "generic")
-        found = BUILT_IN[kind if target == "auto" else target]
+        rules = BUILT_IN[kind if target == "auto" else target]
     elif target.endswith(".toml"):
-        found = read_toml(Path(target))
+        rules = read_toml(Path(target))
     else:
         names = ", ".join(sorted(BUILT_IN))
         raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml")
     if overwrite_inputs and pin_inputs:
         raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
-    if (overwrite_inputs or pin_inputs) and not found.count_inputs:
-        raise InputError(f"under {found.name} inputs are the caller's; drop --overwrite-inputs or --pin-inputs")
+    if (overwrite_inputs or pin_inputs) and not rules.count_inputs:
+        raise InputError(f"under {rules.name} inputs are the caller's; drop --overwrite-inputs or --pin-inputs")
     if overwrite_inputs:
-        found = replace(found, overwrite_inputs=True, keep_inputs=False)
+        rules = replace(rules, overwrite_inputs=True, keep_inputs=False)
     if pin_inputs:
-        found = replace(found, overwrite_inputs=False)
+        rules = replace(rules, overwrite_inputs=False)
     if fixed:
-        known = [entry for entry in found.fixed if entry.rpartition("=")[0] not in fixed]
-        found = replace(found, fixed=(*known, *(f"{name}={offset}" for name, offset in fixed.items())))
+        kept = [entry for entry in rules.fixed if entry.rpartition("=")[0] not in fixed]
+        rules = replace(rules, fixed=(*kept, *(f"{name}={offset}" for name, offset in fixed.items())))
     if persistent or double_buffered:
-        found = replace(
-            found,
-            persistent=tuple(dict.fromkeys((*found.persistent, *persistent))),
-            double_buffered=tuple(dict.fromkeys((*found.double_buffered, *double_buffered))),
+        rules = replace(
+            rules,
+            persistent=tuple(dict.fromkeys((*rules.persistent, *persistent))),
+            double_buffered=tuple(dict.fromkeys((*rules.double_buffered, *double_buffered))),
         )
-    return found
+    return rules
 
 
 def _changed(base: Target, changes: Sequence[str]) -> Target:
@@ -317,8 +324,8 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
     for change in changes:
         key, equals, value = change.partition("=")
         if key not in options or not equals:
-            known = ", ".join(options)
-            raise InputError(f"target {base.name} has no option {change[:80]!r}; use KEY=VALUE with one of {known}")
+            names = ", ".join(options)
+            raise InputError(f"target {base.name} has no option {change[:80]!r}; use KEY=VALUE with one of {names}")
         old = getattr(base, key)
         if isinstance(old, bool) and value in ("true", "false"):
             table[key] = value == "true"
@@ -333,7 +340,13 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
 
 
 def read_toml(path: Path) -> Target:
-    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
+    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong type.
+    """
     try:
         table = tomllib.loads(read_whole(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:
@@ -344,10 +357,10 @@ def read_toml(path: Path) -> Target:
     if base_name not in BUILT_IN:
         raise InputError(f"base is {base_name!r}; use one of {', '.join(sorted(BUILT_IN))}", str(path))
     base = replace(BUILT_IN[base_name], name=path.stem)
-    known = {f.name for f in fields(Target)}
+    keys = {f.name for f in fields(Target)}
     for key, value in table.items():
-        if key not in known:
-            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(known))}", str(path))
+        if key not in keys:
+            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(keys))}", str(path))
         old = getattr(base, key)
         if isinstance(old, tuple):
             if not (isinstance(value, list) and all(isinstance(v, str) for v in value)):

@@ -8,15 +8,15 @@ deterministic time: the result does not depend on the clock. Needs the extra `so
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound
 from lowtide.allocate.greedy import Packing, Portfolio
+from lowtide.solvers.cp_sat import solve
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ SLICES = (0.05,)
 
 MOST_PIECES = 3_000
 """Above that `NoOverlap2D` is too slow to be of use."""
-
-POLL_SECONDS = 0.1
-"""How often the thread that waits looks up."""
-
-PATIENCE_SECONDS = 5.0
-"""How long to wait for a solver that was told to stop: a process that ends while it runs is aborted."""
 
 
 @dataclass(frozen=True)
@@ -66,42 +60,42 @@ class CpSat:
         """Pack from the best of the greedies."""
         return self.improve(problem, limits, Portfolio().pack(problem, limits))
 
-    def improve(self, problem: Problem, limits: Limits, known: Packing) -> Packing:
+    def improve(self, problem: Problem, limits: Limits, best: Packing) -> Packing:
         """Pack at the lower bound, stretch by stretch, or raise it by proof; else what is known is returned."""
-        offsets = list(known.offsets)
-        bound, calls, interrupted = known.lower_bound_bytes, 0, False
+        offsets = list(best.offsets)
+        bound, calls, interrupted = best.lower_bound_bytes, 0, False
         try:
             for members in core_problem(problem).split():
                 part = Problem(tuple(problem.buffers[i] for i in members))
-                asked = _Question(part, load_bound(part))
+                question = _Question(part, load_bound(part))
                 while height_of(part, [offsets[i] for i in members]) > bound:
-                    answer, found = self._ask(asked, bound, limits)
-                    calls += asked.calls
-                    asked.calls = 0
+                    answer, offsets_of_part = self._ask(question, bound, limits)
+                    calls += question.calls
+                    question.calls = 0
                     if answer is None:
                         break
                     if answer:
-                        for i, offset in zip(members, found, strict=True):
+                        for i, offset in zip(members, offsets_of_part, strict=True):
                             offsets[i] = offset
                     else:
-                        bound = (bound // asked.unit + 1) * asked.unit
+                        bound = (bound // question.unit + 1) * question.unit
                     if limits.report is not None:
                         used = limits.seconds - limits.left_seconds
                         limits.report(Progress(max(bound, height_of(problem, offsets)), bound, used))
         except KeyboardInterrupt:
             interrupted = True
         height = max(bound, height_of(problem, offsets))
-        winner = self.name if height < known.height_bytes else known.engine
+        winner = self.name if height < best.height_bytes else best.engine
         return Packing(tuple(offsets), height, bound, winner, {"cp-sat calls": calls}, interrupted)
 
-    def _ask(self, asked: _Question, height: int, limits: Limits) -> tuple[bool | None, Sequence[int]]:
+    def _ask(self, question: _Question, height: int, limits: Limits) -> tuple[bool | None, Sequence[int]]:
         for seconds in self.slices:
             for key in self.keys:
                 if limits.left_seconds <= 0:
                     return None, ()
-                answer, found = asked.solve(height, key, seconds, limits)
+                answer, offsets = question.solve(height, key, seconds, limits)
                 if answer is not None:
-                    return answer, found
+                    return answer, offsets
         return None, ()
 
 
@@ -149,38 +143,6 @@ class _Question:
         return True, [
             solver.value(step) * _stride(b, self.unit) * self.unit for b, step in zip(buffers, steps, strict=True)
         ]
-
-
-def solve(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve on one thread beside this one, which waits and hears Ctrl-C; the solver itself would not until its end.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C. The solver is told to end, and waited for no longer than `PATIENCE_SECONDS`.
-    """
-    outcome: list[Any] = []
-    ended = threading.Event()  # an interrupted `join` may take the thread for ended that is not (Python 3.11)
-
-    def work() -> None:
-        try:
-            outcome.append(solver.solve(model))
-        except BaseException as error:
-            outcome.append(error)
-        finally:
-            ended.set()
-
-    try:
-        threading.Thread(target=work, daemon=True).start()
-        while not ended.wait(POLL_SECONDS):
-            pass
-    except KeyboardInterrupt:
-        solver.stop_search()
-        ended.wait(PATIENCE_SECONDS)
-        raise
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
 
 
 def _stride(b: Buffer, unit: int) -> int:

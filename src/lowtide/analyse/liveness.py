@@ -1,6 +1,7 @@
 """Footprints of an order: the profile, its peak, who is live, and which ops run in place.
 
-Source: the memory model of SPEC; for the in-place rule, HMCOS (DAC 2022) and its released code's accounting.
+Source: the memory model of `docs/contract.md`; for the in-place rule, HMCOS (DAC 2022) and its released code's
+accounting.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.analyse.storage import MemoryModel, Overwrite
+from lowtide.analyse.model import MemoryModel, Overwrite
 
 
 @dataclass(frozen=True)

@@ -8,76 +8,15 @@ memory is in `MemoryModel`; positions are indices into the graph's own order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel, Overwrite, Storage
 from lowtide.graph import Graph, Kind, Op
+from lowtide.sizes import round_up
 from lowtide.target import Target
 
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A block of memory.
-
-    `tensors` are ids, the root first; `touchers` positions of the ops that make or read any of them, ascending.
-    `at_start`: there before step 0. `at_end`: there after the last step.
-    """
-
-    size: int
-    tensors: tuple[int, ...]
-    touchers: tuple[int, ...]
-    at_start: bool
-    at_end: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Overwrite:
-    """An op at position `op` may put tensor `output` over tensor `input`, if storage `storage` dies there.
-
-    It then saves `saving` bytes while the op runs. With a `distance`, the output lies where it likes as long as it
-    begins that many bytes or more below the input or shares no byte with it; without one, exactly on the input.
-    """
-
-    op: int
-    output: int
-    input: int
-    storage: int
-    saving: int
-    distance: int | None = None
-
-
-@dataclass(frozen=True)
-class MemoryModel:
-    """A graph under a target, ready for planning.
-
-    Attributes
-    ----------
-    storages
-        Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
-    storage_of
-        Tensor id to index in `storages`; constants and unread inputs are absent.
-    displacement
-        Tensor id to bytes from the start of its storage.
-    workspace
-        Per op position, bytes needed while it runs (streamed constants included where the target counts those).
-    overwrites
-        Per op position, the in-place choices that the target allows.
-    touched
-        Per op position, the storages it touches, ascending.
-    """
-
-    graph: Graph
-    target: Target
-    storages: tuple[Storage, ...]
-    storage_of: dict[int, int]
-    displacement: dict[int, int]
-    workspace: tuple[int, ...]
-    overwrites: tuple[tuple[Overwrite, ...], ...]
-    touched: tuple[tuple[int, ...], ...] = field(repr=False)
-
-    @property
-    def alignment(self) -> int:
-        """Offsets are multiples of this, in bytes."""
-        return self.target.alignment
+__all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_aliases", "memory_model", "rounded_up"]
 
 
 def effective_aliases(graph: Graph, target: Target) -> dict[int, tuple[int, int]]:
@@ -126,7 +65,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
-    workspace = [target.workspace(graph, op) for op in graph.ops]
+    workspace = [target.workspace(graph, op) + body_bytes(graph, op, target) for op in graph.ops]
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
@@ -141,7 +80,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             at_start = at_end = True
         else:
             copies = max(target.copies(t) for t in tensors)
-            size = _aligned(size, target.alignment) * (copies - 1) + size if copies else size
+            size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
             at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
             at_start = bool(copies) or any(t.id not in made for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
@@ -170,8 +109,38 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     )
 
 
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+def body_bytes(graph: Graph, op: Op, target: Target) -> int:
+    """Bytes that the bodies of an op need while it runs: the peak of the worst one in own order.
+
+    A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts beside the
+    op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
+    """
+    inside = target.inside if op.bodies else target
+    most = 0
+    for body in op.bodies:
+        seen = inside.as_seen(body)
+        if seen.ops:
+            order = [seen.index_of[o] for o in inside.as_run(seen, seen.own_order)]
+            most = max(most, profile(memory_model(seen, inside), order).peak)
+    if graph.dialect == "aten":
+        made = (graph.tensor_by_id[t] for t in op.outputs)
+        most -= sum(t.size for t in made if t.alias_of is None)
+    return max(0, most)
+
+
+def rounded_up(model: MemoryModel) -> MemoryModel:
+    """The model with every size rounded up to its alignment; itself if all of them are multiples already."""
+    unit = model.alignment
+    sizes = tuple(round_up(s.size, unit) for s in model.storages)
+    workspace = tuple(round_up(size, unit) for size in model.workspace)
+    if sizes == tuple(s.size for s in model.storages) and workspace == model.workspace:
+        return model
+    return replace(
+        model,
+        storages=tuple(replace(s, size=size) for s, size in zip(model.storages, sizes, strict=True)),
+        workspace=workspace,
+        overwrites=tuple(tuple(replace(o, saving=round_up(o.saving, unit)) for o in row) for row in model.overwrites),
+    )
 
 
 def _overwrites(
@@ -182,7 +151,7 @@ def _overwrites(
     displacement: dict[int, int],
 ) -> tuple[tuple[Overwrite, ...], ...]:
     """Keep the pairs whose storages allow it: the output fills a storage that this op begins."""
-    sizes = graph.tensor_by_id
+    tensors = graph.tensor_by_id
     result: list[tuple[Overwrite, ...]] = []
     for i, op in enumerate(graph.ops):
         pairs = []
@@ -193,16 +162,13 @@ def _overwrites(
                 continue
             into, begun = storages[s], storages[o]
             size = graph.tensor_by_id[out].size
-            begins_here = not begun.at_start and all(
-                j == i or _reads_only_later(graph, begun, j, i) for j in begun.touchers
-            )
-            if into.at_end or begun.size != size or not begins_here:
+            if into.at_end or begun.size != size or not _begins_at(graph, begun, i):
                 continue
             if into.at_start and not target.overwrite_inputs:
                 continue
             if any(
                 storage_of.get(t) == s
-                and _overlap_shifted((displacement[t], sizes[t].size), (displacement[read], size))
+                and _overlap_shifted((displacement[t], tensors[t].size), (displacement[read], size))
                 for t in op.inputs
             ):
                 continue
@@ -234,13 +200,15 @@ def _overlaps(
             continue
         into, begun = storages[s], storages[o]
         size, over = graph.tensor_by_id[out].size, graph.tensor_by_id[read].size
-        begins_here = not begun.at_start and all(
-            j == position or _reads_only_later(graph, begun, j, position) for j in begun.touchers
-        )
         if into.at_end or (into.at_start and not target.overwrite_inputs):
             continue
         others = (t for t in op.inputs if storage_of.get(t) == s and t not in allowed)
-        if begun.size != size or into.size != over or not begins_here or next(others, None) is not None:
+        if (
+            begun.size != size
+            or into.size != over
+            or not _begins_at(graph, begun, position)
+            or next(others, None) is not None
+        ):
             continue
         if all(p.storage != s for p in pairs):
             farthest = max(d for t, d in allowed.items() if storage_of.get(t) == s)
@@ -252,6 +220,12 @@ def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:
     """Whether two stretches of bytes (start, size) overlap without being the same: writing over one spoils the other
     before it is read."""
     return a != b and max(a[0], b[0]) < min(a[0] + a[1], b[0] + b[1])
+
+
+def _begins_at(graph: Graph, storage: Storage, position: int) -> bool:
+    """Whether a storage begins with the op at `position` in every order."""
+    others = (j for j in storage.touchers if j != position)
+    return not storage.at_start and all(_reads_only_later(graph, storage, j, position) for j in others)
 
 
 def _reads_only_later(graph: Graph, storage: Storage, toucher: int, first: int) -> bool:

@@ -18,8 +18,8 @@ def user_function(model: str | Path) -> tuple[Path, str] | None:
     return (Path(file), function) if separator and file.endswith(".py") else None
 
 
-def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
-    """Read a model.
+def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
+    """Read a model; a graph is returned as it is.
 
     Parameters
     ----------
@@ -34,6 +34,9 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     InputError
         The file, the place in it and the mend.
     """
+    if isinstance(model, Graph):
+        _no_dims(dims, model.source or model.name)
+        return model
     name = str(model)
     if name.startswith("zoo:"):
         from lowtide import zoo
@@ -52,6 +55,23 @@ def load(model: str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     return read_model(model, dims)
 
 
+def load_own(model: Graph | str | Path, dims: Mapping[str, int]) -> tuple[Graph, set[str]]:
+    """Read a model that has a use for some of these sizes of free dimensions, and say for which."""
+    try:
+        return load(model, dims), set(dims)
+    except InputError:
+        if not dims:
+            raise
+    own = {}
+    for name, size in dims.items():
+        try:
+            load(model, {name: size})
+        except InputError:
+            continue
+        own[name] = size
+    return load(model, own), set(own)
+
+
 def open_dimensions(model: str | Path) -> list[str]:
     """Graph inputs of a .tflite file whose shape is left open there, each with the shape that is taken; else nothing.
 
@@ -60,7 +80,7 @@ def open_dimensions(model: str | Path) -> list[str]:
     if not str(model).lower().endswith(".tflite"):
         return []
     from lowtide.files import open_bytes
-    from lowtide.read.tflite_model import parse_tflite
+    from lowtide.read.tflite.model import parse_tflite
 
     try:
         with open_bytes(Path(model)) as data:

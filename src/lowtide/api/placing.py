@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, find_banks, place_buffers
-from lowtide.api.planning import Size, check_time
+from lowtide.api.banks import MemoryUse
+from lowtide.api.job import Size, check_time
+from lowtide.api.planning import NO_PLACES
 from lowtide.errors import InputError
-from lowtide.plan import Status
+from lowtide.plan import Status, exit_status
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
+    from lowtide.allocate.banks.bank import Bank
+    from lowtide.allocate.banks.places import Banks, Places
     from lowtide.allocate.buffers import Buffer, Problem
     from lowtide.allocate.conflict import Conflict
-    from lowtide.allocate.memories import Bank
+    from lowtide.allocate.csv_buffers import BufferFile
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,16 @@ class Placement:
 
     def exit_status(self, capacity: int | None) -> int:
         """0 if it fits or there is no limit, 3 if nothing that fits was found, 4 if nothing can, 130 interrupted."""
-        if self.interrupted:
-            return 130
-        if self.status is not None:
-            return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
-        if capacity is None or self.height_bytes <= capacity:
-            return 0
-        return 4 if self.lower_bound_bytes > capacity else 3
+        status = self.status
+        if status is None:
+            never = capacity is not None and self.lower_bound_bytes > capacity
+            fits = capacity is None or self.height_bytes <= capacity
+            status = "ok" if fits else "impossible" if never else "over_budget"
+        return exit_status(status, interrupted=bool(self.interrupted))
 
 
 def allocate(
-    buffers: str | Path | Sequence[Buffer] | Problem,
+    buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
     capacity: Size | None = None,
     *,
     banks: Banks | None = None,
@@ -73,7 +75,8 @@ def allocate(
     Parameters
     ----------
     buffers
-        A CSV file as minimalloc's, buffers, or a problem with pairs and buffers kept apart.
+        A CSV file as minimalloc's, what `lowtide.allocate.csv_buffers.read_problem` read of one, buffers, or a problem
+        with pairs and buffers kept apart.
     capacity
         Bytes there are; a search may stop once they suffice.
     banks, board
@@ -97,20 +100,13 @@ def allocate(
     >>> placed.memory_of, placed.slow_bytes
     ({'a': 'fast', 'b': 'slow'}, 8)
     """
-    from lowtide.allocate.buffers import Problem
-    from lowtide.allocate.csv_buffers import read_problem
+    from lowtide.allocate.banks.places import find_banks
 
     began = clock.perf_counter()
     capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
     check_time(time)
     regions = find_banks(banks, board)
-    wanted: dict[str, str | Sequence[str]] = {}
-    if isinstance(buffers, str | Path):
-        read = read_problem(buffers)
-        problem = read.problem
-        wanted |= read.places
-    else:
-        problem = buffers if isinstance(buffers, Problem) else Problem(tuple(buffers))
+    problem, wanted = _problem(buffers)
     wanted |= places
     if wanted and not regions:
         raise InputError("buffers are placed, but in no memory; name memories with --bank or --board")
@@ -122,6 +118,19 @@ def allocate(
     if regions:
         return _in_memories(problem, regions, wanted, limits, began)
     return _in_one(problem, capacity_bytes, spread, limits, began)
+
+
+def _problem(
+    buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
+) -> tuple[Problem, dict[str, str | Sequence[str]]]:
+    """The buffers, and the memories that a file names for them."""
+    from lowtide.allocate.buffers import Problem
+    from lowtide.allocate.csv_buffers import BufferFile, read_problem
+
+    if isinstance(buffers, Problem):
+        return buffers, {}
+    file = read_problem(buffers) if isinstance(buffers, str | Path) else buffers
+    return (file.problem, {**file.places}) if isinstance(file, BufferFile) else (Problem(tuple(file)), {})
 
 
 def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits, began: float) -> Placement:
@@ -161,6 +170,7 @@ def _in_memories(
     limits: Limits,
     began: float,
 ) -> Placement:
+    from lowtide.allocate.banks.places import place_buffers
     from lowtide.allocate.buffers import load_bound
     from lowtide.allocate.conflict import find_conflict, find_indivisible
 

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from lowtide import zoo
 from lowtide.allocate.buffers import Problem, arena_buffers
 from lowtide.allocate.csv_buffers import read_buffers
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
-from lowtide.bench.cases import HMCOS
-from lowtide.bench.machine import Machine, machine
+from lowtide.bench import arena_tables
+from lowtide.bench.arena_tables import PARTS
+from lowtide.bench.networks import files_in, graph_of
+from lowtide.bench.options import flag, listed, time_limit
 from lowtide.bench.parts import METHODS
-from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Ours, Row, allocators, measure
-from lowtide.bench.published import Figure, printed
+from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Allocator, Ours, Row, allocators, measure
+from lowtide.bench.suite import Results, TableSuite, Watch, best_bounds, check_names
+from lowtide.bench.tables import Lines, Page, row_lines
+from lowtide.bench.timing import one_line
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.schedule.registry import make
 from lowtide.stop import Limits
 from lowtide.target import Target, resolve
-
-PARTS = MappingProxyType(
-    {
-        "instances": "buffers from files",
-        "training": "training steps of the zoo, own order",
-        "hmcos-1": "HMCOS's networks, target hmcos, alignment 64",
-        "orders": "networks by the order of each method, target generic",
-        "layout": "order and arena together",
-    }
-)
-"""What is run, in this order."""
+from lowtide.zoo.published import Figure, printed
+from lowtide.zoo.published.cases import HMCOS
 
 TRAINING = ("gpt_training:layers=72,ahead=1", "gpt_training:layers=60,micro=4,ahead=2")
 """Some 18,000 and 25,000 tensors."""
@@ -46,50 +40,11 @@ ALIGNMENTS = (1, 64)
 MODELS = (".graph.json", ".onnx")
 
 
-@dataclass(frozen=True)
-class Arenas:
-    """What a run of the suite gave. `complete` is False if Ctrl-C ended it: the rows are those that were done.
+@dataclass(frozen=True, kw_only=True)
+class AllocateSuite(TableSuite[Row]):
+    """Buffers placed by every allocator, beside the load bound.
 
-    `published` are the figures of papers that stand beside a row.
-    """
-
-    suite: str
-    schema: int
-    machine: Machine
-    options: dict[str, Any]
-    complete: bool
-    cpu_seconds: float
-    rows: tuple[Row, ...]
-    published: tuple[Figure, ...]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run was asked for, checked."""
-
-    parts: tuple[str, ...]
-    networks: tuple[str, ...]
-    instances: Path | None
-    graphs: Path | None
-    methods: tuple[str, ...]
-    allocators: tuple[str, ...]
-    time: float
-
-
-def allocate(
-    *,
-    parts: Sequence[str] = (),
-    networks: Sequence[str] = (),
-    instances: str | Path | None = None,
-    graphs: str | Path | None = None,
-    methods: Sequence[str] = (),
-    allocators_named: Sequence[str] = (),
-    time: float = 20.0,
-    done: Callable[[Row], None] | None = None,
-) -> Arenas:
-    """Place buffers with every allocator, beside the load bound.
-
-    Parameters
+    Attributes
     ----------
     parts
         Keys of `PARTS`; all of them if empty, without ``"instances"`` where there are none.
@@ -101,157 +56,194 @@ def allocate(
         Directory of ``*.graph.json`` and ``*.onnx``; ``"layout"`` is run on these too.
     methods
         Whose orders; those of the papers' comparisons if empty.
-    allocators_named
+    allocators
         Names of `lowtide.bench.placing.allocators`; all if empty.
     time
         Seconds of wall time of each search, for an order and for its arena.
-    done
-        Called with each finished row.
-
-    Raises
-    ------
-    InputError
-        No such part, network, method, allocator or directory.
     """
-    began = clock.process_time()
-    asked = _checked(parts, networks, instances, graphs, methods, allocators_named, time)
-    rows: list[Row] = []
-    complete = True
-    try:
-        for row in _rows(asked):
-            rows.append(row)
-            if done is not None:
-                done(row)
-    except KeyboardInterrupt:
-        complete = False
-    options = {
-        "parts": list(asked.parts),
-        "networks": list(asked.networks),
-        "instances": [] if asked.instances is None else [p.name for p in _files(asked.instances, (".csv",))],
-        "graphs": [] if asked.graphs is None else [p.name for p in _files(asked.graphs, MODELS)],
-        "methods": list(asked.methods),
-        "allocators": list(asked.allocators),
-        "time": time,
-    }
-    figures = tuple(
-        f
-        for case in HMCOS
-        for method in ("rpo", "serenity", "hmcos")
-        for f in printed(case.network, case.target, method)
-        if f.figure in ("arena", "peak") and any(r.part == "hmcos-1" and r.instance == case.name for r in rows)
+
+    name: ClassVar[str] = "allocate"
+    words: ClassVar[str] = "what arenas need, by every allocator and by every method's order"
+    description: ClassVar[str] = (
+        "Buffers placed by the known greedy rules and by every engine of lowtide, beside the bytes that\n"
+        "are live at once; the arenas of every method's orders; order and arena chosen together."
     )
-    cpu = round(clock.process_time() - began, 3)
-    return Arenas("allocate", 1, machine(), options, complete, cpu, _with_best_bound(rows), figures)
-
-
-def _checked(
-    parts: Sequence[str],
-    networks: Sequence[str],
-    instances: str | Path | None,
-    graphs: str | Path | None,
-    methods: Sequence[str],
-    named: Sequence[str],
-    time: float,
-) -> Settings:
-    for part in parts:
-        if part not in PARTS:
-            raise InputError(f"there is no part {part!r}; use one of {', '.join(PARTS)}")
-    if "instances" in parts and instances is None:
-        raise InputError("part instances needs files; give --instances their directory")
-    for name in (n.removeprefix("zoo:") for n in networks):
-        zoo.network(name)
-    for method in methods:
-        make(method)
-    known = allocators()
-    for name in named:
-        if name not in known:
-            raise InputError(f"there is no allocator {name!r}; use one of {', '.join(known)}")
-    for directory, ends in ((instances, (".csv",)), (graphs, MODELS)):
-        if directory is not None:
-            _files(Path(directory), ends)
-    return Settings(
-        tuple(parts) or tuple(p for p in PARTS if p != "instances" or instances is not None),
-        tuple(n.removeprefix("zoo:") for n in networks) or tuple(zoo.names()),
-        None if instances is None else Path(instances),
-        None if graphs is None else Path(graphs),
-        tuple(methods) or METHODS,
-        tuple(named) or tuple(known),
-        time,
+    examples: ClassVar[tuple[str, ...]] = (
+        "--part instances --instances DIR",
+        "--part layout --graphs DIR -o results --label layout",
     )
 
+    parts: Sequence[str] = listed(
+        "instances, training, hmcos-1, orders, layout (default: all there is input for)", "--part"
+    )
+    networks: Sequence[str] = listed("of the zoo, for orders and layout (default: all)")
+    instances: str | Path | None = field(
+        default=None, metadata=flag("place the buffers of every *.csv there (minimalloc's format)", "DIR")
+    )
+    graphs: str | Path | None = field(
+        default=None, metadata=flag("layout: every *.graph.json and *.onnx there too", "DIR")
+    )
+    methods: Sequence[str] = listed("whose orders (default: the papers')")
+    allocators: Sequence[str] = listed("greedy rules, engines, peers that are installed (default: all)")
+    time: float = time_limit(20.0, "each search")
 
-def _files(directory: Path, ends: tuple[str, ...]) -> list[Path]:
-    """Files with one of these endings, the smallest first."""
-    try:
-        found = sorted((p.stat().st_size, p.name) for p in directory.iterdir() if p.name.endswith(ends))
-    except OSError as error:
-        raise InputError(f"cannot read this directory: {error.strerror}; name another one", str(directory)) from None
-    if not found:
-        raise InputError(f"there is no *{' or *'.join(ends)} here; name another directory", str(directory))
-    return [directory / name for _, name in found]
+    def rows(self, watch: Watch) -> Iterator[Row]:
+        """Check the names and directories; then part by part."""
+        check_names("part", self.parts, PARTS)
+        if "instances" in self.parts and self.instances is None:
+            raise InputError("part instances needs files; give --instances their directory")
+        for name in self._networks():
+            zoo.network(name)
+        for method in self.methods:
+            make(method)
+        known = allocators()
+        check_names("allocator", self.allocators, known)
+        self._instances()
+        self._models()
+        wanted = [known[name] for name in self.allocators or known]
+        return self._measured(wanted)
 
+    def _parts(self) -> Sequence[str]:
+        return self.parts or [p for p in PARTS if p != "instances" or self.instances is not None]
 
-def _rows(asked: Settings) -> Iterator[Row]:
-    known = allocators()
-    wanted = [known[name] for name in asked.allocators]
-    if "instances" in asked.parts and asked.instances is not None:
-        for path in _files(asked.instances, (".csv",)):
+    def _networks(self) -> Sequence[str]:
+        return [n.removeprefix("zoo:") for n in self.networks] or list(zoo.names())
+
+    def _instances(self) -> Sequence[Path]:
+        return [] if self.instances is None else files_in(self.instances, ".csv")
+
+    def _models(self) -> Sequence[Path]:
+        return [] if self.graphs is None else files_in(self.graphs, *MODELS)
+
+    def _measured(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
+        parts: dict[str, Callable[[], Iterator[Row]]] = {
+            "instances": lambda: self._of_instances(wanted),
+            "training": lambda: self._of_training(wanted),
+            "hmcos-1": self._of_hmcos,
+            "orders": self._of_orders,
+            "layout": self._of_layouts,
+        }
+        for part in (p for p in PARTS if p in self._parts()):
+            yield from parts[part]()
+
+    def _of_instances(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
+        for path in self._instances():
             problem = Problem(read_buffers(path))
-            name, _, capacity = path.name.removesuffix(".csv").rpartition(".")
-            about: dict[str, Any] = {"part": "instances", "instance": name or capacity}
-            if name and capacity.isdigit():
+            stem = path.name.removesuffix(".csv")
+            name, _, capacity = stem.rpartition(".")
+            limited = bool(name) and capacity.isdigit()
+            about: dict[str, Any] = {"part": "instances", "instance": name if limited else stem}
+            if limited:
                 about["capacity_bytes"] = int(capacity)
-            else:
-                about["instance"] = path.name.removesuffix(".csv")
             for allocator in wanted:
-                yield measure(problem, allocator, asked.time, about)
-                if allocator.name == OURS and "capacity_bytes" in about:
-                    fitting = Ours(OURS_TO_CAPACITY, capacity=about["capacity_bytes"])
-                    yield measure(problem, fitting, asked.time, about)
-    if "training" in asked.parts:
+                yield measure(problem, allocator, self.time, about)
+                if allocator.name == OURS and limited:
+                    yield measure(problem, Ours(OURS_TO_CAPACITY, capacity=int(capacity)), self.time, about)
+
+    def _of_training(self, wanted: Sequence[Allocator]) -> Iterator[Row]:
         for name in TRAINING:
             graph = zoo.build(name).graph()
             for target in ("strict", "generic"):
                 model = memory_model(graph, resolve(target))
                 problem, about = _of_order(model, tuple(range(len(graph.ops))), "training", name, "own")
                 for allocator in wanted:
-                    yield measure(problem, allocator, asked.time, about)
-    if "hmcos-1" in asked.parts:
+                    yield measure(problem, allocator, self.time, about)
+
+    def _of_hmcos(self) -> Iterator[Row]:
         target = replace(resolve("hmcos"), alignment=64)
-        for case in (c for c in HMCOS if c.name in asked.networks):
-            graph = case.graph()
-            yield from _orders(graph, target, "hmcos-1", case.name, ("rpo", "serenity", "hmcos"), asked.time)
-            yield _layout(graph, target, "hmcos-1", case.name, asked.time)
-    if "orders" in asked.parts:
-        for name in asked.networks:
-            yield from _orders(zoo.build(name).graph(), resolve("generic"), "orders", name, asked.methods, asked.time)
-    if "layout" in asked.parts:
-        yield from _layouts(asked)
+        for case in (c for c in HMCOS if c.name in self._networks()):
+            graph = graph_of(case)
+            yield from _orders(graph, target, "hmcos-1", case.name, ("rpo", "serenity", "hmcos"), self.time)
+            yield _layout(graph, target, "hmcos-1", case.name, self.time)
+
+    def _of_orders(self) -> Iterator[Row]:
+        for name in self._networks():
+            graph = zoo.build(name).graph()
+            yield from _orders(graph, resolve("generic"), "orders", name, self.methods or METHODS, self.time)
+
+    def _of_layouts(self) -> Iterator[Row]:
+        from lowtide.api import load
+
+        sources: list[tuple[str, Callable[[], Graph]]] = [
+            (name, lambda name=name: zoo.build(name).graph()) for name in self._networks()
+        ]
+        sources += [(path.name, lambda path=path: load(path)) for path in self._models()]
+        for name, build in sources:
+            try:
+                graph = build()
+            except InputError as error:
+                yield Row("layout", name, 0, OURS, order=OURS, status="error", reason=_without(error, self.graphs))
+                continue
+            for target in TARGETS:
+                for alignment in ALIGNMENTS:
+                    rules = replace(resolve(target), alignment=alignment)
+                    yield _layout(graph, rules, "layout", name, self.time)
+
+    def line(self, row: Row) -> str:
+        """Height, and how much it is of the load."""
+        rules = f"{row.target}/{row.alignment}" if row.target else ""
+        words = " ".join(w for w in (row.instance, rules, row.order, row.allocator) if w)
+        height = row.reason or row.status if row.height_bytes is None else f"{row.height_bytes:,} B"
+        ratio = "" if row.ratio is None else f", {row.ratio:.4f} of the load, {row.cpu_seconds:.3f} CPU s"
+        return f"{words}: {height}{ratio}"
+
+    def finish(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """A height is optimal if it is the best bound that any allocator proved of the same buffers."""
+        best = best_bounds(rows, lambda r: r.problem_key, lambda r: r.lower_bound_bytes)
+        return [
+            row
+            if row.height_bytes is None
+            else replace(
+                row, lower_bound_bytes=best[row.problem_key], optimal=row.height_bytes == best[row.problem_key]
+            )
+            for row in rows
+        ]
+
+    def record(self, results: Results[Row]) -> object:
+        """Version 1; `published` are the figures of papers that stand beside a row."""
+        return {
+            "suite": self.name,
+            "schema": 1,
+            "machine": results.machine,
+            "options": {
+                "parts": list(self._parts()),
+                "networks": list(self._networks()),
+                "instances": [p.name for p in self._instances()],
+                "graphs": [p.name for p in self._models()],
+                "methods": list(self.methods or METHODS),
+                "allocators": list(self.allocators or allocators()),
+                "time": self.time,
+            },
+            "complete": results.complete,
+            "cpu_seconds": results.cpu_seconds,
+            "rows": results.rows,
+            "published": published_beside(results.rows),
+        }
+
+    def page(self, results: Results[Row]) -> Page:
+        """The tables of each part that has rows."""
+        return arena_tables.page(results, self.time, published_beside(results.rows))
+
+    def lines(self, results: Results[Row]) -> Lines:
+        """One line per row."""
+        return row_lines(Row, results.rows)
 
 
-def _layouts(asked: Settings) -> Iterator[Row]:
-    from lowtide.api import load
-
-    sources: list[tuple[str, Callable[[], Graph]]] = [
-        (name, lambda name=name: zoo.build(name).graph()) for name in asked.networks
-    ]
-    if asked.graphs is not None:
-        sources += [(path.name, lambda path=path: load(path)) for path in _files(asked.graphs, MODELS)]
-    for name, build in sources:
-        try:
-            graph = build()
-        except InputError as error:
-            yield Row("layout", name, 0, OURS, order=OURS, status="error", reason=_without(error, asked.graphs))
-            continue
-        for target in TARGETS:
-            for alignment in ALIGNMENTS:
-                rules = replace(resolve(target), alignment=alignment)
-                yield _layout(graph, rules, "layout", name, asked.time)
+def published_beside(rows: Sequence[Row]) -> tuple[Figure, ...]:
+    """HMCOS's Table 1, of the networks that have rows."""
+    measured = {row.instance for row in rows if row.part == "hmcos-1"}
+    return tuple(
+        f
+        for case in HMCOS
+        for method in ("rpo", "serenity", "hmcos")
+        for f in printed(case.network, case.target, method)
+        if f.figure in ("arena", "peak") and case.name in measured
+    )
 
 
-def _without(error: InputError, directory: Path | None) -> str:
+def _without(error: InputError, directory: str | Path | None) -> str:
     """What is wrong, without the directory that it is in: results name none."""
-    return " ".join(str(error).replace(f"{directory}/", "").split())
+    return " ".join(str(error).replace(f"{Path(directory)}/" if directory else "", "").split())
 
 
 def _of_order(
@@ -284,24 +276,24 @@ def _orders(
             yield Row(**about, order=method, buffers=0, allocator=OURS, status="unsupported", reason=reason)
             continue
         try:
-            found = scheduler.schedule(model, Limits(seconds))
+            schedule = scheduler.schedule(model, Limits(seconds))
         except Exception as error:  # one that fails is a row, and the others go on
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            yield Row(**about, order=method, buffers=0, allocator=OURS, status="error", reason=text)
+            reason = one_line(error)
+            yield Row(**about, order=method, buffers=0, allocator=OURS, status="error", reason=reason)
             continue
-        if found.stopped == "interrupt":
+        if schedule.stopped == "interrupt":
             raise KeyboardInterrupt
-        problem, about = _of_order(model, found.order, part, name, method)
+        problem, about = _of_order(model, schedule.order, part, name, method)
         for allocator in (known["tflite"], Ours(thorough=False)):
             row = measure(problem, allocator, seconds, about)
-            late = row.status == "ok" and found.stopped in ("time", "memory")
+            late = row.status == "ok" and schedule.stopped in ("time", "memory")
             yield replace(row, status="time") if late else row
 
 
 def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) -> Row:
     """The plan of a graph: order and arena together, checked, with every byte replayed."""
     from lowtide.api import plan
-    from lowtide.verify.check import verify_plan
+    from lowtide.verify.check.plan import verify_plan
 
     about: dict[str, Any] = {
         "part": part,
@@ -314,39 +306,25 @@ def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) 
     }
     began = clock.process_time()
     try:
-        made = plan(graph, target=target, time=seconds)
+        result = plan(graph, target=target, time=seconds)
         spent = clock.process_time() - began
-        if made.stopped == "interrupt":
+        if result.stopped == "interrupt":
             raise KeyboardInterrupt
-        verify_plan(graph, made, target, replay_bytes=True)
+        verify_plan(graph, result, target, replay_bytes=True)
     except Exception as error:  # one that fails is a row, and the others go on
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return Row(**about, status="error", reason=text)
-    lost = (made.search or {}).get("arena_lost")
-    arena = made.arena_bytes or 0
+        return Row(**about, status="error", reason=one_line(error))
+    lost = (result.search or {}).get("arena_lost")
+    arena = result.arena_bytes or 0
     return Row(
         **about,
-        status="time" if made.stopped in ("time", "memory") else "ok",
-        peak_bytes=made.peak_bytes,
+        status="time" if result.stopped in ("time", "memory") else "ok",
+        peak_bytes=result.peak_bytes,
         load_bytes=arena - (lost["gap_bytes"] if lost else 0),
         height_bytes=arena,
-        lower_bound_bytes=made.arena_lower_bound_bytes,
+        lower_bound_bytes=result.arena_lower_bound_bytes,
         replayed=True,
         cpu_seconds=round(spent, 6),
         runs=1,
         lost=lost["text"] if lost else "",
-        counters={"winner": made.method, "optimal_peak": made.optimal, **(made.search or {})},
-    )
-
-
-def _with_best_bound(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """A height is optimal if it is the best bound that any allocator proved of the same buffers."""
-    best: dict[tuple[str, str, str, int, str], int] = {}
-    for row in rows:
-        best[row.problem_key] = max(best.get(row.problem_key, 0), row.lower_bound_bytes or 0)
-    return tuple(
-        row
-        if row.height_bytes is None
-        else replace(row, lower_bound_bytes=best[row.problem_key], optimal=row.height_bytes == best[row.problem_key])
-        for row in rows
+        counters={"winner": result.method, "optimal_peak": result.optimal, **(result.search or {})},
     )

@@ -1,110 +1,100 @@
-"""Arenas as tables for people, in a terminal or in Markdown, and as CSV."""
+"""Tables of `lowtide bench allocate`, for people, and its CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import fields
+from types import MappingProxyType
 from typing import TypeVar
 
-from lowtide.bench.allocation import PARTS, Arenas
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row
-from lowtide.bench.published import Figure, figures
-from lowtide.bench.tables import Table, machine_text
+from lowtide.bench.suite import Results
+from lowtide.bench.tables import LEAST, Page, Table, machine_text, seconds_text
+from lowtide.zoo.published import Figure, figures
+
+PARTS = MappingProxyType(
+    {
+        "instances": "buffers from files",
+        "training": "training steps of the zoo, own order",
+        "hmcos-1": "HMCOS's networks, target hmcos, alignment 64",
+        "orders": "networks by the order of each method, target generic",
+        "layout": "order and arena together",
+    }
+)
+"""What is run, in this order, and the titles of its tables."""
 
 Key = TypeVar("Key", bound=Hashable)
 
-LEAST = "*"
 MIB = 1024**2
 
 
-def text(found: Arenas) -> str:
-    """Every table, for a terminal."""
-    return "\n\n".join([_about(found), *(t.text() for t in tables(found)), *_remarks(found)])
-
-
-def markdown(found: Arenas) -> str:
-    """Every table, as a page."""
-    blocks = ["# lowtide bench allocate", _about(found), *(t.markdown() for t in tables(found)), *_remarks(found)]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _about(found: Arenas) -> str:
-    lines = [
-        machine_text(found.machine),
-        f"Limit of each search: {found.options['time']:g} s of wall time, for an order and for its arena.",
+def page(results: Results[Row], seconds: float, published: Sequence[Figure]) -> Page:
+    """The tables of each part that has rows; `seconds` is the limit of each search."""
+    about = [
+        machine_text(results.machine),
+        f"Limit of each search: {seconds:g} s of wall time, for an order and for its arena.",
         "Seconds are processor time of all threads, the least of up to 5 runs where below 0.5 s.",
         f"Ratios are height over load: the bytes live at the highest step, sizes rounded up. {LEAST}: proved least.",
     ]
-    if not found.complete:
-        lines.append("Interrupted: these are the rows that were done.")
-    return "\n".join(lines)
-
-
-def _remarks(found: Arenas) -> list[str]:
-    said = [
+    if not results.complete:
+        about.append("Interrupted: these are the rows that were done.")
+    remarks = [
         f"{r.instance}, {' '.join(w for w in (r.target, r.order, r.allocator) if w)}: {r.status}: {r.reason}"
-        for r in found.rows
+        for r in results.rows
         if r.status == "error"
     ]
-    return ["\n".join(said)] if said else []
+    tables: list[Table] = []
+    for part in dict.fromkeys(r.part for r in results.rows):
+        tables += _tables(part, [r for r in results.rows if r.part == part], published)
+    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables, remarks)
 
 
-def tables(found: Arenas) -> list[Table]:
-    """The tables of each part that has rows."""
-    made: list[Table] = []
-    for part in dict.fromkeys(r.part for r in found.rows):
-        rows = [r for r in found.rows if r.part == part]
-        if part in ("instances", "training"):
-            made += _by_allocator(part, rows)
-        elif part == "hmcos-1":
-            made.append(_hmcos(rows, found.published))
-        elif part == "orders":
-            made += _by_method(rows)
-        else:
-            made += _layouts(rows)
-    return made
+def _tables(part: str, rows: Sequence[Row], published: Sequence[Figure]) -> list[Table]:
+    """Those of a part."""
+    if part in ("instances", "training"):
+        return _by_allocator(part, rows)
+    if part == "hmcos-1":
+        return [_hmcos(rows, published)]
+    return _by_method(rows) if part == "orders" else _layouts(rows)
 
 
 def _by_allocator(part: str, rows: Sequence[Row]) -> list[Table]:
-    """Ratios and seconds, a column for each allocator."""
+    """Ratios and seconds, a column for each allocator; ours summed up, and beside minimalloc's times."""
     names = list(dict.fromkeys(r.allocator for r in rows))
-    groups = _groups(rows, lambda r: (r.instance, r.target))
-    made = []
+    tables = []
     for what, show in (("height / load", _ratio), ("CPU seconds", _seconds)):
         lines: list[Sequence[str]] = [("instance", "buffers", "load", *names)]
-        for (instance, target), of in groups.items():
+        for (instance, target), of in _groups(rows, lambda r: (r.instance, r.target)).items():
             by_name = {r.allocator: r for r in of}
             load = next((r.load_bytes for r in of if r.load_bytes is not None), 0)
             name = f"{instance} {target}" if target else instance
             cells = [show(by_name[n]) if n in by_name else "" for n in names]
             lines.append((name, f"{of[0].buffers:,}", f"{load:,}", *cells))
-        made.append(Table(f"{PARTS[part]}: {what}", lines))
+        tables.append(Table(f"{PARTS[part]}: {what}", lines))
     for name in (OURS, OURS_TO_CAPACITY):
         of_name = [r for r in rows if r.allocator == name]
         if of_name:
-            summed: list[Sequence[str]] = [("instances", "within capacity", "proved least", "CPU s")]
-            fit = sum(r.fits is True for r in of_name)
-            proved, total = sum(r.optimal for r in of_name), sum(r.cpu_seconds for r in of_name)
-            summed.append(
-                (
-                    f"{len(of_name)}",
-                    f"{fit}" if any(r.capacity_bytes for r in of_name) else "",
-                    f"{proved}",
-                    f"{total:.2f}",
-                )
-            )
-            made.append(Table(f"{PARTS[part]}: {name}, all together", summed))
+            tables.append(_summed(f"{PARTS[part]}: {name}, all together", of_name))
+    return [*tables, *_beside_minimalloc(rows)]
+
+
+def _summed(title: str, rows: Sequence[Row]) -> Table:
+    """How many fit and are proved, in how long."""
+    fit = f"{sum(r.fits is True for r in rows)}" if any(r.capacity_bytes for r in rows) else ""
+    line = (f"{len(rows)}", fit, f"{sum(r.optimal for r in rows)}", f"{sum(r.cpu_seconds for r in rows):.2f}")
+    return Table(title, [("instances", "within capacity", "proved least", "CPU s"), line])
+
+
+def _beside_minimalloc(rows: Sequence[Row]) -> list[Table]:
+    """Seconds to fit the capacity, where minimalloc's are there."""
     reference = {f.network: f for f in figures("allocate") if f.method == "minimalloc" and f.figure == "time"}
     fitting = [r for r in rows if r.allocator == OURS_TO_CAPACITY and r.instance in reference]
-    if fitting:
-        lines = [("instance", "capacity", "height", "lowtide", "minimalloc")]
-        for r in fitting:
-            sizes = (f"{r.capacity_bytes or 0:,}", f"{r.height_bytes or 0:,}")
-            lines.append((r.instance, *sizes, _seconds(r), reference[r.instance].text))
-        made.append(Table("CPU seconds to fit the capacity; minimalloc's were measured at another time", lines))
-    return made
+    if not fitting:
+        return []
+    lines: list[Sequence[str]] = [("instance", "capacity", "height", "lowtide", "minimalloc")]
+    for r in fitting:
+        sizes = (f"{r.capacity_bytes or 0:,}", f"{r.height_bytes or 0:,}")
+        lines.append((r.instance, *sizes, _seconds(r), reference[r.instance].text))
+    return [Table("CPU seconds to fit the capacity; minimalloc's were measured at another time", lines)]
 
 
 def _hmcos(rows: Sequence[Row], published: Sequence[Figure]) -> Table:
@@ -144,7 +134,7 @@ def _hmcos(rows: Sequence[Row], published: Sequence[Figure]) -> Table:
 def _by_method(rows: Sequence[Row]) -> list[Table]:
     """Peaks, and arenas over loads, a column for each method's order."""
     methods = list(dict.fromkeys(r.order for r in rows))
-    made = []
+    tables = []
     for title, allocator, show in (
         ("exact peak, KiB", OURS, lambda r: "" if r.peak_bytes is None else f"{r.peak_bytes / 1024:.1f}"),
         ("arena / load by TFLite's greedy", "tflite", _ratio),
@@ -156,8 +146,8 @@ def _by_method(rows: Sequence[Row]) -> list[Table]:
                 r.order: (show(r) if r.status in ("ok", "time") else r.status) for r in of if r.allocator == allocator
             }
             lines.append((network, *(shown.get(m, "") for m in methods)))
-        made.append(Table(f"{PARTS['orders']}: {title}", lines))
-    return made
+        tables.append(Table(f"{PARTS['orders']}: {title}", lines))
+    return tables
 
 
 def _layouts(rows: Sequence[Row]) -> list[Table]:
@@ -174,7 +164,7 @@ def _layouts(rows: Sequence[Row]) -> list[Table]:
                 f"{sum(r.cpu_seconds for r in of):.1f}",
             )
         )  # fmt: skip
-    made = [Table(PARTS["layout"], lines, frozenset({0}))]
+    tables = [Table(PARTS["layout"], lines, frozenset({0}))]
     above = [r for r in rows if r.height_bytes is not None and r.height_bytes != r.load_bytes]
     if above:
         lines = [("network", "target", "alignment", "peak", "load", "arena", "above", "this order needs", "where")]
@@ -186,15 +176,15 @@ def _layouts(rows: Sequence[Row]) -> list[Table]:
             )
             for r in above
         ]  # fmt: skip
-        made.append(Table("arenas above their load", lines, frozenset({0, 1, 8})))
-    return made
+        tables.append(Table("arenas above their load", lines, frozenset({0, 1, 8})))
+    return tables
 
 
 def _groups(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = {}
+    groups: dict[Key, list[Row]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _ratio(row: Row) -> str:
@@ -207,19 +197,8 @@ def _ratio(row: Row) -> str:
 def _seconds(row: Row) -> str:
     if row.height_bytes is None:
         return "" if row.status == "unsupported" else row.status
-    return f"{row.cpu_seconds:.2g}" if row.cpu_seconds < 1 else f"{row.cpu_seconds:.1f}"
+    return seconds_text(row.cpu_seconds)
 
 
 def _mib(size: int | None) -> str:
     return "" if size is None else f"{size / MIB:.3f}"
-
-
-def csv_text(found: Arenas) -> str:
-    """One line per row."""
-    names = [f.name for f in fields(Row) if f.name != "counters"]
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
-    writer.writerow(names)
-    for row in found.rows:
-        writer.writerow(["" if (v := getattr(row, n)) is None else v for n in names])
-    return made.getvalue()

@@ -1,20 +1,70 @@
-"""The distribution of `lowtide bench space` as text and as a small SVG."""
+"""The distribution of `lowtide bench space`, and how it is drawn: as text and as a small SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from lowtide.bench.published import UNITS
-from lowtide.bench.sampling import Bin, Distribution
+from lowtide.bench.machine import Machine
 from lowtide.report.text import columns
+from lowtide.zoo.published import UNITS
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 370, 20, 20, 140, 40
 BAR_WIDTH = 40
 ROWS = 30
 BLUE, RED, GREY, BLACK = "#4a78b0", "#b03a3a", "#888888", "#222222"
 NAMES = {"exact": "lowtide"}
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Orders whose peak is from `lower_bytes` up to and without `upper_bytes`."""
+
+    lower_bytes: int
+    upper_bytes: int
+    orders: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A method's peak in the distribution. `share_at_most` is the part of the orders that are as good or better."""
+
+    method: str
+    status: str
+    peak_bytes: int
+    optimal: bool
+    share_at_most: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Peaks of random orders of one network, in bytes. `complete` is False if Ctrl-C ended the drawing."""
+
+    suite: str
+    schema: int
+    machine: Machine
+    network: str
+    ops: int
+    target: str
+    unit: str
+    form: str
+    drawn_by: str
+    seed: int
+    orders: int
+    complete: bool
+    cpu_seconds: float
+    different_peaks: int
+    least_bytes: int
+    greatest_bytes: int
+    quantiles: dict[str, int]
+    lower_bound_bytes: int
+    constraint: str | None
+    constraint_bytes: int | None
+    share_within_constraint: float | None
+    marks: tuple[Mark, ...]
+    bins: tuple[Bin, ...]
 
 
 def histogram(found: Distribution) -> str:

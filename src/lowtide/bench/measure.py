@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import time as clock
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.analyse.storage import MemoryModel, memory_model
-from lowtide.bench.cases import Case
-from lowtide.bench.published import Figure
+from lowtide.bench.timing import one_line, quickest
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.schedule.method import Method, Schedule
 from lowtide.schedule.registry import left_to_order
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide.verify.memory import work_out
-from lowtide.verify.order import check_order, simulate
-
-SHORT_SECONDS = 0.5
-MOST_RUNS = 5
-"""A run shorter than this is repeated up to so often; the best time counts."""
+from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import check_order, simulate
+from lowtide.zoo.published import Figure
+from lowtide.zoo.published.cases import Case
 
 CERTIFICATES = {CutCertificate: "cut", SearchCertificate: "search", NoCertificate: "none"}
 
@@ -96,7 +92,7 @@ class Subject:
 def measure(
     subject: Subject,
     method: Method,
-    limits: Mapping[str, Any],
+    limits: Callable[[], Limits],
     *,
     setting: str = "",
     published: tuple[Figure, ...] = (),
@@ -107,7 +103,7 @@ def measure(
     Parameters
     ----------
     limits
-        Keywords of `Limits`.
+        Makes those of a run, whose clock starts with it.
     own_result
         Whether the peak is that of Zhong et al.'s Algorithm 2 alone, even where a plain order is better.
 
@@ -132,53 +128,40 @@ def measure(
         reason = method.supports(model)
         if reason is not None:
             return Cell(**about, status="unsupported", reason=reason)
-        found, seconds, runs = _best_run(method, model, limits)
-        peak = _checked_peak(subject, found)
+        result, seconds, runs = quickest(lambda: method.schedule(model, limits()), lambda s: s.stopped)
+        peak = _checked_peak(subject, result)
     except Exception as error:  # one that fails is a row, and the others go on
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return Cell(**about, status="error", reason=text)
+        return Cell(**about, status="error", reason=one_line(error))
     if own_result:
-        peak = found.counters.get("algorithm_peak_bytes", peak)
+        peak = result.counters.get("algorithm_peak_bytes", peak)
     constraint = case.constraint
     return Cell(
         **about,
-        status=found.stopped if found.stopped in ("time", "memory") else "ok",
+        status=result.stopped if result.stopped in ("time", "memory") else "ok",
         peak_bytes=peak,
-        lower_bound_bytes=max(found.lower_bound, largest_single_op(model)),
-        certificate=CERTIFICATES[type(found.certificate)],
-        reduced_ops=left_to_order(method.name, found.counters),
-        states=found.counters.get("states"),
-        variables=found.counters.get("variables"),
+        lower_bound_bytes=max(result.lower_bound, largest_single_op(model)),
+        certificate=CERTIFICATES[type(result.certificate)],
+        reduced_ops=left_to_order(method.name, result.counters),
+        states=result.counters.get("states"),
+        variables=result.counters.get("variables"),
         cpu_seconds=round(seconds, 6),
         runs=runs,
         constraint=constraint.text if constraint else None,
         constraint_bytes=constraint.bytes if constraint else None,
         within_constraint=peak <= constraint.bytes if constraint else None,
-        counters={k: len(v) if isinstance(v, list) else v for k, v in found.counters.items() if _is_small(v)},
+        counters={k: len(v) if isinstance(v, list) else v for k, v in result.counters.items() if _is_small(v)},
     )
 
 
-def _best_run(method: Method, model: MemoryModel, limits: Mapping[str, Any]) -> tuple[Schedule, float, int]:
-    best, runs = float("inf"), 0
-    while True:
-        began = clock.process_time()
-        found = method.schedule(model, Limits(**limits))
-        best, runs = min(best, clock.process_time() - began), runs + 1
-        if found.stopped == "interrupt":
-            raise KeyboardInterrupt
-        if best > SHORT_SECONDS or runs == MOST_RUNS or found.stopped in ("time", "memory"):
-            return found, best, runs
-
-
-def _checked_peak(subject: Subject, found: Schedule) -> int:
+def _checked_peak(subject: Subject, result: Schedule) -> int:
     """Peak of the order, by the planner's accounting and by the checker's, which must agree."""
     graph = subject.graph
-    order = [graph.ops[i].id for i in found.order]
+    order = [graph.ops[i].id for i in result.order]
     check_order(graph, order)
-    peak = profile(subject.model, found.order).peak
+    peak = profile(subject.model, result.order).peak
     seen = simulate(graph, work_out(graph, subject.model.target), order).peak
     assert peak == seen, f"the planner counts {peak} bytes, the checker {seen}"
-    assert found.lower_bound <= peak, f"a bound of {found.lower_bound} bytes above the peak, {peak}"
+    assert result.lower_bound <= peak, f"a bound of {result.lower_bound} bytes above the peak, {peak}"
     return peak
 
 

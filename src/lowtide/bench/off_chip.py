@@ -16,14 +16,21 @@ counts. What is done here:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from lowtide.analyse.storage import MemoryModel
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.bench.networks import graph_of
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.target import resolve
+from lowtide.zoo.published.cases import CELLS
 
 PAGE_BYTES = 1024
 KB = 1024
+ON_CHIP = (32, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,29 @@ class Traffic:
     def bytes(self) -> int:
         """Both."""
         return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True)
+class OffChip:
+    """Traffic of one cell under Belady's replacement of pages, in the own order and in that of least peak."""
+
+    network: str
+    on_chip_kb: int
+    own_bytes: int
+    least_peak_bytes: int
+    peak_bytes: int
+
+
+def study(limits: Callable[[], Limits]) -> Iterator[OffChip]:
+    """SERENITY's cells under each size of on-chip memory."""
+    for case in CELLS:
+        graph = graph_of(case)
+        model = memory_model(graph, resolve("strict"))
+        order = Exact().schedule(model, limits()).order
+        peak = profile(model, order).peak
+        for size in ON_CHIP:
+            own, least = (paged_traffic(model, o, size * KB).bytes for o in (range(len(graph.ops)), order))
+            yield OffChip(case.name, size, own, least, peak)
 
 
 def paged_traffic(

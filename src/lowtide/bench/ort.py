@@ -6,17 +6,18 @@ then run: the figures of the plan are there before the runtime measures its own.
 
 from __future__ import annotations
 
-import csv
-import io
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import lowtide
-from lowtide.api.models import NO_DIMS
-from lowtide.bench.machine import Machine, machine
-from lowtide.errors import InputError, LowtideError
+from lowtide.bench.models import measured, measured_with, model_table
+from lowtide.bench.options import flag, listed, memory_limit, random_seed, time_limit
+from lowtide.bench.suite import Results, TableSuite, Watch
+from lowtide.bench.tables import Lines, Page, row_lines
+from lowtide.errors import InputError
 
 ZOO = (
     "nasnet_a_cifar", "nasnet_a_imagenet", "amoebanet_a_cifar", "amoebanet_a_imagenet", "darts_cifar", "darts_imagenet",
@@ -68,65 +69,128 @@ class Row:
 
 
 @dataclass(frozen=True)
-class OrtResults:
-    """Every row, and what it was measured on."""
+class OnnxruntimeSuite(TableSuite[Row]):
+    """Models under onnxruntime.
 
-    machine: Machine
-    onnxruntime: str
-    level: str
-    rows: tuple[Row, ...]
-    complete: bool = True
-
-
-def onnxruntime(
-    models: Sequence[str] = (),
-    *,
-    level: str = "extended",
-    dims: Mapping[str, int] = NO_DIMS,
-    time: float = 30.0,
-    seed: int = 0,
-    done: Callable[[Row], None] | None = None,
-) -> OrtResults:
-    """Measure models under onnxruntime.
-
-    Parameters
+    Attributes
     ----------
     models
         ONNX files and ``zoo:NAME``; the default is the zoo's networks and the light models of the onnx package.
-    level
-        Of onnxruntime's optimiser: ``"extended"`` or ``"all"``.
     dims
         Sizes of free dimensions by name; those that a model does not have are left out.
-    time
-        Seconds of search for each model.
-
-    Raises
-    ------
-    MissingExtraError
-        onnxruntime is not installed.
-    InputError
-        A file that is not there. What a file is refused for later is in its row.
+    level
+        Of onnxruntime's optimiser: ``"extended"`` or ``"all"``.
+    time, search_memory
+        Limits of the search for each model: seconds, memory for states.
     """
-    from lowtide.verify.ort_session import runtime
 
-    for model in models:
-        if not model.startswith("zoo:") and not Path(model).is_file():
-            raise InputError(f"{model}: there is no such file; name ONNX files or zoo:NAME")
-    version = runtime().__version__
-    rows: list[Row] = []
-    complete = True
-    try:
-        for model in models or (*(f"zoo:{name}" for name in ZOO), *map(str, light_models())):
-            name = model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
-            try:
-                rows.append(_measure(name, model, level, dims, time, seed))
-            except LowtideError as error:
-                rows.append(Row(name, error=str(error).rpartition(".onnx: ")[2]))
-            if done is not None:
-                done(rows[-1])
-    except KeyboardInterrupt:
-        complete = False
-    return OrtResults(machine(), version, level, tuple(rows), complete)
+    name: ClassVar[str] = "onnxruntime"
+    words: ClassVar[str] = (
+        "what onnxruntime takes: by its defaults, and in the plan's order beside the plan's own figures"
+    )
+    description: ClassVar[str] = (
+        "What onnxruntime takes for models: by its defaults, and in the plan's order beside the plan's\n"
+        "own figures. Models without weights get random ones."
+    )
+    examples: ClassVar[tuple[str, ...]] = ("-o results", "model.onnx zoo:nasnet_a_cifar")
+
+    models: Sequence[str] = listed("(default: networks of the zoo, and onnx's light models)", "models", "MODEL")
+    dims: Mapping[str, int] = field(default_factory=dict, metadata=flag("of free ones", "NAME=SIZE", "--dim"))
+    level: str = field(default="extended", metadata=flag("of its optimiser: extended (default) or all", "LEVEL"))
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
+
+    def rows(self, watch: Watch) -> Iterator[Row]:
+        """Check that the files and the runtime are there. What a file is refused for later is in its row."""
+        from lowtide.run.ort_session import runtime
+
+        for model in self.models:
+            if not model.startswith("zoo:") and not Path(model).is_file():
+                raise InputError(f"{model}: there is no such file; name ONNX files or zoo:NAME")
+        runtime()
+        models = self.models or (*(f"zoo:{name}" for name in ZOO), *map(str, light_models()))
+        return (self._row(model) for model in models)
+
+    def _row(self, model: str) -> Row:
+        name = model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
+        return measured(lambda: self._measure(name, model), lambda reason: Row(name, error=reason), ".onnx")
+
+    def _measure(self, name: str, model: str) -> Row:
+        from lowtide import zoo
+        from lowtide.api.writing import apply
+        from lowtide.run.onnx import run_onnx
+        from lowtide.run.random_weights import with_random_weights
+        from lowtide.verify.check.plan import verify_plan
+        from lowtide.verify.check.runtime_arena import tensor_bytes
+
+        target = lowtide.target("onnxruntime")
+        with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
+            given, optimised, planned = (Path(folder) / f"{stem}.onnx" for stem in ("given", "optimised", "planned"))
+            if model.startswith("zoo:"):
+                given.write_bytes(zoo.build(model[4:]).onnx(self.seed).SerializeToString(deterministic=True))
+            else:
+                with_random_weights(Path(model), given, self.seed, fillers=True)
+            lowtide.runtime_optimized(given, optimised, level=self.level, dims=self.dims)
+            graph = target.as_seen(lowtide.load(optimised))
+            plan = lowtide.plan(graph, target=target, time=self.time, search_memory=self.search_memory, seed=self.seed)
+            report = verify_plan(graph, plan, target, replay_bytes=False)
+            apply(plan, optimised, planned)
+            tensors = tensor_bytes(graph, plan, target)
+            seen = run_onnx(
+                optimised, planned, plan, seed=self.seed, dims=self.dims, footprint_bytes=tensors, model=given
+            )
+        exact = seen.exact
+        assert exact is not None, "the target has an arena of the runtime's own"
+        return Row(
+            name,
+            len(plan.order),
+            seen.shipped.peak_bytes,
+            seen.original.peak_bytes,
+            max(tensors, default=0),
+            seen.planned.peak_bytes,
+            sum(n.in_use_bytes == n.planned_bytes for n in seen.planned.nodes),
+            report.numbers["arena_load_bytes"],
+            exact.mark_bytes,
+            seen.shipped.held_bytes,
+            plan.runtime_arena_bytes or 0,
+            exact.held_bytes,
+            plan.optimal,
+            "differ" if not seen.equal else "vacuous" if seen.vacuous else "equal",
+        )
+
+    def line(self, row: Row) -> str:
+        """The peak as planned and as measured."""
+        sizes = f"planned {row.planned_peak_bytes:,} B, measured {row.measured_peak_bytes:,} B"
+        return f"{row.model}: {row.error or sizes}"
+
+    def record(self, results: Results[Row]) -> object:
+        """With the version of onnxruntime."""
+        return {
+            "machine": results.machine,
+            "onnxruntime": _version(),
+            "level": self.level,
+            "rows": results.rows,
+            "complete": results.complete,
+        }
+
+    def page(self, results: Results[Row]) -> Page:
+        """A line for each model, and what the columns mean."""
+        about = measured_with(results.machine, f"onnxruntime {_version()}, CPU, one thread")
+        table = model_table(_HEADS, results.rows, cells, frozenset({0, 6, 12}))
+        return Page(
+            "onnxruntime: before, planned, measured", f"{about}\n{_ABOUT.format(level=self.level)}", [table], bare=True
+        )
+
+    def lines(self, results: Results[Row]) -> Lines:
+        """One line for each model, the fields of `Row`."""
+        return row_lines(Row, results.rows)
+
+
+def _version() -> str:
+    from lowtide.run.ort_session import runtime
+
+    return runtime().__version__
 
 
 def light_models() -> list[Path]:
@@ -136,47 +200,16 @@ def light_models() -> list[Path]:
     return sorted((Path(onnx.__file__).parent / "backend" / "test" / "data" / "light").glob("light_*.onnx"))
 
 
-def _measure(name: str, model: str, level: str, dims: Mapping[str, int], time: float, seed: int) -> Row:
-    from lowtide import zoo
-    from lowtide.api.writing import apply
-    from lowtide.verify.check import verify_plan
-    from lowtide.verify.random_weights import with_random_weights
-    from lowtide.verify.run_onnx import run_onnx
-    from lowtide.verify.runtime_arena import tensor_bytes
+_ABOUT = """\
+Repeat with `lowtide bench onnxruntime [MODEL...] --level {level} -o DIR`.
+Bytes, without graph inputs and weights.
 
-    target = lowtide.target("onnxruntime")
-    with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
-        given, optimised, planned = (Path(folder) / f"{stem}.onnx" for stem in ("given", "optimised", "planned"))
-        if model.startswith("zoo:"):
-            given.write_bytes(zoo.build(model[4:]).onnx(seed).SerializeToString(deterministic=True))
-        else:
-            with_random_weights(Path(model), given, seed, fillers=True)
-        lowtide.runtime_optimized(given, optimised, level=level, dims=dims)
-        graph = target.as_seen(lowtide.load(optimised))
-        plan = lowtide.plan(graph, target=target, time=time, seed=seed)
-        report = verify_plan(graph, plan, target, replay_bytes=False)
-        apply(plan, optimised, planned)
-        tensors = tensor_bytes(graph, plan, target)
-        seen = run_onnx(optimised, planned, plan, seed=seed, dims=dims, footprint_bytes=tensors, model=given)
-    exact = seen.exact
-    assert exact is not None, "the target has an arena of the runtime's own"
-    return Row(
-        name,
-        len(plan.order),
-        seen.shipped.peak_bytes,
-        seen.original.peak_bytes,
-        max(tensors, default=0),
-        seen.planned.peak_bytes,
-        sum(n.in_use_bytes == n.planned_bytes for n in seen.planned.nodes),
-        report.numbers["arena_load_bytes"],
-        exact.mark_bytes,
-        seen.shipped.held_bytes,
-        plan.runtime_arena_bytes or 0,
-        exact.held_bytes,
-        plan.optimal,
-        "differ" if not seen.equal else "vacuous" if seen.vacuous else "equal",
-    )
-
+- *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.
+- *file order*: the file that its optimiser (level {level}) leaves, in that file's order, each
+  tensor freed at its last use.
+- *planned*, *measured*: the same graph in lowtide's order; at how many ops the bytes in use are the plan's.
+- *with workspace*: the kernels' own memory too, in steps of 256.
+- *arena*: taken from the system in two runs; *planned* is one block for onnxruntime's own best fit."""
 
 _HEADS = (
     "model", "ops", "defaults", "file order", "planned", "measured", "as planned at", "with workspace: planned",
@@ -186,8 +219,6 @@ _HEADS = (
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row of the table that people read."""
-    if row.error:
-        return (row.model, *[""] * (len(_HEADS) - 2), row.error)
     figures = (
         row.default_peak_bytes, row.file_peak_bytes, row.planned_peak_bytes, row.measured_peak_bytes
     )  # fmt: skip
@@ -201,44 +232,3 @@ def cells(row: Row) -> tuple[str, ...]:
         *(f"{n:,}" for n in (*marks, *arenas)),
         row.outputs,
     )
-
-
-def text(results: OrtResults) -> str:
-    """Aligned columns for a terminal."""
-    from lowtide.report.text import columns
-
-    return columns([_HEADS, *(cells(row) for row in results.rows)], right=[1, 2, 3, 4, 5, 7, 8, 9, 10, 11])
-
-
-def markdown(results: OrtResults) -> str:
-    """The table with what it means."""
-    m = results.machine
-    lines = [
-        "# onnxruntime: before, planned, measured",
-        "",
-        f"lowtide {m.lowtide}, commit {m.commit}; onnxruntime {results.onnxruntime}, CPU, one thread; {m.cpu}.",
-        f"Repeat with `lowtide bench onnxruntime [MODEL...] --level {results.level} -o DIR`.",
-        "Bytes, without graph inputs and weights.",
-        "",
-        "- *defaults*: all optimisations, onnxruntime's own order, memory reuse and growing arena.",
-        f"- *file order*: the file that its optimiser (level {results.level}) leaves, in that file's order, each",
-        "  tensor freed at its last use.",
-        "- *planned*, *measured*: the same graph in lowtide's order; at how many ops the bytes in use are the plan's.",
-        "- *with workspace*: the kernels' own memory too, in steps of 256.",
-        "- *arena*: taken from the system in two runs; *planned* is one block for onnxruntime's own best fit.",
-        "",
-        "| " + " | ".join(_HEADS) + " |",
-        "|" + "---|" * len(_HEADS),
-    ]
-    for row in results.rows:
-        lines.append("| " + " | ".join(cells(row)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def csv_text(results: OrtResults) -> str:
-    """One line for each model, the fields of `Row`."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [f.name for f in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in results.rows)
-    return out.getvalue()

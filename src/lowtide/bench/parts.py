@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from lowtide.analyse.storage import MemoryModel
-from lowtide.bench.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.hmcos import configurations
 from lowtide.schedule.method import Method, Schedule
@@ -17,9 +16,13 @@ from lowtide.schedule.serenity import rows as serenity_rows
 from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.method import Zhong
 from lowtide.schedule.zhong.problem import problem_of
-from lowtide.schedule.zhong.tables import settings_4
 from lowtide.stop import Limits
+from lowtide.zoo.published.cases import ABLATION, CELLS, HMCOS, HRNET, NASNET_MOBILE, RANDWIRE, ZHONG, Case
 
+GRAPHS = "graphs"
+"""Part of the graphs in a directory."""
+FIGURES = ("peaks", "CPU seconds", "ops to order / states or variables")
+"""Tables that a part may have."""
 METHODS = ("own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact")
 
 
@@ -59,7 +62,7 @@ class Part:
     cases: tuple[Case, ...]
     runs: Runs
     own_result: bool = False
-    tables: tuple[str, ...] = ("peaks", "CPU seconds", "ops to order / states or variables")
+    tables: tuple[str, ...] = FIGURES
 
 
 def by_method(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
@@ -77,6 +80,20 @@ def _hmcos_configurations(case: Case, model: MemoryModel, methods: Sequence[str]
 def _serenity_rows(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
     for setting, method in serenity_rows().items():
         yield Run(method, setting, setting)
+
+
+def settings_4(model: MemoryModel, method: Zhong, seconds: float = 60.0) -> dict[str, Zhong]:
+    """Origin, partition, with fusion, with pruning, with both. The parts are as many as after fusion in every row."""
+    fused = fuse(problem_of(model), Limits(seconds), bound=method.bound)
+    parts = method.parts or -(-fused.n // method.part_nodes)
+    base = replace(method, parts=parts)
+    return {
+        "origin": replace(base, fusion="none", pruning=False, partition="none"),
+        "partition": replace(base, fusion="none", pruning=False),
+        "partition+fusion": replace(base, fusion="both", pruning=False),
+        "partition+pruning": replace(base, fusion="none", pruning=True),
+        "all": replace(base, fusion="both", pruning=True),
+    }
 
 
 def _zhong_4(case: Case, model: MemoryModel, methods: Sequence[str]) -> Iterator[Run]:
@@ -131,14 +148,14 @@ PARTS = {
         "Zhong et al., Figure 9: ops before fusion, by each theorem, by both",
         ZHONG,
         _zhong_9,
-        tables=("ops to order / states or variables",),
+        tables=FIGURES[2:],
     ),
     "zhong-solvers": Part("Zhong et al., Table III with each solver", (*ZHONG, *HMCOS), _zhong_solvers),
     "ablation": Part(
         "lowtide's exact search with each switch off",
         ABLATION,
         _ablation,
-        tables=("CPU seconds", "ops to order / states or variables"),
+        tables=FIGURES[1:],
     ),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +9,9 @@ from typing import Any, Literal
 
 from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
-from lowtide.allocate.greedy import RULES, Packing, Rule
-from lowtide.bench.measure import MOST_RUNS, SHORT_SECONDS
+from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.bench.peers import VelaHillClimb, peers
+from lowtide.bench.timing import one_line, quickest
 from lowtide.stop import Limits
 
 OURS = "lowtide"
@@ -27,7 +26,7 @@ class Row:
     Attributes
     ----------
     part
-        Key of `lowtide.bench.allocation.PARTS`.
+        Key of `lowtide.bench.arena_tables.PARTS`.
     instance
         File or network.
     target, alignment, order
@@ -92,7 +91,7 @@ class Row:
 class Greedy:
     """One greedy rule by itself."""
 
-    rule: Rule
+    rule: GreedyRule
 
     @property
     def name(self) -> str:
@@ -136,8 +135,8 @@ Allocator = Greedy | Ours | Engine | VelaHillClimb
 
 def allocators() -> dict[str, Allocator]:
     """Every one there is by name: the greedy rules, our engines, all of ours together, installed peers."""
-    found: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *peers()]
-    return {a.name: a for a in found}
+    everyone: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *peers()]
+    return {a.name: a for a in everyone}
 
 
 def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[str, Any]) -> Row:
@@ -160,30 +159,23 @@ def measure(problem: Problem, allocator: Allocator, seconds: float, about: dict[
         reason = allocator.supports(problem)
         if reason is not None:
             return Row(**about, status="unsupported", reason=reason)
-        best, runs = float("inf"), 0
-        while True:
-            began = clock.process_time()
-            found = allocator.pack(problem, Limits(seconds))
-            best, runs = min(best, clock.process_time() - began), runs + 1
-            if found.interrupted:
-                raise KeyboardInterrupt
-            if best > SHORT_SECONDS or runs == MOST_RUNS:
-                break
-        wrong = overlap(problem, found.offsets)
+        packing, seconds_used, runs = quickest(
+            lambda: allocator.pack(problem, Limits(seconds)), lambda p: "interrupt" if p.interrupted else ""
+        )
+        wrong = overlap(problem, packing.offsets)
         assert wrong is None, wrong
     except Exception as error:  # one that fails is a row, and the others go on
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        return Row(**about, status="error", reason=text)
+        return Row(**about, status="error", reason=one_line(error))
     capacity = about.get("capacity_bytes")
     return Row(
         **about,
-        fits=None if capacity is None else found.height_bytes <= capacity,
+        fits=None if capacity is None else packing.height_bytes <= capacity,
         load_bytes=load_bound(problem),
-        height_bytes=found.height_bytes,
-        lower_bound_bytes=found.lower_bound_bytes,
-        cpu_seconds=round(best, 6),
+        height_bytes=packing.height_bytes,
+        lower_bound_bytes=packing.lower_bound_bytes,
+        cpu_seconds=round(seconds_used, 6),
         runs=runs,
-        counters={"winner": found.engine, **found.counters},
+        counters={"winner": packing.engine, **packing.counters},
     )
 
 

@@ -6,19 +6,20 @@ and with `lowtide.executorch`, and run in ExecuTorch's runtime; the bytes are it
 
 from __future__ import annotations
 
-import csv
-import io
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
-from importlib import import_module, metadata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lowtide
-from lowtide.bench.machine import Machine, machine
+from lowtide.bench.models import measured, measured_with, model_table, versions
+from lowtide.bench.options import listed, memory_limit, random_seed, time_limit
+from lowtide.bench.suite import Results, TableSuite, Watch
+from lowtide.bench.tables import Lines, Page, row_lines
 from lowtide.bench.torch_nets import SHAPES, export
-from lowtide.errors import InputError, LowtideError, MissingExtraError
+from lowtide.errors import InputError, MissingExtraError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,76 +51,89 @@ class Row:
 
 
 @dataclass(frozen=True)
-class ExecutorchResults:
-    """Every row, and what it was measured on."""
+class ExecutorchSuite(TableSuite[Row]):
+    """Programs under ExecuTorch.
 
-    machine: Machine
-    versions: dict[str, str]
-    rows: tuple[Row, ...]
-    complete: bool = True
-
-
-def executorch(
-    models: Sequence[str] = (), *, time: float = 30.0, seed: int = 0, done: Callable[[Row], None] | None = None
-) -> ExecutorchResults:
-    """Measure programs under ExecuTorch.
-
-    Parameters
+    Attributes
     ----------
     models
         `.pt2` files; the default is three small networks.
-    time
-        Seconds of search for each order and each arena.
-
-    Raises
-    ------
-    MissingExtraError
-        torch or ExecuTorch is not installed.
+    time, search_memory
+        Limits of the search for each order: seconds, memory for states. Each arena has as many seconds.
     """
-    try:
-        import_module("executorch.exir")
-        import_module("torch")
-    except ImportError:
-        raise MissingExtraError("executorch", "torch,executorch", "lowtide bench executorch") from None
-    rows: list[Row] = []
-    complete = True
-    try:
-        for model in models or SHAPES:
-            with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
-                path = Path(model)
-                if not models:
-                    path = Path(folder) / f"{model}.pt2"
-                    export(model, path, seed)
-                try:
-                    rows.append(_measure(path, Path(folder) / "planned.pt2", time, seed))
-                except LowtideError as error:
-                    rows.append(Row(path.stem, error=str(error).rpartition(".pt2: ")[2]))
-            if done is not None:
-                done(rows[-1])
-    except KeyboardInterrupt:
-        complete = False
-    versions = {name: metadata.version(name) for name in ("executorch", "torch")}
-    return ExecutorchResults(machine(), versions, tuple(rows), complete)
 
-
-def _measure(path: Path, planned: Path, time: float, seed: int) -> Row:
-    plan = lowtide.plan(path, time=time, seed=seed)
-    plan.apply(path, planned)
-    torch = import_module("torch")
-    before, after = torch.export.load(path), torch.export.load(planned)
-    try:
-        programs = [_converted(program, seconds) for seconds in (None, time) for program in (before, after)]
-    except Exception as error:  # its passes raise errors of many kinds
-        raise InputError(f"ExecuTorch cannot convert it: {str(error).partition(chr(10))[0]}", str(path)) from None
-    torch.manual_seed(seed)
-    args, named = before.example_inputs
-    feed = [torch.randn_like(a) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
-    was, came, was_placed, came_placed = (
-        sum(p.executorch_program.execution_plan[0].non_const_buffer_sizes) for p in programs
+    name: ClassVar[str] = "executorch"
+    words: ClassVar[str] = "torch.export programs under ExecuTorch: its arenas before and after, outputs compared"
+    description: ClassVar[str] = (
+        "torch.export programs under ExecuTorch: its arenas before and after, by its own memory planning\n"
+        "and by lowtide's, outputs compared. Needs torch and executorch."
     )
-    outputs = "" if named else _compared([p.buffer for p in programs], feed)
-    peaks = plan.own_order_peak_bytes, plan.peak_bytes
-    return Row(path.stem, len(plan.order), *peaks, was, came, was_placed, came_placed, outputs)
+    examples: ClassVar[tuple[str, ...]] = ("-o results", "model.pt2")
+
+    models: Sequence[str] = listed(".pt2 files (default: three small networks)", "models", "MODEL")
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
+
+    def rows(self, watch: Watch) -> Iterator[Row]:
+        """Check that torch and ExecuTorch are there."""
+        try:
+            import_module("executorch.exir")
+            import_module("torch")
+        except ImportError:
+            raise MissingExtraError("executorch", "torch,executorch", "lowtide bench executorch") from None
+        return (self._row(model) for model in self.models or SHAPES)
+
+    def _row(self, model: str) -> Row:
+        with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
+            path, planned = Path(model), Path(folder) / "planned.pt2"
+            if not self.models:
+                path = Path(folder) / f"{model}.pt2"
+                export(model, path, self.seed)
+            return measured(lambda: self._measure(path, planned), lambda reason: Row(path.stem, error=reason), ".pt2")
+
+    def _measure(self, path: Path, planned: Path) -> Row:
+        plan = lowtide.plan(path, time=self.time, search_memory=self.search_memory, seed=self.seed)
+        plan.apply(path, planned)
+        torch = import_module("torch")
+        before, after = torch.export.load(path), torch.export.load(planned)
+        try:
+            programs = [_converted(program, seconds) for seconds in (None, self.time) for program in (before, after)]
+        except Exception as error:  # its passes raise errors of many kinds
+            raise InputError(f"ExecuTorch cannot convert it: {str(error).partition(chr(10))[0]}", str(path)) from None
+        torch.manual_seed(self.seed)
+        args, named = before.example_inputs
+        feed = [torch.randn_like(a) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
+        own, own_planned, placed, placed_planned = (
+            sum(p.executorch_program.execution_plan[0].non_const_buffer_sizes) for p in programs
+        )
+        outputs = "" if named else _compared([p.buffer for p in programs], feed)
+        peaks = plan.own_order_peak_bytes, plan.peak_bytes
+        return Row(path.stem, len(plan.order), *peaks, own, own_planned, placed, placed_planned, outputs)
+
+    def line(self, row: Row) -> str:
+        """ExecuTorch's arenas before and after."""
+        return f"{row.model}: {row.error or f'{row.before_bytes:,} B to {row.after_bytes:,} B'}"
+
+    def record(self, results: Results[Row]) -> object:
+        """With the versions of both packages."""
+        return {
+            "machine": results.machine,
+            "versions": versions("executorch", "torch"),
+            "rows": results.rows,
+            "complete": results.complete,
+        }
+
+    def page(self, results: Results[Row]) -> Page:
+        """A line for each program, and what the columns mean."""
+        packages = ", ".join(f"{name} {version}" for name, version in versions("executorch", "torch").items())
+        about = f"{measured_with(results.machine, packages)}\n{_ABOUT}"
+        table = model_table(_HEADS, results.rows, cells, frozenset({0, 8}))
+        return Page("ExecuTorch: before and after", about, [table], bare=True)
+
+    def lines(self, results: Results[Row]) -> Lines:
+        """One line for each program, the fields of `Row`."""
+        return row_lines(Row, results.rows)
 
 
 def _converted(program: Any, seconds: float | None) -> Any:
@@ -146,6 +160,14 @@ def _compared(programs: Sequence[bytes], feed: Sequence[Any]) -> str:
     return "equal" if all(r == results[0] for r in results) else "differ"
 
 
+_ABOUT = """\
+Repeat with `lowtide bench executorch [MODEL.pt2...] -o DIR`. Bytes.
+
+- *peak*: under target torch, weights and inputs apart.
+- *arenas*: the sum of `non_const_buffer_sizes`, inputs and outputs in it, by ExecuTorch's memory planning;
+  then by `lowtide.executorch`.
+- *outputs*: of all four programs, in ExecuTorch's runtime."""
+
 _HEADS = (
     "model", "nodes", "peak: own order", "planned", "arena: as exported", "planned", "placed by lowtide: as exported",
     "planned", "outputs",
@@ -154,48 +176,8 @@ _HEADS = (
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row of the table that people read."""
-    if row.error:
-        return (row.model, *[""] * (len(_HEADS) - 2), row.error)
     sizes = (
         row.own_peak_bytes, row.planned_peak_bytes, row.before_bytes, row.after_bytes, row.before_placed_bytes,
         row.after_placed_bytes,
     )  # fmt: skip
     return (row.model, f"{row.nodes:,}", *(f"{n:,}" for n in sizes), row.outputs)
-
-
-def text(results: ExecutorchResults) -> str:
-    """Aligned columns for a terminal."""
-    from lowtide.report.text import columns
-
-    return columns([_HEADS, *(cells(row) for row in results.rows)], right=range(1, 8))
-
-
-def markdown(results: ExecutorchResults) -> str:
-    """The table with what it means."""
-    m = results.machine
-    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
-    lines = [
-        "# ExecuTorch: before and after",
-        "",
-        f"lowtide {m.lowtide}, commit {m.commit}; {versions}; {m.cpu}.",
-        "Repeat with `lowtide bench executorch [MODEL.pt2...] -o DIR`. Bytes.",
-        "",
-        "- *peak*: under target torch, weights and inputs apart.",
-        "- *arenas*: the sum of `non_const_buffer_sizes`, inputs and outputs in it, by ExecuTorch's memory planning;",
-        "  then by `lowtide.executorch`.",
-        "- *outputs*: of all four programs, in ExecuTorch's runtime.",
-        "",
-        "| " + " | ".join(_HEADS) + " |",
-        "|" + "---|" * len(_HEADS),
-    ]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in results.rows]
-    return "\n".join(lines) + "\n"
-
-
-def csv_text(results: ExecutorchResults) -> str:
-    """One line for each program, the fields of `Row`."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [f.name for f in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in results.rows)
-    return out.getvalue()

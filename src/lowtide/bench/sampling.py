@@ -6,25 +6,32 @@ each step runs one of the ready ops, all equally likely, which is not uniform ov
 
 from __future__ import annotations
 
+import re
 import time as clock
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
+from typing import ClassVar, TypeAlias
 
 from lowtide import _core
-from lowtide.analyse.storage import MemoryModel
-from lowtide.bench.cases import Case, known
-from lowtide.bench.machine import Machine, machine
-from lowtide.bench.measure import Subject, measure
+from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.bench.drawing import Bin, Distribution, Mark, histogram, svg
+from lowtide.bench.measure import Cell, Subject, measure
+from lowtide.bench.networks import graph_of
+from lowtide.bench.options import flag, listed, memory_limit, random_seed, time_limit
 from lowtide.bench.parts import METHODS, by_method
+from lowtide.bench.suite import Results, Suite, Watch
+from lowtide.bench.tables import json_text
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
-from lowtide.stop import Progress
+from lowtide.stop import Limits
 from lowtide.target import resolve
+from lowtide.zoo.published.cases import Case, known
 
 NETWORK = "nasnet_a_imagenet"
 """Of HMCOS's Figure 2."""
@@ -33,103 +40,112 @@ QUANTILES = (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Orders whose peak is from `lower_bytes` up to and without `upper_bytes`."""
+class Drawn:
+    """The peaks of random orders of one network, in bytes, ascending, each with how many orders have it."""
 
-    lower_bytes: int
-    upper_bytes: int
-    orders: int
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A method's peak in the distribution. `share_at_most` is the part of the orders that are as good or better."""
-
-    method: str
-    status: str
-    peak_bytes: int
-    optimal: bool
-    share_at_most: float
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """Peaks of random orders of one network, in bytes. `complete` is False if Ctrl-C ended the drawing."""
-
-    suite: str
-    schema: int
-    machine: Machine
-    network: str
+    case: Case
     ops: int
     target: str
-    unit: str
-    form: str
-    drawn_by: str
-    seed: int
-    orders: int
-    complete: bool
+    peaks: tuple[tuple[int, int], ...]
     cpu_seconds: float
-    different_peaks: int
-    least_bytes: int
-    greatest_bytes: int
-    quantiles: dict[str, int]
-    lower_bound_bytes: int
-    constraint: str | None
-    constraint_bytes: int | None
-    share_within_constraint: float | None
-    marks: tuple[Mark, ...]
-    bins: tuple[Bin, ...]
 
 
-def space(
-    network: str | Graph = NETWORK,
-    *,
-    orders: int = 1_000_000,
-    seed: int = 0,
-    methods: Sequence[str] = METHODS,
-    target: str | None = None,
-    time: float = 30.0,
-    search_memory: int | str = "2GiB",
-    report: Callable[[str, Progress], None] | None = None,
-    drawn: Callable[[int], None] | None = None,
-) -> Distribution:
-    """Draw random orders of a network, and run methods to compare them with.
+Row: TypeAlias = Drawn | Cell
+"""The orders drawn, then each method."""
 
-    Parameters
+
+@dataclass(frozen=True)
+class SpaceSuite(Suite[Row]):
+    """Random orders of a network, and methods to compare them with.
+
+    Attributes
     ----------
     network
         Name of the zoo, a file, or a graph.
     orders
         How many to draw.
     methods
-        Names of the methods to mark.
+        Names of the methods to mark; the papers' if empty.
     target
         Memory rules; if None, those of the paper that the network is from, else ``"strict"``.
     time, search_memory
         Limits of each method.
-    report
-        Called with a method's name and its search's progress.
-    drawn
-        Called now and then with the number of orders drawn.
-
-    Raises
-    ------
-    InputError
-        No such network, method or target; `orders` is below 1, or `time` not positive.
     """
-    from lowtide.api.planning import check_time
 
-    check_time(time)
-    if orders < 1:
-        raise InputError(f"orders is {orders}; draw at least one")
-    for name in methods:
-        make(name)
-    limits = {"seconds": time, "memory_bytes": parse_size(search_memory, "search memory"), "seed": seed}
-    case, graph = _find(network, target)
-    model = _model(graph, case)
-    began = clock.process_time()
-    peaks, complete = _draw(model, orders, seed, drawn)
-    cpu_seconds = clock.process_time() - began
+    name: ClassVar[str] = "space"
+    words: ClassVar[str] = "the peaks of random orders of one network, with the optimum and each method marked"
+    description: ClassVar[str] = (
+        "The peaks of random orders of one network, with the optimum and each method marked. Each step\n"
+        "of an order runs one of the ready ops, all equally likely: not uniform over orders."
+    )
+    examples: ClassVar[tuple[str, ...]] = ("", "--network swiftnet_cell_a --orders 100000")
+    labelled: ClassVar[bool] = False
+
+    network: str | Graph = field(
+        default=NETWORK, metadata=flag("of the zoo, or a file (default: nasnet_a_imagenet)", "NAME")
+    )
+    orders: int = field(default=1_000_000, metadata=flag("(default: 1000000)", "N"))
+    methods: Sequence[str] = listed("which to mark (default: the papers')")
+    target: str | None = field(
+        default=None, metadata=flag("memory rules (default: those of the network's paper, or strict)", "NAME")
+    )
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
+
+    def rows(self, watch: Watch) -> Iterator[Row]:
+        """Check what is asked; then draw, and run the methods."""
+        from lowtide.api.job import check_time
+
+        check_time(self.time)
+        if self.orders < 1:
+            raise InputError(f"orders is {self.orders}; draw at least one")
+        for name in self.methods:
+            make(name)
+        limits = partial(Limits, self.time, parse_size(self.search_memory, "search memory"), self.seed)
+        case, graph = _find(self.network, self.target)
+        return self._rows(Subject("space", case, graph, _model(graph, case)), limits, watch)
+
+    def _rows(self, subject: Subject, limits: partial[Limits], watch: Watch) -> Iterator[Row]:
+        case, model = subject.case, subject.model
+        began = clock.process_time()
+        peaks, complete = _draw(model, self.orders, self.seed, watch)
+        seconds = round(clock.process_time() - began, 3)
+        yield Drawn(case, len(subject.graph.ops), model.target.name, tuple(peaks), seconds)
+        if not complete:
+            raise KeyboardInterrupt
+        for run in by_method(case, model, self.methods or METHODS):
+            yield measure(subject, run.method, partial(limits, report=watch.named(run.method.name)))
+
+    def line(self, row: Row) -> str:
+        """Nothing: it is all in the histogram."""
+        return ""
+
+    def record(self, results: Results[Row]) -> object:
+        """Version 1."""
+        return distribution(results)
+
+    def text(self, results: Results[Row]) -> str:
+        """The histogram, with the methods beside the bins that they fall into."""
+        return histogram(distribution(results))
+
+    def files(self, results: Results[Row], stem: str) -> dict[str, str]:
+        """JSON, and the histogram as text and as a picture."""
+        shown = distribution(results)
+        return {f"{stem}.json": json_text(shown), f"{stem}.txt": histogram(shown) + "\n", f"{stem}.svg": svg(shown)}
+
+    def stem(self, results: Results[Row], label: str) -> str:
+        """With the network's name."""
+        return "space-" + re.sub(r"[^A-Za-z0-9_.=-]", "_", distribution(results).network)
+
+
+def distribution(results: Results[Row]) -> Distribution:
+    """What the rows say together. The first is the orders that were drawn."""
+    suite, (drawn, *cells) = results.suite, results.rows
+    assert isinstance(suite, SpaceSuite)
+    assert isinstance(drawn, Drawn)
+    methods = [c for c in cells if isinstance(c, Cell)]
+    peaks, constraint = drawn.peaks, drawn.case.constraint
     values = [size for size, _ in peaks]
     sums = list(accumulate(count for _, count in peaks))
     total = sums[-1]
@@ -138,35 +154,22 @@ def space(
         k = bisect_right(values, size)
         return sums[k - 1] / total if k else 0.0
 
-    cells = []
-    subject = Subject("space", case, graph, model)
-    try:
-        for run in by_method(case, model, methods if complete else ()):
-
-            def tell(progress: Progress, name: str = run.method.name) -> None:
-                if report is not None:
-                    report(name, progress)
-
-            cells.append(measure(subject, run.method, {**limits, "report": tell}))
-    except KeyboardInterrupt:
-        complete = False
-    bound = max((c.lower_bound_bytes or 0 for c in cells), default=0)
-    reached = [(c, c.peak_bytes) for c in cells if c.peak_bytes is not None]
-    constraint = case.constraint
+    bound = max((c.lower_bound_bytes or 0 for c in methods), default=0)
+    reached = [(c, c.peak_bytes) for c in methods if c.peak_bytes is not None]
     return Distribution(
-        suite="space",
+        suite=suite.name,
         schema=1,
-        machine=machine(),
-        network=case.name,
-        ops=len(graph.ops),
-        target=model.target.name,
-        unit=case.unit,
-        form=case.form,
+        machine=results.machine,
+        network=drawn.case.name,
+        ops=drawn.ops,
+        target=drawn.target,
+        unit=drawn.case.unit,
+        form=drawn.case.form,
         drawn_by="each step runs one of the ready ops, all equally likely",
-        seed=seed,
+        seed=suite.seed,
         orders=total,
-        complete=complete,
-        cpu_seconds=round(cpu_seconds, 3),
+        complete=results.complete,
+        cpu_seconds=drawn.cpu_seconds,
         different_peaks=len(peaks),
         least_bytes=values[0],
         greatest_bytes=values[-1],
@@ -192,24 +195,21 @@ def _find(network: str | Graph, target: str | None) -> tuple[Case, Graph]:
     case = known(name) or Case(name)
     if target is not None and target != case.target:
         case = Case(name, target=target)
-    return case, case.graph()
+    return case, graph_of(case)
 
 
 def _model(graph: Graph, case: Case) -> MemoryModel:
-    from lowtide.analyse.storage import memory_model
-
     if not graph.ops:
         raise InputError("the graph has no ops, so there is nothing to order", graph.source or graph.name)
     return memory_model(graph, resolve(case.target))
 
 
-def _draw(
-    model: MemoryModel, orders: int, seed: int, drawn: Callable[[int], None] | None
-) -> tuple[list[tuple[int, int]], bool]:
+def _draw(model: MemoryModel, orders: int, seed: int, watch: Watch) -> tuple[list[tuple[int, int]], bool]:
+    """Peaks with their counts, and whether Ctrl-C did not end it."""
+
     def tell(count: int) -> bool:
         try:
-            if drawn is not None:
-                drawn(count)
+            watch.count(count, orders)
         except KeyboardInterrupt:
             return True
         return False

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, fields
 
-from lowtide.bench.published import Figure, printed
-from lowtide.bench.spilling import BUDGETS, OffChip, SpillCell, SpillResults
-from lowtide.bench.tables import LEAST, Table, machine_text
+from lowtide.bench.off_chip import OffChip
+from lowtide.bench.spill_cells import BUDGETS, SpillCell
+from lowtide.bench.suite import Results
+from lowtide.bench.tables import LEAST, Lines, Page, Table, field_names, machine_text, row_lines, seconds_text, values
 from lowtide.spill.cosma.sizes import ProgramSize
+from lowtide.zoo.published import Figure, printed
 
 SAME = "="
 OURS = "spill"
@@ -25,22 +24,12 @@ the zoo at 224x224. All data of 8 bits. Target strict: COSMA's memory rules. A p
 V-B): a constant that several ops of an exported graph read counts once for each."""
 
 
-def text(results: SpillResults) -> str:
-    """Every table, for a terminal."""
-    return "\n\n".join([_about(results), *(t.text() for t in tables(results)), *_remarks(results)])
-
-
-def markdown(results: SpillResults) -> str:
-    """Every table, as a page."""
-    blocks = ["# lowtide bench spill", _about(results), *(t.markdown() for t in tables(results))]
-    return "\n\n".join([*blocks, *_remarks(results)]) + "\n"
-
-
-def _about(results: SpillResults) -> str:
-    o = results.options
-    lines = [
+def page(results: Results[SpillCell | ProgramSize | OffChip], limits: str) -> Page:
+    """The tables of the parts that were run; `limits` is what was said of them."""
+    cells = [row for row in results.rows if isinstance(row, SpillCell)]
+    about = [
         machine_text(results.machine),
-        f"Limits per cell: {o['time']:g} s of wall time, {o['search_memory_bytes']:,} B for states; seed {o['seed']}.",
+        limits,
         "Seconds are processor time of all threads, finding the order included. Every answer is replayed.",
         f"{LEAST}: proved least over all orders, by some scheme here. {SAME}: M_R is M_P; such rows are in no sum. "
         "time, memory: ended by that limit (a program above 100,000 variables is not built), the best found is given. "
@@ -48,62 +37,61 @@ def _about(results: SpillResults) -> str:
         NETWORKS.replace("\n", " "),
     ]
     if not results.complete:
-        lines.append("Interrupted: these are the cells that were done.")
-    return "\n".join(lines)
-
-
-def _remarks(results: SpillResults) -> list[str]:
-    said = [
-        f"{c.label}, {SETTINGS[c.setting]}, {c.budget}, {c.scheme}: {c.status}: {c.reason}"
-        for c in results.cells
-        if c.reason
+        about.append("Interrupted: these are the cells that were done.")
+    tables = [
+        *_networks([c for c in cells if c.part == "networks"]),
+        *_growth([c for c in cells if c.part == "growth"]),
+        *_wide([c for c in cells if c.part == "wide"]),
+        *_sizes([row for row in results.rows if isinstance(row, ProgramSize)]),
+        *_off_chip([row for row in results.rows if isinstance(row, OffChip)]),
     ]
-    again = [c for c in results.cells if c.proved_again is not None]
+    return Page(f"lowtide bench {results.suite.name}", "\n".join(about), tables, _remarks(cells))
+
+
+def _remarks(cells: Sequence[SpillCell]) -> list[str]:
+    """Reasons, and what a second search says of the bounds."""
+    remarks = [f"{_name(c)}: {c.status}: {c.reason}" for c in cells if c.reason]
+    again = [c for c in cells if c.proved_again is not None]
     if again:
         counts = Counter(str(c.proved_again) for c in again)
-        told = ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
-        said.append(f"Bounds above nothing: {len(again)}. What verify --prove says of them: {told}.")
-        said += [
-            f"{c.label}, {SETTINGS[c.setting]}, {c.budget}, {c.scheme}: not re-proved"
-            for c in again
-            if c.proved_again == "not re-proved"
-        ]
-    return ["\n".join(said)] if said else []
+        results = ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
+        remarks.append(f"Bounds above nothing: {len(again)}. What verify --prove says of them: {results}.")
+    return [*remarks, *(f"{_name(c)}: not re-proved" for c in again if c.proved_again == "not re-proved")]
 
 
-def tables(results: SpillResults) -> list[Table]:
-    """Those of the parts that were run."""
-    found: list[Table] = []
-    networks = [c for c in results.cells if c.part == "networks"]
+def _name(cell: SpillCell) -> str:
+    return f"{cell.label}, {SETTINGS[cell.setting]}, {cell.budget}, {cell.scheme}"
+
+
+def _networks(networks: Sequence[SpillCell]) -> list[Table]:
+    """Traffic, seconds and reductions, by setting and family; then the paper's claims."""
+    tables: list[Table] = []
     for setting, words in SETTINGS.items():
         for family, name in FAMILIES.items():
             cells = [c for c in networks if (c.setting, c.family) == (setting, family)]
             if cells:
-                found.append(_grid(f"{name}, {words}: non-compulsory traffic, KiB", cells, _traffic, bounds=True))
-                found.append(_grid(f"{name}, {words}: CPU seconds", cells, _seconds, bounds=False))
-                if any(c.scheme == OURS for c in cells):
-                    found.append(_reductions(f"{name}, {words}: reduction by lowtide's spill", cells))
-    if networks:
-        found.append(claims(networks))
-    growth = [c for c in results.cells if c.part == "growth"]
-    if growth:
-        found.append(_growth(growth))
-    wide = [c for c in results.cells if c.part == "wide"]
-    if wide:
-        found.append(_grid("wide graphs, activations only: non-compulsory traffic, KiB", wide, _traffic, bounds=True))
-        found.append(_grid("wide graphs, activations only: CPU seconds", wide, _seconds, bounds=False))
-    if results.sizes:
-        found.append(_sizes(results.sizes))
-    if results.off_chip:
-        found.append(_off_chip(results.off_chip))
-    return found
+                tables += _grids(f"{name}, {words}", cells)
+            if any(c.scheme == OURS for c in cells):
+                tables.append(_reductions(f"{name}, {words}: reduction by lowtide's spill", cells))
+    return [*tables, claims(networks)] if networks else tables
+
+
+def _wide(cells: Sequence[SpillCell]) -> list[Table]:
+    return _grids("wide graphs, activations only", cells) if cells else []
+
+
+def _grids(title: str, cells: Sequence[SpillCell]) -> list[Table]:
+    return [
+        _grid(f"{title}: non-compulsory traffic, KiB", cells, _traffic, bounds=True),
+        _grid(f"{title}: CPU seconds", cells, _seconds, bounds=False),
+    ]
 
 
 def _rows(cells: Sequence[SpillCell]) -> Iterator[tuple[SpillCell, dict[str, SpillCell]]]:
     """Of each network and budget, one cell for the facts, and the cells by scheme."""
     by_row: dict[tuple[str, str, str], dict[str, SpillCell]] = {}
     for c in cells:
-        by_row.setdefault((c.label, c.setting, c.budget), {})[c.scheme] = c
+        by_row.setdefault(c.problem_key, {})[c.scheme] = c
     for row in by_row.values():
         yield next(iter(row.values())), row
 
@@ -136,8 +124,7 @@ def _traffic(cell: SpillCell) -> str:
 def _seconds(cell: SpillCell) -> str:
     if cell.traffic_bytes is None:
         return cell.status
-    shown = f"{cell.cpu_seconds:.2g}" if cell.cpu_seconds < 1 else f"{cell.cpu_seconds:.1f}"
-    shown += "" if cell.status == "ok" else f" {cell.status}"
+    shown = seconds_text(cell.cpu_seconds) + ("" if cell.status == "ok" else f" {cell.status}")
     return f"{shown} ({cell.published[0].text})" if cell.published else shown
 
 
@@ -214,15 +201,19 @@ def _above(cells: Sequence[SpillCell]) -> list[str]:
     return found
 
 
-def _growth(cells: Sequence[SpillCell]) -> Table:
+def _growth(cells: Sequence[SpillCell]) -> list[Table]:
+    if not cells:
+        return []
     schemes = list(dict.fromkeys(c.scheme for c in cells))
     rows = [["network", "ops", *(f"{s}, {what}" for s in schemes for what in ("KiB", "CPU s"))]]
     for first, row in sorted(_rows(cells), key=lambda r: r[0].ops):
         rows.append([first.label, f"{first.ops:,}", *(f(row[s]) for s in schemes for f in (_traffic, _seconds))])
-    return Table(f"how time grows with ops, at {BUDGETS[1]}", rows)
+    return [Table(f"how time grows with ops, at {BUDGETS[1]}", rows)]
 
 
-def _sizes(sizes: Sequence[ProgramSize]) -> Table:
+def _sizes(sizes: Sequence[ProgramSize]) -> list[Table]:
+    if not sizes:
+        return []
     kinds = [("cosma", True), ("cosma", False), ("model", True), ("model", False)]
     words = [f"{'COSMA' if e == 'cosma' else 'MODeL'}{'' if o else ', no overlap analysis'}" for e, o in kinds]
     rows = [["network", "ops", *words]]
@@ -233,12 +224,13 @@ def _sizes(sizes: Sequence[ProgramSize]) -> Table:
             for s in (of[k] for k in kinds)
         ]
         rows.append([label, f"{of[kinds[0]].ops:,}", *shown])
-    return Table(
-        "sizes of the programs, variables / rows (paper, Transformer: 7,500 / 15,000; MODeL 2,000 / 5,000)", rows
-    )
+    title = "sizes of the programs, variables / rows (paper, Transformer: 7,500 / 15,000; MODeL 2,000 / 5,000)"
+    return [Table(title, rows)]
 
 
-def _off_chip(rows: Sequence[OffChip]) -> Table:
+def _off_chip(rows: Sequence[OffChip]) -> list[Table]:
+    if not rows:
+        return []
     sizes = list(dict.fromkeys(r.on_chip_kb for r in rows))
     shown = [["own / least-peak order, KB", "least peak, KB", *(f"{s} KB" for s in sizes)]]
     for network in dict.fromkeys(r.network for r in rows):
@@ -251,7 +243,7 @@ def _off_chip(rows: Sequence[OffChip]) -> Table:
         shown.append(line)
     for name, mean in (("geometric mean of ratios", _geometric), ("ratio of sums", _of_sums)):
         shown.append([name, "", *(mean([r for r in rows if r.on_chip_kb == s]) for s in sizes)])
-    return Table("SERENITY, Figure 11: off-chip traffic under Belady (paper: 1.76x less at 256 KB)", shown)
+    return [Table("SERENITY, Figure 11: off-chip traffic under Belady (paper: 1.76x less at 256 KB)", shown)]
 
 
 def _geometric(rows: Sequence[OffChip]) -> str:
@@ -264,20 +256,17 @@ def _of_sums(rows: Sequence[OffChip]) -> str:
     return f"{sum(r.own_bytes for r in rows) / least:.2f}" if least else ""
 
 
-def csv_text(results: SpillResults) -> str:
+def lines(rows: Sequence[SpillCell | ProgramSize | OffChip]) -> Lines:
     """One line per cell, with the published time; without cells, one per figure of SERENITY's study or program."""
-    made = io.StringIO()
-    writer = csv.writer(made, lineterminator="\n")
-    if not results.cells:
-        for rows, kind in ((results.off_chip, OffChip), (results.sizes, ProgramSize)):
-            if rows:
-                writer.writerow([f.name for f in fields(kind)])
-                writer.writerows(["" if v is None else v for v in astuple(row)] for row in rows)
-        return made.getvalue()
-    own = [f.name for f in fields(SpillCell) if f.name not in ("published", "counters")]
-    writer.writerow([*own, "published_seconds", "published_in"])
-    for cell in results.cells:
+    cells = [row for row in rows if isinstance(row, SpillCell)]
+    if not cells:
+        for kind in (OffChip, ProgramSize):
+            of_kind = [row for row in rows if isinstance(row, kind)]
+            yield from row_lines(kind, of_kind) if of_kind else ()
+        return
+    own = field_names(SpillCell)
+    yield [*own, "published_seconds", "published_in"]
+    for cell in cells:
         figure = cell.published[0] if cell.published else None
         about = [f"{figure.amount:g}", f"{figure.paper}, {figure.table}"] if figure else ["", ""]
-        writer.writerow([*("" if (v := getattr(cell, n)) is None else v for n in own), *about])
-    return made.getvalue()
+        yield [*values(cell, own), *about]

@@ -1,177 +1,186 @@
-"""`lowtide bench schedule`: every method on the papers' networks, cell by cell."""
+"""What a benchmark suite is, and how one is run.
+
+A suite is a frozen dataclass whose fields are its options (the command line makes its flags from them). It yields rows,
+one for each thing measured; what is done when Ctrl-C comes is kept. Rows become tables for people, CSV and JSON.
+"""
 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from lowtide.bench.cases import FILE, Case, graph_files, known
 from lowtide.bench.machine import Machine, machine
-from lowtide.bench.measure import Cell, make_subject, measure
-from lowtide.bench.parts import METHODS, PARTS, Part, by_method
-from lowtide.bench.published import printed
+from lowtide.bench.tables import Lines, Page, csv_text, json_text
 from lowtide.errors import InputError
-from lowtide.schedule.registry import make
-from lowtide.sizes import parse_size
 from lowtide.stop import Progress
 
-GRAPHS = "graphs"
-"""Part of the graphs in a directory."""
-GRAPH_METHODS = ("own", "exact")
+R = TypeVar("R")
+
+
+def _quiet(*_: object) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True)
-class Results:
-    """What a run of a suite gave. `complete` is False if Ctrl-C ended it: the cells are those that were done.
+class Watch:
+    """Who is told of a run while it goes on; any of them may raise KeyboardInterrupt to end it.
 
-    `options` are what the call asked for. `cpu_seconds` is everything, reading and checking included.
+    Attributes
+    ----------
+    search
+        Called with the name of what is measured and the progress of its search.
+    count
+        Called with how many of how many are done, where they are too many for rows.
+    row
+        Called with each finished row.
     """
 
-    suite: str
-    schema: int
-    machine: Machine
-    options: dict[str, Any]
-    complete: bool
-    cpu_seconds: float
-    cells: tuple[Cell, ...]
+    search: Callable[[str, Progress], None] = _quiet
+    count: Callable[[int, int], None] = _quiet
+    row: Callable[[Any], None] = _quiet
+
+    def named(self, name: str) -> Callable[[Progress], None]:
+        """What a search of that name is to call."""
+        return partial(self.search, name)
 
 
-def schedule(
-    *,
-    networks: Sequence[str] = (),
-    graphs: str | Path | None = None,
-    methods: Sequence[str] = (),
-    parts: Sequence[str] = (),
-    target: str = "strict",
-    time: float = 30.0,
-    search_memory: int | str = "2GiB",
-    seed: int = 0,
-    report: Callable[[str, Progress], None] | None = None,
-    done: Callable[[Cell], None] | None = None,
-) -> Results:
-    """Run methods on networks, each figure under its paper's own memory rules.
+class Suite(Protocol[R]):
+    """A benchmark, with what was asked of it; a frozen dataclass of options.
 
-    Parameters
+    Attributes
     ----------
-    networks
-        Names of the zoo; the papers' own if empty. With `parts`, only these of the parts' networks.
-    graphs
-        Directory of ``*.graph.json``, all of them planned, as they are, under `target`; without `networks` or `parts`
-        nothing else is. Parts take from it what the zoo does not hold.
-    methods
-        Names; the papers' if empty, for `graphs` the own order and the exact one.
-    parts
-        Keys of `PARTS`, or ``"all"``; ``"main"`` if empty.
-    target
-        Memory rules of networks that no paper measured.
-    time, search_memory
-        Limits of each cell: seconds of wall time, memory for states. A cell that they end says so.
-    report
-        Called with the cell's name and its search's progress.
-    done
-        Called with each finished cell.
+    name
+        Of the command, and of its files.
+    words, description, examples
+        What ``--help`` says: in the list of suites, and above and below its own options.
+    labelled
+        Whether its files may be given a label.
+    """
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    description: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]]
+    labelled: ClassVar[bool] = True
+
+    def rows(self, watch: Watch) -> Iterator[R]:
+        """Check what is asked, then measure row by row.
+
+        Raises
+        ------
+        InputError
+            A name that there is not, or another value that is wrong; before anything is measured as far as possible.
+        MissingExtraError
+            A package that it needs is not installed.
+        """
+        ...
+
+    def line(self, row: R) -> str:
+        """What is said of a row when it is done; nothing if empty."""
+        ...
+
+    def finish(self, rows: Sequence[R]) -> Sequence[R]:
+        """The rows with what only all of them together can say."""
+        return rows
+
+    def record(self, results: Results[R]) -> object:
+        """What the JSON holds; programs read its keys."""
+        ...
+
+    def text(self, results: Results[R]) -> str:
+        """What a terminal shows."""
+        ...
+
+    def stem(self, results: Results[R], label: str) -> str:
+        """What its files are called, without endings."""
+        return f"{self.name}-{label}" if label else self.name
+
+    def files(self, results: Results[R], stem: str) -> dict[str, str]:
+        """What is written: names to contents."""
+        ...
+
+
+class TableSuite(Suite[R], Protocol[R]):
+    """A suite whose results are tables: shown on a terminal, and written as Markdown and as CSV."""
+
+    def page(self, results: Results[R]) -> Page:
+        """The tables, with what is to be said of them."""
+        ...
+
+    def lines(self, results: Results[R]) -> Lines:
+        """The CSV, its head first."""
+        ...
+
+    def text(self, results: Results[R]) -> str:
+        """The tables."""
+        return self.page(results).text()
+
+    def files(self, results: Results[R], stem: str) -> dict[str, str]:
+        """JSON, CSV and Markdown."""
+        return {
+            f"{stem}.json": json_text(self.record(results)),
+            f"{stem}.csv": csv_text(self.lines(results)),
+            f"{stem}.md": self.page(results).markdown(),
+        }
+
+
+@dataclass(frozen=True)
+class Results(Generic[R]):
+    """What a run of a suite gave. `complete` is False if Ctrl-C ended it: the rows are those that were done.
+
+    `cpu_seconds` is everything, reading and checking included.
+    """
+
+    suite: Suite[R]
+    rows: tuple[R, ...]
+    machine: Machine
+    complete: bool = True
+    cpu_seconds: float = 0.0
+
+
+def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
+    """Run a suite; the rows that are done when Ctrl-C comes are its results.
 
     Raises
     ------
-    InputError
-        No such network, method, part or directory; `time` is not positive.
+    InputError, MissingExtraError
+        As `Suite.rows`.
+    KeyboardInterrupt
+        Ctrl-C before any row was done.
     """
-    from lowtide.api.planning import check_time
-
+    watch = watch or Watch()
     began = clock.process_time()
-    check_time(time)
-    for name in methods:
-        make(name)
-    limits = {"seconds": time, "memory_bytes": parse_size(search_memory, "search memory"), "seed": seed}
-    directory = None if graphs is None else Path(graphs)
-    files = [] if directory is None else graph_files(directory)
-    chosen = _chosen(networks, files, list(parts), target, only_graphs=directory is not None)
-    cells: list[Cell] = []
+    done: list[R] = []
     complete = True
     try:
-        for cell in _cells(chosen, methods, directory, limits, report):
-            cells.append(cell)
-            if done is not None:
-                done(cell)
+        for row in suite.rows(watch):
+            done.append(row)
+            watch.row(row)
     except KeyboardInterrupt:
+        if not done:
+            raise
         complete = False
-    options = {
-        "networks": list(networks),
-        "graphs": [*files] if GRAPHS in chosen else [],
-        "methods": list(methods),
-        "parts": list(chosen),
-        "time": time,
-        "search_memory_bytes": limits["memory_bytes"],
-        "seed": seed,
-    }
-    return Results(
-        "schedule", 1, machine(), options, complete, round(clock.process_time() - began, 3), _with_best_bound(cells)
-    )
+    seconds = round(clock.process_time() - began, 3)
+    return Results(suite, tuple(suite.finish(done)), machine(), complete, seconds)
 
 
-def _chosen(
-    networks: Sequence[str], files: Sequence[str], parts: list[str], target: str, *, only_graphs: bool
-) -> dict[str, Part]:
-    """The parts to run, each with the networks to run it on."""
-    for name in parts:
-        if name not in (*PARTS, "all"):
-            raise InputError(f"there is no part {name!r}; use one of {', '.join(PARTS)} or all")
-    if "all" in parts:
-        parts = list(PARTS)
-    chosen: dict[str, Part] = {}
-    names = [name.removeprefix("zoo:") for name in networks]
-    if only_graphs and not parts:
-        cases = tuple(Case(f"{FILE}{name}", target=target) for name in files)
-        chosen[GRAPHS] = Part("graph files", cases, by_method)
-    if not parts and (names or not only_graphs):
-        parts = ["main"]
-    for name in parts:
-        part = PARTS[name]
-        if names:
-            of_part = {case.name: case for case in part.cases}
-            cases = tuple(of_part.get(n) or known(n) or Case(n, target=target) for n in names)
-        else:
-            cases = part.cases
-        chosen[name] = replace(part, cases=tuple(c for c in cases if not c.in_file or c.name in files))
-    return chosen
+def check_names(what: str, asked: Iterable[str], known: Iterable[str], more: str = "") -> None:
+    """Raise `InputError` for the first name that there is not; `what` says of what it is one.
+
+    >>> check_names("part", ["b"], {"a": 1, "b": 2})
+    """
+    there = list(known)
+    for name in asked:
+        if name not in there:
+            raise InputError(f"there is no {what} {name!r}; use one of {', '.join(there)}{more}")
 
 
-def _cells(
-    chosen: dict[str, Part],
-    methods: Sequence[str],
-    directory: Path | None,
-    limits: dict[str, Any],
-    report: Callable[[str, Progress], None] | None,
-) -> Iterator[Cell]:
-    for name, part in chosen.items():
-        wanted = methods or (GRAPH_METHODS if name == GRAPHS else METHODS)
-        for case in part.cases:
-            subject = make_subject(name, case, case.graph(directory))
-            for run in part.runs(case, subject.model, wanted):
-                label = " ".join(word for word in (case.name, run.method.name, run.setting) if word)
-
-                def tell(progress: Progress, label: str = label) -> None:
-                    if report is not None:
-                        report(label, progress)
-
-                in_paper = name != GRAPHS
-                yield measure(
-                    subject,
-                    run.method,
-                    {**limits, "report": tell},
-                    setting=run.setting,
-                    published=printed(case.network, case.target, run.method.name, run.printed) if in_paper else (),
-                    own_result=part.own_result,
-                )
-
-
-def _with_best_bound(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """A peak is optimal if it is the best bound that any method proved on that graph."""
-    found = list(cells)
-    best: dict[tuple[str, str, str], int] = {}
-    for cell in found:
-        best[cell.graph_key] = max(best.get(cell.graph_key, 0), cell.lower_bound_bytes or 0)
-    return tuple(replace(c, optimal=c.peak_bytes == best[c.graph_key]) for c in found)
+def best_bounds(rows: Iterable[R], key: Callable[[R], Any], bound: Callable[[R], int | None]) -> Mapping[Any, int]:
+    """The best lower bound that any row proved, for all rows of the same key; bytes."""
+    best: dict[Any, int] = {}
+    for row in rows:
+        best[key(row)] = max(best.get(key(row), 0), bound(row) or 0)
+    return best

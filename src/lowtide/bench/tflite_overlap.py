@@ -9,65 +9,28 @@ slack of the rule there: chance (the spoilt value was the same), or a distance t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lowtide.bench.tflite_kinds import Make, kinds
 from lowtide.bench.tflite_net import Net
+from lowtide.bench.tflite_rows import OverlapRow
 from lowtide.graph import Graph
-from lowtide.read.tflite import graph_of
-from lowtide.read.tflite_model import parse_tflite
-from lowtide.rules.tflm_kernels import distances
-from lowtide.verify.tflite_process import draw as draw_input
-from lowtide.verify.tflite_process import quiet, tflm_interpreter
+from lowtide.read.tflite.model import parse_tflite
+from lowtide.read.tflite.reader import graph_of
+from lowtide.rules.tflm.kernels import distances
+from lowtide.run.tflite_process import draw as draw_input
+from lowtide.run.tflite_process import quiet, tflm_interpreter
 from lowtide.write.tflite import planned_bytes
 
 _ARENA = 4 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class OverlapRow:
-    """What was seen of one kind of operator.
-
-    Attributes
-    ----------
-    kind, dtype
-        Operator and type of its output.
-    shapes
-        How many shapes the rule gives an overlap for; each is tried for each input that may be overlapped.
-    equal
-        At the rule's distance, bit-equal to the plain run.
-    row_nearer_corrupt, element_nearer_corrupt
-        A row, an element nearer, and the outputs differ.
-    most_slack_bytes
-        Largest number of bytes by which the output could lie nearer, over all shapes, with outputs still equal.
-    """
-
-    kind: str
-    dtype: str
-    shapes: int
-    equal: int
-    row_nearer_corrupt: int
-    element_nearer_corrupt: int
-    most_slack_bytes: int
-
-
-def overlap_rows(shapes: int, seed: int, report: Callable[[str], None] | None = None) -> list[OverlapRow]:
-    """Try every kind on so many shapes.
-
-    Raises
-    ------
-    ImportError
-        tflite-micro or ai-edge-litert is missing.
-    """
-    rows = []
-    for (kind, dtype), make in kinds().items():
-        if report is not None:
-            report(f"{kind} {dtype}")
-        rows.append(_row(kind, dtype, make, shapes, seed))
-    return rows
+def overlap_rows(shapes: int, seed: int) -> Iterator[OverlapRow]:
+    """Try every kind on so many shapes."""
+    return (_row(kind, dtype, make, shapes, seed) for (kind, dtype), make in kinds().items())
 
 
 def _row(kind: str, dtype: str, make: Make, shapes: int, seed: int) -> OverlapRow:
@@ -151,18 +114,3 @@ def _run(data: bytes, feeds: Sequence[Sequence[np.ndarray]]) -> list[bytes] | No
         return results
 
     return quiet(invoke)[0]
-
-
-def table(rows: Sequence[OverlapRow]) -> str:
-    """The rows as a Markdown table."""
-    lines = [
-        "| operator | type | overlaps | equal at the distance | a row nearer corrupts | an element nearer corrupts | "
-        "largest slack, B |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r.kind} | {r.dtype} | {r.shapes} | {r.equal} | {r.row_nearer_corrupt} | {r.element_nearer_corrupt} "
-        f"| {r.most_slack_bytes} |"
-        for r in rows
-    ]
-    return "\n".join(lines)

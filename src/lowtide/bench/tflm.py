@@ -7,23 +7,24 @@ kernels; here nothing but the order and the offsets changes, and TFLM's own kern
 
 from __future__ import annotations
 
-import csv
-import io
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from importlib import metadata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import lowtide
-from lowtide.bench.machine import Machine, machine
-from lowtide.errors import InputError, LowtideError
+from lowtide.bench.models import measured, model_table, versions
+from lowtide.bench.options import flag, memory_limit, random_seed, time_limit
+from lowtide.bench.suite import Results, TableSuite, Watch
+from lowtide.bench.tables import Lines, Page, row_lines
+from lowtide.bench.tflite_rows import OverlapRow, overlap_table
+from lowtide.errors import InputError, MissingExtraError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 
 if TYPE_CHECKING:
-    from lowtide.bench.tflite_overlap import OverlapRow
+    from lowtide.run.tflite import TfliteRunReport
 
 PUBLISHED = {
     "mlperf_tiny_resnet_int8": 14272,
@@ -78,98 +79,170 @@ class Row:
     error: str = ""
 
 
+Rows: TypeAlias = OverlapRow | Row
+"""Kinds of operators, if they are asked for; then models."""
+
+
 @dataclass(frozen=True)
-class TfliteResults:
-    """Every row, and what it was measured on."""
+class TfliteSuite(TableSuite[Rows]):
+    """TFLite models under TFLM, every one of a directory; and single operators, at the distances of the rule.
 
-    machine: Machine
-    runtimes: dict[str, str]
-    rows: tuple[Row, ...]
-    complete: bool = True
-
-
-def tflite(
-    directory: str | Path, *, time: float = 30.0, seed: int = 0, done: Callable[[Row], None] | None = None
-) -> TfliteResults:
-    """Plan and run every .tflite file of a directory.
-
-    Raises
-    ------
-    InputError
-        No such directory, or no .tflite file in it.
+    Attributes
+    ----------
+    models
+        Directory of ``*.tflite``.
+    overlap
+        Random shapes to try for each kind of operator.
+    time, search_memory
+        Limits of each search: seconds, memory for states.
     """
-    files = sorted(Path(directory).glob("*.tflite"))
-    if not files:
-        raise InputError("there is no .tflite file here; name a directory with some", str(directory))
-    rows: list[Row] = []
-    complete = True
-    try:
+
+    name: ClassVar[str] = "tflite"
+    words: ClassVar[str] = (
+        "TFLite models under TFLM: the arena before and after, predicted and measured, outputs compared"
+    )
+    description: ClassVar[str] = (
+        "TFLite models under TFLM: the arena before and after, predicted and measured, outputs compared.\n"
+        "With --overlap: single operators of random shape at the rule's distance, and a row and an element nearer."
+    )
+    examples: ClassVar[tuple[str, ...]] = ("--models DIR -o results", "--overlap 100")
+
+    models: str | Path | None = field(default=None, metadata=flag("every .tflite file there", "DIR"))
+    overlap: int = field(default=0, metadata=flag("try each kind of operator on N random shapes", "N"))
+    time: float = time_limit()
+    search_memory: int | str = memory_limit()
+    seed: int = random_seed()
+
+    def rows(self, watch: Watch) -> Iterator[Rows]:
+        """Check that there is something to measure, and the runtimes."""
+        if not self.models and self.overlap < 1:
+            raise InputError("say what to measure: --models DIR, or --overlap N with N of 1 or more")
+        files = sorted(Path(self.models).glob("*.tflite")) if self.models else []
+        if self.models and not files:
+            raise InputError("there is no .tflite file here; name a directory with some", str(self.models))
+        return self._rows(_kinds(self.overlap, self.seed), files)
+
+    def _rows(self, operators: Iterator[OverlapRow], files: Sequence[Path]) -> Iterator[Rows]:
+        yield from operators
         for path in files:
-            try:
-                rows.append(_measure(path, time, seed))
-            except LowtideError as error:
-                rows.append(Row(path.stem, error=str(error).rpartition(".tflite: ")[2]))
-            if done is not None:
-                done(rows[-1])
-    except KeyboardInterrupt:
-        complete = False
-    versions = {name: _version(name) for name in ("tflite-micro", "ai-edge-litert")}
-    return TfliteResults(machine(), versions, tuple(rows), complete)
+            yield measured(lambda p=path: self._measure(p), lambda e, p=path: Row(p.stem, error=e), ".tflite")
+
+    def _measure(self, path: Path) -> Row:
+        from lowtide.run.tflite import run_tflite
+
+        graph = lowtide.load(path)
+        target = lowtide.target("tflm")
+        search: dict[str, Any] = {"time": self.time, "search_memory": self.search_memory, "seed": self.seed}
+        planned = lowtide.plan(graph, target=target, **search)
+        exact = lowtide.plan(graph, target=replace(target, overlap="in_place"), **search)
+        pinned = lowtide.plan(graph, target=target, pin_inputs=True, **search)
+        kept = lowtide.plan(graph, target=replace(target, keep_inputs=True, overwrite_inputs=False), **search)
+        with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
+            out, written = Path(folder) / "planned.tflite", Path(folder) / "plan.json"
+            planned.apply(path, out)
+            planned.save(written)
+            seen = run_tflite(path, out, planned, seed=self.seed)
+        before, after = (None, None) if seen.tflm is None else (seen.tflm.original, seen.tflm.planned)
+        return Row(
+            path.stem,
+            len(graph.ops),
+            before.head_bytes if before else 0,
+            before.smallest_arena_bytes if before else 0,
+            planned.arena_bytes or 0,
+            after.head_bytes if after else 0,
+            planned.runtime_arena_bytes or 0,
+            after.smallest_arena_bytes if after else 0,
+            _bound(planned, graph),
+            _proof(planned, graph),
+            exact.arena_bytes or 0,
+            pinned.arena_bytes or 0,
+            kept.arena_bytes or 0,
+            _outputs(seen),
+            PUBLISHED.get(path.stem),
+        )
+
+    def line(self, row: Rows) -> str:
+        """Of a model, heads before and after; of an operator, its name."""
+        if isinstance(row, OverlapRow):
+            return f"{row.kind} {row.dtype}"
+        return f"{row.model}: {row.error or f'{row.own_head_bytes:,} B to {row.head_bytes:,} B'}"
+
+    def record(self, results: Results[Rows]) -> object:
+        """The operators alone, if nothing else is asked for."""
+        operators, models = _apart(results)
+        if not self.models:
+            return operators
+        of_models = {
+            "machine": results.machine,
+            "runtimes": _runtimes(),
+            "rows": models,
+            "complete": results.complete,
+        }
+        return of_models | ({"overlap": operators} if operators else {})
+
+    def page(self, results: Results[Rows]) -> Page:
+        """A line for each model, with what it was measured on."""
+        m = results.machine
+        runtimes = ", ".join(f"{name} {version}" for name, version in _runtimes().items())
+        about = f"lowtide {m.lowtide}, commit {m.commit}, {m.cpu}, {m.python}; {runtimes}\n\n{_ABOUT}"
+        table = model_table(_HEADS, _apart(results)[1], cells, frozenset(range(len(_HEADS))))
+        return Page("TFLite models under TFLM", about, [table], bare=True)
+
+    def lines(self, results: Results[Rows]) -> Lines:
+        """One line for each model."""
+        return row_lines(Row, _apart(results)[1])
+
+    def text(self, results: Results[Rows]) -> str:
+        """The table of operators, as Markdown, above that of models."""
+        operators = _apart(results)[0]
+        shown = [overlap_table(operators).markdown()] if operators else []
+        return "\n".join([*shown, *([super().text(results)] if self.models else [])])
+
+    def files(self, results: Results[Rows], stem: str) -> dict[str, str]:
+        """Those of models, and a page of operators."""
+        operators = _apart(results)[0]
+        shown = {"tflite-overlap.md": overlap_table(operators).markdown() + "\n"} if operators else {}
+        return shown | (super().files(results, stem) if self.models else {})
 
 
-def _version(package: str) -> str:
+def _runtimes() -> dict[str, str]:
+    """Their versions."""
+    return versions("tflite-micro", "ai-edge-litert")
+
+
+def _apart(results: Results[Rows]) -> tuple[list[OverlapRow], list[Row]]:
+    """Operators and models."""
+    operators = [row for row in results.rows if isinstance(row, OverlapRow)]
+    return operators, [row for row in results.rows if isinstance(row, Row)]
+
+
+def _kinds(shapes: int, seed: int) -> Iterator[OverlapRow]:
+    """Every kind of operator. Raises `MissingExtraError` where a runtime is missing."""
+    if shapes < 1:
+        return iter(())
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+        import tflite_micro  # noqa: F401
+
+        from lowtide.bench.tflite_overlap import overlap_rows
+    except ImportError:
+        raise MissingExtraError("tflite-micro and ai-edge-litert", "tflite", "lowtide bench tflite --overlap") from None
+    return overlap_rows(shapes, seed)
 
 
-def _measure(path: Path, time: float, seed: int) -> Row:
-    from dataclasses import replace
-
-    from lowtide.verify.run_tflite import run_tflite
-
-    graph = lowtide.load(path)
-    target = lowtide.target("tflm")
-    made = lowtide.plan(graph, target=target, time=time, seed=seed)
-    exact = lowtide.plan(graph, target=replace(target, overlap="in_place"), time=time, seed=seed)
-    pinned = lowtide.plan(graph, target=target, pin_inputs=True, time=time, seed=seed)
-    kept = lowtide.plan(graph, target=replace(target, keep_inputs=True, overwrite_inputs=False), time=time, seed=seed)
-    with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
-        out, written = Path(folder) / "planned.tflite", Path(folder) / "plan.json"
-        made.apply(path, out)
-        made.save(written)
-        seen = run_tflite(path, out, made, seed=seed)
-    tflm = seen.tflm
-    was, came = (None, None) if tflm is None else (tflm.original, tflm.planned)
-    said = []
-    for r in seen.runtimes:
+def _outputs(report: TfliteRunReport) -> str:
+    """What each runtime says of the outputs."""
+    words = []
+    for r in report.runtimes:
         equal = "equal" if all(o.equal for o in r.outputs) else "differ"
         refused = f"refuses the original ({r.refused.partition('.')[0]})" if r.refused else ""
-        said.append(f"{r.runtime} {refused or (equal if r.deterministic else 'not deterministic')}")
-    return Row(
-        path.stem,
-        len(graph.ops),
-        was.head_bytes if was else 0,
-        was.smallest_arena_bytes if was else 0,
-        made.arena_bytes or 0,
-        came.head_bytes if came else 0,
-        made.runtime_arena_bytes or 0,
-        came.smallest_arena_bytes if came else 0,
-        _bound(made, graph),
-        _proof(made, graph),
-        exact.arena_bytes or 0,
-        pinned.arena_bytes or 0,
-        kept.arena_bytes or 0,
-        ", ".join(said),
-        PUBLISHED.get(path.stem),
-    )
+        words.append(f"{r.runtime} {refused or (equal if r.deterministic else 'not deterministic')}")
+    return ", ".join(words)
 
 
-def _bound(made: Plan, graph: Graph) -> int:
+def _bound(plan: Plan, graph: Graph) -> int:
     """Least head over all orders: the scheduler's bound, rounded up; that of the only order, if there is just one."""
-    up = -(-made.lower_bound_bytes // made.alignment) * made.alignment
-    return max(up, made.arena_lower_bound_bytes or 0) if _one_order(graph) else up
+    up = -(-plan.lower_bound_bytes // plan.alignment) * plan.alignment
+    return max(up, plan.arena_lower_bound_bytes or 0) if _one_order(graph) else up
 
 
 def _one_order(graph: Graph) -> bool:
@@ -177,11 +250,17 @@ def _one_order(graph: Graph) -> bool:
     return all(i - 1 in graph.predecessors[i] for i in range(1, len(graph.ops)))
 
 
-def _proof(made: Plan, graph: Graph) -> str:
-    if made.arena_bytes == _bound(made, graph):
+def _proof(plan: Plan, graph: Graph) -> str:
+    if plan.arena_bytes == _bound(plan, graph):
         return "all orders"
-    return "this order" if made.arena_optimal else ""
+    return "this order" if plan.arena_optimal else ""
 
+
+_ABOUT = (
+    "Bytes. The head is the non-persistent part of TFLM's arena; the arena is the smallest with which it starts, "
+    "by bisection. Outputs: 20 random inputs, each runtime against itself. TinyTS: its own figures, arena of "
+    "generated code that splits rows (HPCA 2024), not TFLM's kernels."
+)
 
 _HEADS = (
     "model", "ops", "TFLM's own head", "planned head", "measured", "proved least over", "in place only",
@@ -191,8 +270,6 @@ _HEADS = (
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row of the table that people read."""
-    if row.error:
-        return (row.model, *[""] * (len(_HEADS) - 2), row.error)
     heads = (row.own_head_bytes, row.planned_head_bytes, row.head_bytes)
     others = (row.in_place_head_bytes, row.pinned_head_bytes, row.kept_head_bytes)
     arenas = (row.own_arena_bytes, row.planned_arena_bytes, row.arena_bytes)
@@ -205,53 +282,3 @@ def cells(row: Row) -> tuple[str, ...]:
         row.outputs,
         "" if row.published_bytes is None else f"{row.published_bytes:,}",
     )
-
-
-def text(results: TfliteResults) -> str:
-    """Aligned columns for a terminal."""
-    table = [_HEADS, *(cells(row) for row in results.rows)]
-    widths = [max(len(line[k]) for line in table) for k in range(len(_HEADS))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table)
-
-
-def markdown(results: TfliteResults) -> str:
-    """The table with what it was measured on."""
-    m = results.machine
-    lines = [
-        "# TFLite models under TFLM",
-        "",
-        f"lowtide {m.lowtide}, commit {m.commit}, {m.cpu}, {m.python}; "
-        + ", ".join(f"{name} {version}" for name, version in results.runtimes.items()),
-        "",
-        "Bytes. The head is the non-persistent part of TFLM's arena; the arena is the smallest with which it starts, "
-        "by bisection. Outputs: 20 random inputs, each runtime against itself. TinyTS: its own figures, arena of "
-        "generated code that splits rows (HPCA 2024), not TFLM's kernels.",
-        "",
-        "| " + " | ".join(_HEADS) + " |",
-        "|" + "---|" * len(_HEADS),
-        *("| " + " | ".join(cells(row)) + " |" for row in results.rows),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def csv_text(results: TfliteResults) -> str:
-    """One line for each model."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [f.name for f in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in results.rows)
-    return out.getvalue()
-
-
-def overlap(shapes: int, seed: int, report: Callable[[str], None] | None = None) -> list[OverlapRow]:
-    """Rows of `tflite_overlap`. Raises `MissingExtraError` where a runtime is missing."""
-    from lowtide.errors import MissingExtraError
-
-    try:
-        import tflite_micro  # noqa: F401
-
-        from lowtide.bench.tflite_overlap import overlap_rows
-    except ImportError:
-        raise MissingExtraError("tflite-micro and ai-edge-litert", "tflite", "lowtide bench tflite --overlap") from None
-    return overlap_rows(shapes, seed, report)

@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status (SPEC, Commands).
+        The exit status (`docs/contract.md`, Exit status).
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:

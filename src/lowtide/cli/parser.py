@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import bench, commands
+from lowtide.cli import commands, probe
+from lowtide.cli.values import dim as _dim
+from lowtide.cli.values import printing as _printing
+from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
 
 _MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
@@ -33,7 +36,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        return _with_target_options(_parser().parse_args(arguments))
+        return _with_target_options(_parser(suites="bench" in arguments[:1]).parse_args(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
 
@@ -47,7 +50,8 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser() -> _Parser:
+def _parser(*, suites: bool) -> _Parser:
+    """All commands; `suites`: with those of `bench`, whose options load what they run."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the memory high-water mark of a neural network, and prove how low it can go.",
@@ -146,6 +150,22 @@ def _parser() -> _Parser:
     _printing(p)
 
     p = add(
+        "probe", "say what each op reads for a part of its result, and prove it in the model's runtime", probe.run,
+        "lowtide probe model.onnx",
+        "lowtide probe model.onnx --dim batch=1 --json",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument(
+        "--most-macs", type=_seed, default=2 * 10**8, metavar="N", help="skip nodes that multiply more often"
+    )
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
+    p.add_argument(
+        "--dim", dest="dims", action="append", default=[], type=_dim, metavar="NAME=SIZE",
+        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
+    )  # fmt: skip
+    _printing(p)
+
+    p = add(
         "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
         "lowtide allocate buffers.csv > placed.csv",
         "lowtide allocate buffers.csv --capacity 1MiB -o placed.csv --header arena.h --table arena.txt",
@@ -180,7 +200,10 @@ def _parser() -> _Parser:
         "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
         "lowtide bench space --network swiftnet_cell_a",
     )  # fmt: skip
-    bench.add_arguments(p, _seed, _printing, _dim)
+    if suites:
+        from lowtide.cli.bench import add_suites
+
+        add_suites(p)
 
     p = add(
         "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
@@ -328,14 +351,6 @@ def _model_options(p: Any) -> None:
     )
 
 
-def _printing(p: _Parser) -> None:
-    said = p.add_argument_group("what is printed")
-    said.add_argument("--json", action="store_true", help="print the result as JSON on stdout, and nothing else there")
-    loud = said.add_mutually_exclusive_group()
-    loud.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages, errors apart")
-    loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
-
-
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from lowtide import __version__
@@ -349,19 +364,6 @@ def _seconds(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:20]) < 2**32):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 0 to 4294967295")
-    return int(text)
-
-
-def _dim(text: str) -> tuple[str, int]:
-    name, _, size = text.rpartition("=")
-    if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a whole number above 0 and below 2^62")
-    return name, int(size)
 
 
 def _offset(text: str) -> tuple[str, int]:

@@ -28,17 +28,17 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     """
     name = str(path)
     if name.lower().endswith(".onnx"):
-        from lowtide.read.onnx import read_onnx
+        from lowtide.read.onnx.reader import read_onnx
 
         return read_onnx(path, dims)
     if name.lower().endswith(".tflite"):
-        from lowtide.read.tflite import read_tflite
+        from lowtide.read.tflite.reader import read_tflite
 
         if dims:
             raise InputError(f"a TFLite model has its sizes in the file; drop {', '.join(dims)}", name)
         return read_tflite(path)
     if name.lower().endswith(".pt2"):
-        from lowtide.read.pt2 import read_pt2
+        from lowtide.read.pt2.reader import read_pt2
 
         return read_pt2(path, dims)
     if name.lower().endswith(".json"):

@@ -9,7 +9,8 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
-from lowtide.graph import Graph, Kind, Op, Tensor, fold_constants
+from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
 
 
 class _Tensor(msgspec.Struct):
@@ -38,10 +39,14 @@ class _Graph(msgspec.Struct):
     name: str
     tensors: list[_Tensor]
     ops: list[_Op]
+    dialect: Dialect = ""
 
 
 def read_graph_json(path: str | Path) -> Graph:
     """Read a graph JSON file; unknown keys are ignored, constant-only ops folded.
+
+    The key ``dialect`` (``onnx``, ``tflite`` or ``aten``) says whose names the types of the ops are, if they are a
+    format's; it may be left out. Attributes, values and operand positions are no part of the format.
 
     Raises
     ------
@@ -72,4 +77,4 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     ]
     marked, remaining, folded = fold_constants(tensors, ops)
     digest = hashlib.sha256(data).hexdigest()
-    return Graph(raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest)
+    return Graph(raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.plan import Plan
-from lowtide.report.text import change, columns
+from lowtide.report.columns import change, columns
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40
@@ -39,10 +39,10 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
 
 
 def _transfers(plan: Plan) -> str:
-    found = plan.search or {}
+    counters = plan.search or {}
     return (
-        f"{found['transfer_seconds']:.6f} s, of which ops wait {found['stall_seconds']:.6f} s; "
-        f"{format_size(found['hidden_bytes'])} hidden behind {found['compute_seconds']:.6f} s of ops"
+        f"{counters['transfer_seconds']:.6f} s, of which ops wait {counters['stall_seconds']:.6f} s; "
+        f"{format_size(counters['hidden_bytes'])} hidden behind {counters['compute_seconds']:.6f} s of ops"
     )
 
 
@@ -66,17 +66,17 @@ def _moves(plan: Plan, verbose: bool) -> list[str]:
 
 
 def _rules(plan: Plan) -> str:
-    said = plan.spilling
-    if said is None:
+    semantics = plan.spilling
+    if semantics is None:
         return ""
     words = [
-        ("parameters in the fast memory", said.parameters),
-        ("every spill writes", not said.write_once),
-        ("inputs have no copy", not said.inputs_have_copy),
-        ("outputs written at the end", not said.outputs_written_early),
-        ("outputs end in the fast memory", said.outputs_end_fast),
+        ("parameters in the fast memory", semantics.parameters),
+        ("every spill writes", not semantics.write_once),
+        ("inputs have no copy", not semantics.inputs_have_copy),
+        ("outputs written at the end", not semantics.outputs_written_early),
+        ("outputs end in the fast memory", semantics.outputs_end_fast),
     ]
-    lead = f", fills begin {format_count(said.lead, 'step')} early" if said.lead else ""
+    lead = f", fills begin {format_count(semantics.lead, 'step')} early" if semantics.lead else ""
     return "".join(f", {text}" for text, holds in words if holds) + lead
 
 

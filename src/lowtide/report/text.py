@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
-from lowtide.opset import TABLE
+from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
 from lowtide.sizes import format_count, format_size
@@ -18,47 +19,18 @@ from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
     from lowtide.analyse.inspect import Inspection, Live, OpName
+    from lowtide.run.onnx import RunReport
     from lowtide.verify.report import Report
-    from lowtide.verify.run_onnx import RunReport
 
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
-CUT_SHORT = {"time": "stopped by --time", "memory": "stopped by --search-memory", "interrupt": "interrupted"}
+RUNTIME_ARENA = {
+    "tflite": "what LiteRT's own planner makes of it, no delegates",
+    "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
+}
 MOST_LIVE = 12
 """Storages listed at the peak; the rest is summed up in a line."""
-
-
-def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Rows of cells as lines of aligned columns; `right` are the columns flush right. The last is never padded.
-
-    A line break in a cell, such as a model's name may hold, is written out.
-
-    >>> columns([("a", "10"), ("long", "5")], right=[1])
-    'a     10\\nlong   5'
-    """
-    if not rows:
-        return ""
-    rows = [[cell.replace("\n", "\\n") for cell in row] for row in rows]
-    count = max(len(row) for row in rows)
-    flush = set(right)
-    widths = [max((len(row[c]) for row in rows if c < len(row)), default=0) for c in range(count)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(widths[c]) if c in flush else cell.ljust(widths[c]) for c, cell in enumerate(row)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def change(before: int, after: int) -> str:
-    """How much less or more one number of bytes is than another, in percent.
-
-    >>> change(200, 150), change(150, 150)
-    ('-25.0 %', 'as before')
-    """
-    if before == after or before == 0:
-        return "as before"
-    return f"{100 * (after - before) / before:+.1f} %"
 
 
 def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
@@ -100,12 +72,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             own = plan.runtime_parts.own_planned
             gain = change(own, plan.arena_bytes)
             rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
-    elif plan.runtime_arena_bytes is not None and plan.target == "tflite":
-        rows.append(("runtime arena", plan.runtime_arena_bytes, "what LiteRT's own planner makes of it, no delegates"))
     elif plan.runtime_arena_bytes is not None:
-        rows.append(
-            ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
-        )
+        rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
@@ -132,7 +100,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         tail.append(("bytes lost", where["text"]))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
-    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and plan.target != "tflite":
+    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
     if why is not None:
@@ -163,19 +131,24 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     )
 
 
+def _runtime(plan: Plan) -> str:
+    """The runtime whose own planner makes a plan's arena: LiteRT where the target is called so, fields apart."""
+    return "tflite" if plan.target.partition(",")[0] == "tflite" else "onnxruntime"
+
+
 def _partly(plan: Plan) -> str:
     return f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
 
 
 def parts_text(parts: RuntimeParts) -> str:
     """What TFLM's smallest arena consists of, and how sure that is."""
-    said = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
+    text = f"planned {parts.planned:,} + persistent {parts.persistent:,}"
     if parts.planning > parts.planned + parts.persistent:
-        said = f"{parts.planning:,} while TFLM starts, more than {said}"
+        text = f"{parts.planning:,} while TFLM starts, more than {text}"
     if parts.scratch:
-        said += f", scratch {parts.scratch:,} in the planned"
+        text += f", scratch {parts.scratch:,} in the planned"
     sure = "exact" if parts.exact else "an estimate"
-    return f"{said}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
+    return f"{text}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
@@ -285,10 +258,10 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
     ]
     for entry in peak.live[:MOST_LIVE]:
-        made = "graph input" if entry.made_by is None else _op_text(entry.made_by)
+        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by)
         rows.append(
             (
-                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), made, _kept_text(entry),
+                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), maker, _kept_text(entry),
                 f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
             )
         )  # fmt: skip
@@ -342,8 +315,8 @@ def report_text(report: Report) -> str:
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
         from lowtide.report.torch import torch_run_rows
-        from lowtide.verify.run_tflite import TfliteRunReport
-        from lowtide.verify.run_torch import TorchRunReport
+        from lowtide.run.tflite import TfliteRunReport
+        from lowtide.run.torch import TorchRunReport
 
         ran = report.run
         if isinstance(ran, TfliteRunReport):
@@ -359,14 +332,14 @@ def run_text(run: RunReport) -> str:
     n = len(run.outputs)
     vacuous = [o for o in run.outputs if o.vacuous]
     if run.equal:
-        said = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+        verdict = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
     else:
-        said = "outputs differ, and so do two runs of the original: nothing can be said"
+        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
     if run.vacuous:
-        said += "; vacuous: no output depends on the inputs"
+        verdict += "; vacuous: no output depends on the inputs"
     elif vacuous:
-        said += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
-    rows = [("outputs", said)]
+        verdict += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
+    rows = [("outputs", verdict)]
     if not (run.original.nodes and run.planned.nodes):
         return columns(
             [
@@ -379,7 +352,7 @@ def run_text(run: RunReport) -> str:
     rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))
     rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
     planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
-    if planned and all(said == seen for said, seen in planned):
+    if planned and all(expected == measured for expected, measured in planned):
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
     elif planned:
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
@@ -419,8 +392,8 @@ def target_text(target: Target) -> str:
 def _rule_lines(name: str) -> list[str]:
     """What a runtime's own rule says, as comments: its module's text, and its tables of op types if it has any."""
     rule = RULES[name]
-    said = inspect.getdoc(inspect.getmodule(type(rule))) or ""
-    lines = [f"# {line}".rstrip() for line in said.splitlines()]
+    doc = inspect.getdoc(inspect.getmodule(type(rule))) or ""
+    lines = [f"# {line}".rstrip() for line in doc.splitlines()]
     tables: Mapping[str, Sequence[str]] = getattr(rule, "tables", {})
     for title, types in tables.items():
         lines += ["#", f"# {title}:"]

@@ -4,49 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lowtide.report.text import change, columns, format_count
-from lowtide.sizes import format_size
+from lowtide.report.columns import change, columns
+from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.verify.run_tflite import RuntimeRun, TfliteRunReport
+    from lowtide.run.tflite import RuntimeRun, TfliteRunReport
 
 NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNPACK"}
 
 
 def tflite_run_text(run: TfliteRunReport) -> str:
     """Whether each runtime's outputs are equal, and TFLM's arena before and after beside the plan's."""
-    rows = [(NAMES[r.runtime], _said(r, run.inputs)) for r in run.runtimes]
+    rows = [(NAMES[r.runtime], _verdict(r, run.inputs)) for r in run.runtimes]
     tflm = run.tflm
     if tflm is not None and tflm.original is not None and tflm.planned is not None:
-        was, came = tflm.original, tflm.planned
-        rows.append(("TFLM head", f"{format_size(was.head_bytes)} -> {format_size(came.head_bytes)}, "
-                     f"{change(was.head_bytes, came.head_bytes)}"))  # fmt: skip
+        before, after = tflm.original, tflm.planned
+        rows.append(("TFLM head", f"{format_size(before.head_bytes)} -> {format_size(after.head_bytes)}, "
+                     f"{change(before.head_bytes, after.head_bytes)}"))  # fmt: skip
         if run.planned_bytes is not None:
             rows.append(("planned", f"{format_size(run.planned_bytes)}: equal to the byte"))
-        rows.append(("TFLM tail", f"{format_size(was.tail_bytes)} -> {format_size(came.tail_bytes)}"))
-        rows.append(("smallest arena", f"{format_size(was.smallest_arena_bytes)} -> "
-                     f"{format_size(came.smallest_arena_bytes)}, by bisection"))  # fmt: skip
+        rows.append(("TFLM tail", f"{format_size(before.tail_bytes)} -> {format_size(after.tail_bytes)}"))
+        rows.append(("smallest arena", f"{format_size(before.smallest_arena_bytes)} -> "
+                     f"{format_size(after.smallest_arena_bytes)}, by bisection"))  # fmt: skip
         if run.required_bytes is not None and run.planned_bytes is not None:
-            off = came.smallest_arena_bytes - run.required_bytes
-            told = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
-            rows.append(("required", f"{format_size(run.required_bytes)}: {told}"))
+            off = after.smallest_arena_bytes - run.required_bytes
+            verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
+            rows.append(("required", f"{format_size(run.required_bytes)}: {verdict}"))
     litert = run.litert
     if litert is not None and litert.original_bytes is not None and litert.planned_bytes is not None:
-        was, came = litert.original_bytes, litert.planned_bytes
-        told = ""
+        before, after = litert.original_bytes, litert.planned_bytes
+        verdict = ""
         if run.planned_bytes is None and run.required_bytes is not None:
-            off = came - run.required_bytes
-            told = "; as planned, to the byte" if off == 0 else f"; planned {format_size(run.required_bytes)}"
-        rows.append(("LiteRT arena", f"{format_size(was)} -> {format_size(came)}, {change(was, came)}{told}"))
+            off = after - run.required_bytes
+            verdict = "; as planned, to the byte" if off == 0 else f"; planned {format_size(run.required_bytes)}"
+        rows.append(
+            ("LiteRT arena", f"{format_size(before)} -> {format_size(after)}, {change(before, after)}{verdict}")
+        )
         rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
     return columns(rows)
 
 
-def _said(r: RuntimeRun, inputs: int) -> str:
+def _verdict(r: RuntimeRun, inputs: int) -> str:
     if r.refused:
         return f"does not run it: {r.refused}"
     if not r.deterministic:
         return "two runs of the original differ: nothing can be said"
     vacuous = sum(o.vacuous for o in r.outputs)
-    said = f"{format_count(len(r.outputs), 'output')}: equal bit by bit, {inputs} random inputs"
-    return said + (f"; vacuous for {vacuous}, which do not depend on the inputs" if vacuous else "")
+    text = f"{format_count(len(r.outputs), 'output')}: equal bit by bit, {inputs} random inputs"
+    return text + (f"; vacuous for {vacuous}, which do not depend on the inputs" if vacuous else "")

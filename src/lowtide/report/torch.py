@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.verify.run_torch import TorchRunReport
+    from lowtide.run.torch import TorchRunReport
 
 
 def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
     """Whether the outputs are equal, and the bytes of storages live at once before and after."""
     if run.equal:
-        said = f"{format_count(len(run.outputs), 'output')}: equal bit by bit, {run.runs} random inputs"
+        verdict = f"{format_count(len(run.outputs), 'output')}: equal bit by bit, {run.runs} random inputs"
     else:
-        said = "outputs differ, and so do two runs of the original: nothing can be said"
+        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
     if run.vacuous:
-        said += "; vacuous: no output depends on the inputs"
+        verdict += "; vacuous: no output depends on the inputs"
     rows = [
-        ("outputs", said),
+        ("outputs", verdict),
         (
             "measured before",
             f"{format_size(run.original_peak_bytes)} of storages live at once, without inputs and weights",
@@ -28,8 +28,10 @@ def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
     ]
     if run.plan_bytes:
         off = run.planned_peak_bytes - run.plan_bytes
-        told = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} were measured"
-        rows.append(("planned", f"{format_size(run.plan_bytes)}: {told}"))
+        difference = (
+            "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} were measured"
+        )
+        rows.append(("planned", f"{format_size(run.plan_bytes)}: {difference}"))
     if not run.order_kept:
         rows.append(("order", "torch runs the nodes in another order than the plan's"))
     return rows

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lowtide.graph import Graph, Op
-from lowtide.rules.litert import LitertRule
-from lowtide.rules.onnxruntime import OnnxRuntimeRule
-from lowtide.rules.tflm import TflmRule
-from lowtide.rules.tflm_libraries import REPLACED
+from lowtide.rules.litert.rule import LitertRule
+from lowtide.rules.onnxruntime.rule import OnnxRuntimeRule
+from lowtide.rules.tflm.libraries import REPLACED
+from lowtide.rules.tflm.rule import TflmRule
 
 
 class Rule(Protocol):

@@ -1,8 +1,8 @@
 """What is to be solved: a graph whose tensors do not all fit the fast memory, and what counts as traffic.
 
-Source: COSMA (arXiv 2311.18246), sections III-A to III-D; SPEC, section Files. A storage that an op touches is in the
-fast memory while the op runs. Between two touches it may be out (a **gap**); then it is spilled, unless the next
-memory level has a copy of it already, and filled before the next touch.
+Source: COSMA (arXiv 2311.18246), sections III-A to III-D; `docs/contract.md`, section Files. A storage that an op
+touches is in the fast memory while the op runs. Between two touches it may be out (a **gap**); then it is spilled,
+unless the next memory level has a copy of it already, and filled before the next touch.
 
     step        0    1    2    3    4    5    6
     storage s   made           read           read        touches 0, 3, 6: two gaps, [1, 3) and [4, 6)
@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model
+from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model, rounded_up
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.target import Target
@@ -34,7 +34,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Semantics:
-    """What a move costs. The defaults are COSMA's (equations 8 and 12) with SPEC's free copies.
+    """What a move costs. The defaults are COSMA's (equations 8 and 12) with the contract's free copies.
 
     Attributes
     ----------
@@ -179,17 +179,17 @@ def spill_problem(
         target = replace(target, constants="always")
     exact = memory_model(graph, target)
     views = {op.outputs[0] for op in graph.ops if target.view_source(graph, op) is not None}
-    kinds, made = graph.tensor_by_id, graph.producer
+    kinds, producer = graph.tensor_by_id, graph.producer
     index = graph.index_of
     copied, is_output, writers = [], [], []
     for s in exact.storages:
         constant = any(kinds[t].kind is Kind.CONSTANT for t in s.tensors)
-        from_outside = constant or any(t not in made for t in s.tensors)
+        from_outside = constant or any(t not in producer for t in s.tensors)
         copied.append(constant or (from_outside and semantics.inputs_have_copy))
         is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
-        writers.append(tuple(sorted({index[made[t]] for t in s.tensors if t in made and t not in views})))
+        writers.append(tuple(sorted({index[producer[t]] for t in s.tensors if t in producer and t not in views})))
     return SpillProblem(
-        _rounded(exact, target.alignment),
+        _aligned(exact),
         tuple(s.size for s in exact.storages),
         tuple(memories),
         tuple(copied),
@@ -200,20 +200,11 @@ def spill_problem(
     )
 
 
-def _rounded(model: MemoryModel, unit: int) -> MemoryModel:
-    """The model with every size a multiple of `unit`. Overwrites at no multiple of it are left out."""
-    if unit == 1:
-        return model
-
-    def up(size: int) -> int:
-        return -(-size // unit) * unit
-
-    storages = tuple(replace(s, size=up(s.size)) for s in model.storages)
-    overwrites = tuple(
-        tuple(replace(o, saving=up(o.saving)) for o in row if model.displacement[o.input] % unit == 0)
-        for row in model.overwrites
-    )
-    return replace(model, storages=storages, workspace=tuple(map(up, model.workspace)), overwrites=overwrites)
+def _aligned(model: MemoryModel) -> MemoryModel:
+    """The model with every size a multiple of its alignment. Overwrites at no multiple of it are left out."""
+    unit = model.alignment
+    overwrites = tuple(tuple(o for o in row if model.displacement[o.input] % unit == 0) for row in model.overwrites)
+    return rounded_up(replace(model, overwrites=overwrites))
 
 
 @dataclass(frozen=True)

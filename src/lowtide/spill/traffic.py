@@ -1,4 +1,4 @@
-"""From residency to moves, to the letter of SPEC's section Files.
+"""From residency to moves, to the letter of `docs/contract.md`, section Files.
 
 What is moved for nothing: the first load of a graph input or constant, and the one write of a graph output.
 """

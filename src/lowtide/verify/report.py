@@ -6,18 +6,40 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lowtide.verify.prove import Proof
-    from lowtide.verify.run_onnx import RunReport
-    from lowtide.verify.run_tflite import TfliteRunReport
-    from lowtide.verify.run_torch import TorchRunReport
+    from lowtide.run.onnx import RunReport
+    from lowtide.run.tflite import TfliteRunReport
+    from lowtide.run.torch import TorchRunReport
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HeldRule:
     """One rule that held: its name, which is that of the failure if it does not hold, and what was seen."""
 
     name: str
     result: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of proving the bound again.
+
+    Attributes
+    ----------
+    result
+        ``"re-proved"``: refuted again by search. ``"checked"``: a certificate that needs no search holds.
+        ``"not re-proved"``: the search did not end.
+    reason
+        Which, and why.
+    states
+        Sets of ops looked at.
+    seconds
+        Wall time.
+    """
+
+    result: str
+    reason: str
+    states: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,7 @@ class Report:
         What running the model in both orders showed; None if it was not asked for.
     """
 
-    checks: tuple[Check, ...]
+    checks: tuple[HeldRule, ...]
     notes: tuple[str, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)

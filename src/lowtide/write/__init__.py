@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lowtide.errors import InputError
-from lowtide.write.atomic import Outputs
+from lowtide.outputs import Outputs
 
 
 def write_model(

@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from lowtide.analyse.storage import body_bytes
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph, Op
+from lowtide.outputs import Outputs
 from lowtide.read.graph_json import parse_graph_json
-from lowtide.write.atomic import Outputs
+from lowtide.target import BUILT_IN
 from lowtide.write.slots import fill_slots
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
@@ -113,7 +115,8 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
     Parameters
     ----------
     graph
-        Read from whatever format. Attributes of ops are not part of graph JSON.
+        Read from whatever format. Attributes of ops are not part of graph JSON, nor are bodies: what the worst one
+        needs under ``strict`` is the op's workspace.
     order
         Ids of the ops that run, each once; None: own order. Folded ops come in the place that their id gives
         them where ids ascend with the file (ONNX, TFLite), else before the others; see `lowtide.write.slots`.
@@ -139,7 +142,7 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
         if t.alias_of is not None:
             entry |= {"alias_of": t.alias_of, "alias_offset": t.alias_offset}
         tensors.append(entry)
-    lines = [_op_entry(graph.op_by_id[i]) for i in sequence]
+    lines = [_op_entry(graph, graph.op_by_id[i]) for i in sequence]
     head = msgspec.json.encode(graph.name)
     return b'{"name": %s,\n"tensors": [\n%s\n],\n"ops": [\n%s\n]}\n' % (head, _lines(tensors), _lines(lines))
 
@@ -151,11 +154,12 @@ def _in_file_order(graph: Graph) -> list[Op]:
     return [*graph.folded, *graph.ops]
 
 
-def _op_entry(op: Op) -> dict[str, Any]:
+def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
+    workspace = op.workspace + body_bytes(graph, op, BUILT_IN["strict"])
     entry: dict[str, Any] = {"id": op.id, "inputs": op.inputs, "outputs": op.outputs}
     entry |= {"name": op.name} if op.name else {}
     entry |= {"type": op.type} if op.type else {}
-    entry |= {"workspace": op.workspace} if op.workspace else {}
+    entry |= {"workspace": workspace} if workspace else {}
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
     return entry

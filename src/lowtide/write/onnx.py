@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lowtide.errors import InputError
 from lowtide.files import Buffer, open_bytes
-from lowtide.read.onnx_structure import read_structure
-from lowtide.read.onnx_wire import (
+from lowtide.outputs import Outputs
+from lowtide.read.onnx.structure import read_structure
+from lowtide.read.onnx.wire import (
     GRAPH_FIELD,
     LENGTH_DELIMITED,
     NODE_FIELD,
@@ -27,7 +28,6 @@ from lowtide.read.onnx_wire import (
     parse_model,
     records,
 )
-from lowtide.write.atomic import Outputs
 from lowtide.write.slots import fill_slots
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from json import JSONDecoder
 from pathlib import Path
 
 from lowtide.errors import InputError
-from lowtide.read.pt2 import read_pt2
-from lowtide.read.pt2_schema import open_archive
-from lowtide.write.atomic import Outputs
+from lowtide.outputs import Outputs
+from lowtide.read.pt2.reader import read_pt2
+from lowtide.read.pt2.schema import open_archive
 from lowtide.write.slots import fill_slots
 
 _LOCAL, _DESCRIPTOR, _CENTRAL = b"PK\x03\x04", b"PK\x07\x08", b"PK\x01\x02"
@@ -69,7 +69,13 @@ def write_pt2(
 
 
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
-    """The graph's JSON with its nodes in another sequence; what stands between them stays."""
+    """The graph's JSON with its nodes in another sequence; what stands between them stays.
+
+    Raises
+    ------
+    InputError
+        The graph is not JSON as Python reads it, or has another number of nodes.
+    """
     text = document.decode()
     try:
         spans = _elements(text, place)

@@ -20,16 +20,16 @@ from pathlib import Path
 
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
-from lowtide.read.tflite import control_dependencies, dependency_bytes, graph_of
-from lowtide.read.tflite_model import CONTROL_DEPENDENCIES, OFFLINE_PLAN, Extent, TfliteModel, parse_tflite
-from lowtide.read.tflite_schema import IDENTIFIER
-from lowtide.read.tflite_wire import Flatbuffer, Table, WireError
-from lowtide.rules.tflm import ALIGNMENT, NPU
-from lowtide.write.atomic import Outputs
+from lowtide.outputs import Outputs
+from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, dependency_bytes
+from lowtide.read.tflite.model import OFFLINE_PLAN, Extent, TfliteModel, parse_file
+from lowtide.read.tflite.reader import graph_of
+from lowtide.read.tflite.schema import IDENTIFIER
+from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU
+from lowtide.runtimes.tflm.offline import ONLINE, emptied_tensors, listed_offsets
 from lowtide.write.slots import fill_slots
 
-ONLINE = -1
-"""Offset of a tensor that TFLM is to place itself."""
 _BUFFERS, _METADATA, _LAST_FIELD = 4, 6, 9
 
 
@@ -73,8 +73,8 @@ def write_tflite(
 
 def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str) -> bytes:
     """The bytes that `write_tflite` writes. Raises as it does."""
-    model = parse_tflite(data, place)
-    listed = _dependencies(data, model)
+    file = parse_file(data, place)
+    model, listed = file.model, file.dependencies
     graph = graph_of(model, listed, place, "")
     sequence = fill_slots(graph.ops, (), order, place)
     out = bytearray(data)
@@ -90,7 +90,8 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
         remapped = [[(slot[a], slot[b]) for a, b in listed[0]], *listed[1:]]
         wanted[CONTROL_DEPENDENCIES] = dependency_bytes(remapped)
     if offsets is not None:
-        _shrink(out, model, offsets)
+        for i in emptied_tensors(model, offsets):
+            struct.pack_into("<i", out, model.subgraphs[0].tensors[i].shape_at or 0, 0)
         wanted[OFFLINE_PLAN] = offline_plan(model, offsets)
     elif moved and any(name == OFFLINE_PLAN for name, _ in model.metadata):
         wanted[OFFLINE_PLAN] = None
@@ -106,57 +107,13 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
     """Buffer of TFLM's metadata: version 0, number of subgraphs, number of all tensors, an offset for each.
 
-    What is not planned is left to TFLM (-1), but for tensors that nothing touches: TFLM gives them memory all the same,
-    so they lie at 0, where they are in nobody's way. (Those larger than the whole plan lose their elements.)
-
     Raises
     ------
     InputError
-        TFLM would leave a variable tensor of another subgraph without memory: it asks for the offset of the tensor of
-        the same index in subgraph 0; or an offset does not fit its 32 bits.
+        As `listed_offsets`.
     """
-    main = model.subgraphs[0]
-    idle = set(idle_tensors(model))
-    listed: list[int] = []
-    for i, t in enumerate(main.tensors):
-        listed.append(0 if i in idle else ONLINE if t.buffer_bytes or t.variable else offsets.get(i, ONLINE))
-    for k, other in enumerate(model.subgraphs[1:], 1):
-        for i, t in enumerate(other.tensors):
-            if t.variable and i < len(main.tensors) and listed[i] != ONLINE:
-                raise InputError(
-                    f"TFLM cannot take an offline plan for it: tensor {i} of subgraph {k} is a variable, and TFLM looks"
-                    f" for its offset at tensor {i} of subgraph 0; write it without offsets, with --target strict",
-                    model.place,
-                )
-        listed += [ONLINE] * len(other.tensors)
-    if max(listed, default=0) >= 2**31:
-        raise InputError(f"TFLM cannot take an offline plan for it: an offset is {max(listed)}", model.place)
+    listed = listed_offsets(model, offsets)
     return struct.pack(f"<{3 + len(listed)}i", 0, len(model.subgraphs), len(listed), *listed)
-
-
-def idle_tensors(model: TfliteModel) -> list[int]:
-    """Tensors of subgraph 0 that nothing touches and that TFLM gives memory all the same."""
-    main = model.subgraphs[0]
-    touched = {t for op in main.ops for t in (*op.inputs, *op.outputs)} | {*main.inputs, *main.outputs}
-    return [
-        i for i, t in enumerate(main.tensors) if i not in touched and not t.buffer_bytes and not t.variable and t.size
-    ]
-
-
-def _shrink(out: bytearray, model: TfliteModel, offsets: Mapping[int, int]) -> None:
-    """Give idle tensors that are larger than the plan no elements, where their shape is theirs alone."""
-    tensors = model.subgraphs[0].tensors
-    end = max((at + tensors[t].size for t, at in offsets.items()), default=0)
-    shapes = [t.shape_at for graph in model.subgraphs for t in graph.tensors]
-    for i in idle_tensors(model):
-        at = tensors[i].shape_at
-        if tensors[i].size > end and at is not None and shapes.count(at) == 1:
-            struct.pack_into("<i", out, at, 0)
-
-
-def _dependencies(data: bytes, model: TfliteModel) -> list[list[tuple[int, int]]]:
-    extent = model.metadata_extent(CONTROL_DEPENDENCIES)
-    return control_dependencies(data[extent.at : extent.at + extent.size] if extent else None, model)
 
 
 def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ the authors' code (there 1 and 0, here 2 and 1), and no ReLU stands before the 1
 the authors' inputs the network has the right ops and peaks and the wrong number of sequences (368 and 307). Of all
 changes of up to two inputs of the authors' cell and of the copy of it that is common, this one alone has HMCOS's ops
 (742 and 617), sequences (387 and 319), peaks, and states that a plain search needs to refute the optimum less one byte
-(3,237 and 43; `tests/test_zoo_published.py`).
+(3,237 and 43; `tests/zoo/test_published.py`).
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def build_amoebanet_d(name: str, *, layers: int, filters: int, side: int) -> Net
     for i, kind in enumerate(kinds):
         channels *= 2 if kind == "reduction" else 1
         with net.scope(f"cell{i}"):
-            made = _cell(net, newer, older, channels, kind, reduced=before == "reduction")
-        newer, older, before = made, newer, kind
+            newest = _cell(net, newer, older, channels, kind, reduced=before == "reduction")
+        newer, older, before = newest, newer, kind
     with net.scope("head"):
         batch, width, *rest = newer.shape
         whole = tuple(rest)

@@ -78,10 +78,10 @@ def build_cells(name: str, genotype: Genotype, layout: Layout, n: int, filters: 
         with net.scope(f"cell{i}"):
             if kind == "reduction":
                 width *= 2 if i else 1
-                made = _cell(net, older, newer, width, genotype.reduction, genotype.reduction_concat, 2)
+                newest = _cell(net, older, newer, width, genotype.reduction, genotype.reduction_concat, 2)
             else:
-                made = _cell(net, older, newer, width, genotype.normal, genotype.normal_concat, 1)
-        older, newer = newer, made
+                newest = _cell(net, older, newer, width, genotype.normal, genotype.normal_concat, 1)
+        older, newer = newer, newest
     with net.scope("head"):
         pooled = net.squeeze(net.global_average_pool(net.relu(newer)), (2, 3))
         net.output(net.dense(pooled, layout.classes, bias=False))

@@ -52,13 +52,13 @@ class Network:
             Unknown parameter, one given twice, or a value that is no integer in its range.
         """
         place = f"zoo:{self.name}"
-        known = ", ".join(f"{k} ({p.least} to {p.most})" for k, p in self.parameters.items()) or "none"
+        choices = ", ".join(f"{k} ({p.least} to {p.most})" for k, p in self.parameters.items()) or "none"
         given: dict[str, int] = {}
         for part in text.split(",") if text else []:
             key, _, value = part.partition("=")
             key = key.strip()
             if key not in self.parameters:
-                raise InputError(f"there is no parameter {key[:50]!r}; use {known}", place)
+                raise InputError(f"there is no parameter {key[:50]!r}; use {choices}", place)
             if key in given:
                 raise InputError(f"parameter {key} is given twice; give it once", place)
             parameter = self.parameters[key]

@@ -141,14 +141,14 @@ def stage(net: Net, x: Value, nodes: int, edges: Edges, channels: int, *, stacke
     before: list[list[int]] = [[] for _ in range(nodes)]
     for a, b in sorted(edges):
         before[b].append(a)
-    read = {a for a, _ in edges}
-    made: list[Value] = []
+    consumed = {a for a, _ in edges}
+    values: list[Value] = []
     for node in range(nodes):
         with net.scope(f"node{node}"):
-            mixed = _mix(net, [made[a] for a in before[node]], stacked) if before[node] else x
+            mixed = _mix(net, [values[a] for a in before[node]], stacked) if before[node] else x
             y = net.depthwise(net.relu(mixed), 3, 1 if before[node] else 2)
-            made.append(net.conv(y, channels, 1))
-    return _average(net, [made[node] for node in range(nodes) if node not in read], stacked)
+            values.append(net.conv(y, channels, 1))
+    return _average(net, [values[node] for node in range(nodes) if node not in consumed], stacked)
 
 
 def _mix(net: Net, values: list[Value], stacked: bool) -> Value:

@@ -32,10 +32,10 @@ def build_random_width(name: str, *, width: int, n: int, seed: int) -> Net:
     live = [_input(net, f"x{i}", random.randint(1, MOST_BYTES)) for i in range(2)]
     for _ in range(n):
         chosen = random.sample(range(len(live)), min(len(live), random.randint(1, MOST_READS)))
-        made = _op(net, [live[i] for i in chosen], random.randint(1, MOST_BYTES))
+        newest = _op(net, [live[i] for i in chosen], random.randint(1, MOST_BYTES))
         if len(live) >= width:
             live.pop(chosen[0])
-        live.append(made)
+        live.append(newest)
     net.output(_in_pairs(net, live, lambda: random.randint(1, MOST_BYTES)))
     return net
 

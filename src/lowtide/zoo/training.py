@@ -68,9 +68,9 @@ class _Gradients:
     def op(self, kind: str, inputs: list[Value], size: int) -> Value:
         return self.net.op(kind, inputs, (size,), dtype="uint8")
 
-    def add(self, parameter: str, made: Value, elements: int) -> None:
+    def add(self, parameter: str, gradient: Value, elements: int) -> None:
         """Add a gradient to the sum that is kept in full precision until the optimiser has read it."""
-        full = self.op("Cast", [made], elements * FULL)
+        full = self.op("Cast", [gradient], elements * FULL)
         if parameter in self.sums:
             full = self.op("Add", [self.sums[parameter][0], full], elements * FULL)
         self.sums[parameter] = (full, elements)
@@ -171,23 +171,23 @@ class _MicroBatch:
 
         def back(dy: Value) -> Value:
             for parameter in ("scale", "shift"):
-                made = op("LayerNormGradient", [dy, x, mean, deviation], self.width * HALF)
-                self.gradient(f"{name}/{parameter}", made, self.width)
+                gradient = op("LayerNormGradient", [dy, x, mean, deviation], self.width * HALF)
+                self.gradient(f"{name}/{parameter}", gradient, self.width)
             return op("LayerNormGradient", [dy, x, mean, deviation], self.activation)
 
         return op("LayerNormalization", [x, mean, deviation], self.activation), back
 
-    def dense(self, name: str, x: Value, read: int, made: int, *, bias: bool = True) -> tuple[Value, Backward]:
+    def dense(self, name: str, x: Value, inputs: int, outputs: int, *, bias: bool = True) -> tuple[Value, Backward]:
         op = self.op
-        y = op("Product", [x], self.tokens * made * HALF)
+        y = op("Product", [x], self.tokens * outputs * HALF)
         if bias:
-            y = op("BiasAdd", [y], self.tokens * made * HALF)
+            y = op("BiasAdd", [y], self.tokens * outputs * HALF)
 
         def back(dy: Value) -> Value:
             if bias:
-                self.gradient(f"{name}/bias", op("ReduceSum", [dy], made * HALF), made)
-            self.gradient(f"{name}/weight", op("Product", [x, dy], read * made * HALF), read * made)
-            return op("Product", [dy], self.tokens * read * HALF)
+                self.gradient(f"{name}/bias", op("ReduceSum", [dy], outputs * HALF), outputs)
+            self.gradient(f"{name}/weight", op("Product", [x, dy], inputs * outputs * HALF), inputs * outputs)
+            return op("Product", [dy], self.tokens * inputs * HALF)
 
         return y, back
 

@@ -1,0 +1,1 @@
+"""Several memories: who lies in which, and where."""

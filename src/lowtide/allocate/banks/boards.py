@@ -1,0 +1,115 @@
+"""Boards: their memories for data, fastest first. Built-in ones by name (`boards.toml`), others from a TOML file.
+
+A file of one's own::
+
+    about = "my board"
+    bank = [
+        { name = "sram", size = "200KiB" },
+        { name = "psram", size = "8MiB", alignment = 32 },
+    ]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lowtide.allocate.banks.bank import Bank
+from lowtide.errors import InputError
+from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.sizes import parse_size
+from lowtide.target import MAX_ALIGNMENT, toml_text
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board: its memories, fastest first, a line about it, and where its sizes are from."""
+
+    name: str
+    banks: tuple[Bank, ...]
+    about: str = ""
+    source: str = ""
+
+
+def boards() -> dict[str, Board]:
+    """The built-in boards by name.
+
+    >>> [b.name for b in boards()["esp32s3"].banks]
+    ['sram', 'psram']
+    """
+    table = tomllib.loads((files("lowtide.allocate.banks") / "boards.toml").read_text(encoding="utf-8"))
+    return {name: _board(name, entry, "boards.toml") for name, entry in table.items()}
+
+
+def find_board(name: str | Path) -> Board:
+    """A built-in board, or one from a file whose name ends in .toml.
+
+    Raises
+    ------
+    InputError
+        No such board, an unreadable file, an unknown key, a memory named twice, or a size that is none.
+    """
+    if not str(name).endswith(".toml"):
+        built_in = boards()
+        if str(name) not in built_in:
+            raise InputError(f"there is no board {str(name)!r}; use {', '.join(built_in)}, or a file ending in .toml")
+        return built_in[str(name)]
+    path = Path(name)
+    try:
+        table = tomllib.loads(read_whole(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))
+    except RecursionError:
+        raise InputError("not a TOML file: nested too deeply", str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not a TOML file: {error}", str(path)) from None
+    return _board(path.stem, table, str(path))
+
+
+def to_toml(board: Board) -> str:
+    """A board as TOML that `find_board` reads back to an equal one, but for its name.
+
+    >>> print(to_toml(boards()["nrf52840"]).splitlines()[2])
+    bank = [
+    """
+    lines = [f"{key} = {toml_text(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
+    lines.append("bank = [")
+    for b in board.banks:
+        aligned = f", alignment = {b.alignment}" if b.alignment != 1 else ""
+        size = f'"{b.capacity // 1024}KiB"' if b.capacity % 1024 == 0 else str(b.capacity)
+        lines.append(f"    {{ name = {toml_text(b.name)}, size = {size}{aligned} }},")
+    return "\n".join([*lines, "]", ""])
+
+
+def _board(name: str, table: dict[str, Any], place: str) -> Board:
+    for key, value in table.items():
+        if key not in ("about", "source", "bank"):
+            raise InputError(f"unknown key {key!r}; a board has about, source, bank", place)
+        if key != "bank" and not isinstance(value, str):
+            raise InputError(f"{key} must be a text", place)
+    rows = table.get("bank")
+    if not isinstance(rows, list) or not rows:
+        raise InputError('a board needs memories: bank = [{ name = "sram", size = "256KiB" }]', place)
+    banks: list[Bank] = []
+    for row in rows:
+        if not isinstance(row, dict) or not {"name", "size"} <= set(row) <= {"name", "size", "alignment"}:
+            raise InputError(f"a memory has name, size and perhaps alignment, not {str(row)[:80]}", place)
+        if not isinstance(row["name"], str) or not isinstance(row["size"], str | int):
+            raise InputError(f"name must be a text and size a text or a number, in {str(row)[:80]}", place)
+        alignment = row.get("alignment", 1)
+        if type(alignment) is not int or not 1 <= alignment <= MAX_ALIGNMENT or alignment & (alignment - 1):
+            raise InputError(f"alignment is {alignment!r}; use a power of two of at most 2^30", place)
+        banks.append(Bank(row["name"], parse_size(row["size"], f"{place}: size of {row['name']}"), alignment))
+    check_names(banks, place)
+    return Board(name, tuple(banks), table.get("about", ""), table.get("source", ""))
+
+
+def check_names(banks: list[Bank], place: str = "") -> None:
+    """Raise `InputError` if a memory has no name, one with ``=`` or ``,`` in it, or the name of another one."""
+    names = [b.name for b in banks]
+    for name in names:
+        if not name.strip() or set(name) & set("=,"):
+            raise InputError(f"{name!r} is no name for a memory; use one without = and ,", place)
+        if names.count(name) > 1:
+            raise InputError(f"two memories are named {name}; give each its own name", place)

@@ -1,0 +1,74 @@
+"""What the schedulers know of memory: storages, who touches them, and what may be written in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowtide.graph import Graph
+from lowtide.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A block of memory.
+
+    `tensors` are ids, the root first; `touchers` positions of the ops that make or read any of them, ascending.
+    `at_start`: there before step 0. `at_end`: there after the last step.
+    """
+
+    size: int
+    tensors: tuple[int, ...]
+    touchers: tuple[int, ...]
+    at_start: bool
+    at_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """An op at position `op` may put tensor `output` over tensor `input`, if storage `storage` dies there.
+
+    It then saves `saving` bytes while the op runs. With a `distance`, the output lies where it likes as long as it
+    begins that many bytes or more below the input or shares no byte with it; without one, exactly on the input.
+    """
+
+    op: int
+    output: int
+    input: int
+    storage: int
+    saving: int
+    distance: int | None = None
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """A graph under a target, ready for planning.
+
+    Attributes
+    ----------
+    storages
+        Every storage that can occupy memory: no constants (unless the target counts them), no unread inputs.
+    storage_of
+        Tensor id to index in `storages`; constants and unread inputs are absent.
+    displacement
+        Tensor id to bytes from the start of its storage.
+    workspace
+        Per op position, bytes needed while it runs (streamed constants included where the target counts those).
+    overwrites
+        Per op position, the in-place choices that the target allows.
+    touched
+        Per op position, the storages it touches, ascending.
+    """
+
+    graph: Graph
+    target: Target
+    storages: tuple[Storage, ...]
+    storage_of: dict[int, int]
+    displacement: dict[int, int]
+    workspace: tuple[int, ...]
+    overwrites: tuple[tuple[Overwrite, ...], ...]
+    touched: tuple[tuple[int, ...], ...] = field(repr=False)
+
+    @property
+    def alignment(self) -> int:
+        """Offsets are multiples of this, in bytes."""
+        return self.target.alignment

@@ -1,0 +1,1 @@
+"""ATen programs as graphs, wherever they were traced."""

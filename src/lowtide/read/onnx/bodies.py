@@ -1,0 +1,167 @@
+"""Subgraphs of If, Loop and Scan as graphs, and the types of what a loop makes.
+
+A body becomes a model of its own: what it captures are further inputs (constants: initializers), and its
+inputs take their types from the op where the file does not declare them. It is then read as any model is. What it
+captures has size 0 there: it lives outside, and counts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.read.onnx.attributes import default_domain, subgraphs
+from lowtide.read.onnx.proto import protobuf_classes
+from lowtide.read.onnx.structure import captured
+from lowtide.read.onnx.types import BOOL, INT64, TensorType, constant_type, static_type
+from lowtide.read.onnx.wire import KEEP_BYTES
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a body takes from outside.
+
+    Attributes
+    ----------
+    captured
+        Tensors that live outside and are counted there.
+    constants
+        Those of them that are constants.
+    """
+
+    captured: Collection[str] = frozenset()
+    constants: Collection[str] = frozenset()
+
+
+ReadGraph = Callable[["ModelProto", str, Scope], Graph]
+ReadTypes = Callable[["ModelProto", str, Scope], Mapping[str, TensorType]]
+
+
+def body_graphs(
+    node: NodeProto,
+    label: str,
+    types: Mapping[str, TensorType],
+    constants: Mapping[str, TensorProto | None],
+    model: ModelProto,
+    place: str,
+    read: ReadGraph,
+) -> tuple[Graph, ...]:
+    """A node's bodies, in the order of the file; what they capture has size 0.
+
+    Parameters
+    ----------
+    node, label
+        The node, and its name for messages.
+    types
+        Types in the graph around it.
+    constants
+        The constants of that graph, with their values where known.
+    model
+        Gives the opsets and the local functions.
+    place
+        Put before every message.
+    read
+        Reads the body as a graph.
+
+    Raises
+    ------
+    InputError
+        A body is malformed, or a tensor in it has no static shape.
+    """
+    given = _input_types(node, types)
+    bodies = []
+    for body in subgraphs(node):
+        alone, scope = _alone(body, given, types, constants, model)
+        bodies.append(read(alone, f"{place}: body of {label}", scope))
+    return tuple(bodies)
+
+
+def loop_types(
+    node: NodeProto, types: Mapping[str, TensorType], model: ModelProto, place: str, read: ReadTypes
+) -> list[TensorType | None]:
+    """Types of a Loop's carried outputs, where the body hands on the shape that it was given; None for the
+    others.
+
+    ONNX infers none of these, since a shape may change from one iteration to the next.
+    """
+    if node.op_type != "Loop" or not default_domain(node.domain):
+        return []
+    given = _input_types(node, types)
+    made: list[TensorType | None] = [None] * len(node.output)
+    for body in subgraphs(node):
+        alone, scope = _alone(body, given, types, {}, model)
+        try:
+            inside = read(alone, place, scope)
+        except InputError:
+            return made
+        for k, carried in enumerate(given[2:]):
+            handed_on = inside.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
+            if carried and handed_on and handed_on.shape == carried.shape and k < len(made):
+                made[k] = carried
+    return made
+
+
+def _alone(
+    body: GraphProto,
+    given: list[TensorType | None],
+    types: Mapping[str, TensorType],
+    constants: Mapping[str, TensorProto | None],
+    model: ModelProto,
+) -> tuple[ModelProto, Scope]:
+    """A body as a model of its own, and what it takes from outside."""
+    from onnx.helper import make_tensor_type_proto
+
+    alone = type(model)(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    alone.graph.CopyFrom(body)
+    for value, kind in zip(alone.graph.input, given, strict=False):
+        if kind is not None and static_type(value) is None:
+            value.type.CopyFrom(make_tensor_type_proto(*kind))
+    inside = {v.name for v in body.input}
+    outside = [name for name in captured_by(body) if name not in inside]
+    for name in outside:
+        tensor = constants.get(name)
+        if tensor is not None and tensor.ByteSize() <= KEEP_BYTES:
+            alone.graph.initializer.add().CopyFrom(tensor)
+        else:
+            kind = types.get(name) or (constant_type(tensor) if tensor is not None else None)
+            value = alone.graph.input.add(name=name)
+            if kind is not None:
+                value.type.CopyFrom(make_tensor_type_proto(*kind))
+    return alone, Scope(frozenset(outside), frozenset(n for n in outside if n in constants))
+
+
+def captured_by(body: GraphProto) -> list[str]:
+    """Names that one body reads from outside, each once."""
+    classes = protobuf_classes()
+    holder = classes.AttributeProto(type=classes.AttributeProto.GRAPH, g=body)
+    return captured(classes.NodeProto(attribute=[holder]))
+
+
+def _input_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
+    """Types of a body's inputs as the node gives them: a Loop's, and a Scan's since opset 9; else none."""
+    if not default_domain(node.domain):
+        return []
+    read = [types.get(name) for name in node.input]
+    if node.op_type == "Loop":
+        return [TensorType(INT64, ()), TensorType(BOOL, ()), *read[2:]]
+    if node.op_type != "Scan":
+        return []
+    attributes = {a.name: a for a in node.attribute}
+    scanned = attributes["num_scan_inputs"].i if "num_scan_inputs" in attributes else 0
+    axes = list(attributes["scan_input_axes"].ints) if "scan_input_axes" in attributes else [0] * scanned
+    states = len(read) - scanned
+    given = read[:states]
+    for kind, axis in zip(read[states:], axes, strict=False):
+        if kind is None or not -len(kind.shape) <= axis < len(kind.shape):
+            given.append(None)
+        else:
+            shape = list(kind.shape)
+            del shape[axis]
+            given.append(TensorType(kind.element, tuple(shape)))
+    return given

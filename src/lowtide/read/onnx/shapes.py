@@ -1,0 +1,258 @@
+"""Static types of an ONNX graph's tensors: as declared, as ONNX infers them, and by a last resort of our
+own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+from lowtide.graph import Kind
+from lowtide.ops.table import kind_of
+from lowtide.read.onnx.attributes import default_domain
+from lowtide.read.onnx.structure import Structure, opset_version
+from lowtide.read.onnx.types import (
+    BOOL,
+    INT32,
+    INT64,
+    TensorType,
+    constant_of_node,
+    constant_type,
+    other_than_tensor,
+    static_type,
+)
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+_BOOLEAN = frozenset(
+    {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
+)
+_DATA_DEPENDENT = frozenset(
+    {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Range", "Reshape", "Expand", "Tile",
+     "ConstantOfShape", "Resize", "Upsample", "Slice", "Pad", "TopK", "OneHot", "MaxUnpool", "Loop",
+     "If", "Scan", "Split", "Squeeze", "Unsqueeze", "StringSplit", "CenterCropPad", "AffineGrid",
+     "DFT", "ImageDecoder"}
+)  # fmt: skip
+"""Ops whose output shape can hang on the values of an input."""
+_ROUNDS = 20
+_SMALL_ELEMENTS = 512
+
+NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | None]]
+
+
+def tensor_types(
+    model: ModelProto, structure: Structure, place: str, node_types: NodeTypes, folder: Path | None = None
+) -> tuple[dict[str, TensorType], ModelProto]:
+    """Static type of every tensor that is no folded constant, and of those where known.
+
+    Parameters
+    ----------
+    model
+        Without free dimensions. Not changed.
+    structure
+        Of the same model.
+    place
+        Put before every message.
+    node_types
+        Asked for a node's output types where ONNX infers none (for loops, whose bodies know more).
+    folder
+        Where external data would lie. Only small integer tensors are read from it, and only if a shape needs
+        them.
+
+    Returns
+    -------
+    types, model
+        The types by name, and the model whose subgraphs hold what was inferred.
+
+    Raises
+    ------
+    InputError
+        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse).
+    """
+    wanted = [t.name for t in structure.tensors]
+    types = _declared_types(model.graph)
+    reason = ""
+    if any(name not in types for name in wanted) or _untyped_bodies(model.graph):
+        model, reason = _infer(_with_small_constants(model, folder))
+        types = {**_declared_types(model.graph), **types}
+        for _ in range(_ROUNDS):
+            found = _own_types(model, types, node_types)
+            if not found:
+                break
+            types.update(found)
+            if all(name in types for name in wanted):
+                break
+            _declare(model.graph, found)
+            model, _ = _infer(model)
+            types = {**_declared_types(model.graph), **types}
+    missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
+    if missing:
+        raise _no_type(model, structure, missing, reason, place)
+    return types, model
+
+
+def _declared_types(graph: GraphProto) -> dict[str, TensorType]:
+    types: dict[str, TensorType] = {}
+    for values in (graph.value_info, graph.output, graph.input):
+        for value in values:
+            kind = static_type(value)
+            if kind is not None:
+                types[value.name] = kind
+    for node in graph.node:
+        tensor = constant_of_node(node)
+        if tensor is not None:
+            types[tensor.name] = constant_type(tensor)
+    for tensor in graph.initializer:
+        types[tensor.name] = constant_type(tensor)
+    for sparse in graph.sparse_initializer:
+        types[sparse.values.name] = TensorType(sparse.values.data_type, tuple(sparse.dims))
+    return types
+
+
+def _untyped_bodies(graph: GraphProto) -> bool:
+    """Whether a subgraph may gain from inference: some value made in it is not declared with a static
+    type."""
+    bodies = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
+    return any(
+        any(name and name not in types for node in body.node for name in node.output) or _untyped_bodies(body)
+        for body in bodies
+        for types in (_declared_types(body),)
+    )
+
+
+def _infer(model: ModelProto) -> tuple[ModelProto, str]:
+    """What ONNX infers, with data propagation if it bears that; the model as it was, and why, if it
+    cannot."""
+    from onnx.shape_inference import infer_shapes
+
+    reason = ""
+    for data_prop in (True, False):
+        try:
+            return infer_shapes(model, data_prop=data_prop), reason
+        except Exception as error:  # onnx raises RuntimeError, ValueError, InferenceError, from C++
+            reason = reason or str(error).strip().split("\n")[0][:200]
+    return model, reason
+
+
+def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
+    """The model with small integer tensors read in from external data, if that lies there: shapes hang on
+    them."""
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    outside = [
+        i
+        for i, t in enumerate(model.graph.initializer)
+        if t.data_location and t.data_type in (INT32, INT64) and len(t.dims) <= 1 and sum(t.dims) <= _SMALL_ELEMENTS
+    ]
+    if not outside or folder is None:
+        return model
+    filled = type(model)()
+    filled.CopyFrom(model)
+    for i in outside:
+        tensor = filled.graph.initializer[i]
+        try:
+            load_external_data_for_tensor(tensor, str(folder))
+        except Exception:  # missing, cut short, or outside the folder: plan without it
+            continue
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    return filled
+
+
+def _declare(graph: GraphProto, found: Mapping[str, TensorType]) -> None:
+    from onnx.helper import make_tensor_type_proto
+
+    for value in (*graph.value_info, *graph.output):
+        if value.name in found:
+            value.type.CopyFrom(make_tensor_type_proto(*found[value.name]))
+    declared = {v.name for v in (*graph.value_info, *graph.output)}
+    for name, kind in found.items():
+        if name not in declared:
+            graph.value_info.add(name=name, type=make_tensor_type_proto(*kind))
+
+
+def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
+    """Types that follow from `known` by broadcasting, or from what `node_types` says."""
+    found: dict[str, TensorType] = {}
+    types = dict(known)
+    version = opset_version(model)
+    for node in model.graph.node:
+        if all(name in types for name in node.output if name):
+            continue
+        one = _elementwise_type(node, types)
+        made = [one] if one is not None else node_types(node, types)
+        if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
+            made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
+        for name, kind in zip(node.output, made, strict=False):
+            if name and name not in types and kind is not None:
+                types[name] = found[name] = kind
+    return found
+
+
+def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:
+    row = kind_of(node.op_type) if default_domain(node.domain) else None
+    if row is None or not any(node.input):
+        return None
+    read = [types.get(name) for name in node.input if name]
+    if row.family in ("identity", "batch_normalisation", "clip", "unary", "activation", "cast"):
+        read = read[:1]
+    elif row.family not in ("binary", "variadic"):
+        return None
+    shape = _broadcast([kind.shape for kind in read if kind is not None])
+    first = read[-1] if node.op_type == "Where" else read[0]
+    if shape is None or first is None or None in read:
+        return None
+    element = BOOL if node.op_type in _BOOLEAN else first.element
+    if node.op_type == "Cast":
+        element = next((a.i for a in node.attribute if a.name == "to"), element)
+    elif node.op_type == "CastLike":
+        like = types.get(node.input[1]) if len(node.input) > 1 else None
+        if like is None:
+            return None
+        element = like.element
+    return TensorType(element, shape)
+
+
+def _broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """numpy's broadcasting; None where the shapes do not agree."""
+    shapes = list(shapes)
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for dims in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        sizes = set(dims) - {1}
+        if len(sizes) > 1:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason: str, place: str) -> InputError:
+    """The error for the first tensor, in file order, that has no static type."""
+    graph = model.graph
+    declared = {v.name: v for v in (*graph.value_info, *graph.output, *graph.input)}
+    label = {structure.tensors[t].name: op.label for op in structure.ops for t in op.outputs}
+    types = {structure.tensors[t].name: op for op in structure.ops for t in op.outputs}
+    name = next(t.name for t in structure.tensors if t.name in missing)
+    for t in structure.tensors:
+        other = other_than_tensor(declared[t.name]) if t.name in missing and t.name in declared else None
+        if other is not None:
+            by = f", made by {label[t.name]}," if t.name in label else ""
+            return InputError(
+                f"tensor {t.name!r}{by} is of type {other}, which has no fixed size; cut that part of the model off",
+                place,
+            )
+    if name not in label:
+        return InputError(f"graph input {name!r} has no element type or shape; declare them in the model", place)
+    if types[name].type in _DATA_DEPENDENT:
+        return InputError(
+            f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "
+            "the model runs; declare a static shape for it in value_info, or cut that part of the model off",
+            place,
+        )
+    why = f" (ONNX says: {reason})" if reason else ""
+    return InputError(
+        f"no shape is known for {name!r}, which {label[name]} makes{why}; declare its shape in value_info",
+        place,
+    )

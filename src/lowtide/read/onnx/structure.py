@@ -1,0 +1,174 @@
+"""Who makes and who reads what in an ONNX graph: ids, captured tensors, folded nodes. No shapes.
+
+An op's id is the index of its node in the file. A tensor's id is the place of its name in the order of first
+appearance, where the graph's inputs come first, then its initializers (dense, then sparse), then, node by
+node in file order, what the node reads, what its subgraphs capture, and what it makes. The optional input or
+output ``""`` is no tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+from lowtide.graph import MAX_NESTED, Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants
+from lowtide.read.onnx.attributes import (
+    NodeAttributes,
+    default_domain,
+    has_subgraph,
+    nesting,
+    subgraphs,
+)
+from lowtide.read.onnx.types import check_utf8
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+
+@dataclass(frozen=True)
+class Structure:
+    """An ONNX graph without sizes.
+
+    Attributes
+    ----------
+    tensors
+        Every tensor, with size 0; its position is its id.
+    ops
+        The ops that run, in file order.
+    folded
+        The ops that read constants only, in file order.
+    """
+
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    folded: tuple[Op, ...]
+
+
+def captured(node: NodeProto) -> list[str]:
+    """Names that a node's subgraphs read from outside, each once."""
+    names: dict[str, None] = {}
+    for body in subgraphs(node):
+        inside = {v.name for v in body.input} | {t.name for t in body.initializer}
+        inside.update(t.values.name for t in body.sparse_initializer)
+        inside.update(name for inner in body.node for name in inner.output)
+        for inner in body.node:
+            names.update(dict.fromkeys(n for n in (*inner.input, *captured(inner)) if n and n not in inside))
+        names.update(dict.fromkeys(v.name for v in body.output if v.name and v.name not in inside))
+    return list(names)
+
+
+def read_structure(model: ModelProto, place: str, constants: Collection[str] = ()) -> Structure:
+    """Ids, ops and folded ops of a model's graph.
+
+    Parameters
+    ----------
+    model
+        With or without the weights.
+    place
+        Put before every message.
+    constants
+        Graph inputs that are constants although the graph holds no initializer for them (captured ones).
+
+    Raises
+    ------
+    InputError
+        A name made twice, read but never made, or made after it is read; a cycle; a graph output nobody
+        makes.
+    """
+    graph = model.graph
+    kinds = _declared(graph, place, constants)
+    ids = {name: i for i, name in enumerate(kinds)}
+    made_by: dict[str, Op] = {}
+    too_early: list[tuple[Op, str]] = []
+    functions = {(f.domain, f.name): f for f in model.functions}
+    attributes = NodeAttributes(graph, opset_version(model), functions, place)
+    ops: list[Op] = []
+    for index, node in enumerate(graph.node):
+        reads = [name for name in node.input if name]
+        holds_graph = has_subgraph(node)
+        if holds_graph and nesting(node, MAX_NESTED + 1) > MAX_NESTED:
+            label = f"{node.name!r} ({node.op_type})" if node.name else f"node {index} ({node.op_type})"
+            raise InputError(
+                f"the bodies of {label} are nested more than {MAX_NESTED} deep; export it without some of them", place
+            )
+        if holds_graph:
+            reads += [name for name in captured(node) if name not in reads]
+        makes = [name for name in node.output if name]
+        unknown = [name for name in reads if name not in kinds and name not in made_by]
+        inputs = tuple([ids.setdefault(name, len(ids)) for name in reads])
+        plain = not holds_graph and len(inputs) == len(node.input)
+        op = Op(
+            index,
+            inputs,
+            tuple([ids.setdefault(name, len(ids)) for name in makes]),
+            node.name,
+            node.op_type if default_domain(node.domain) else f"{node.domain}::{node.op_type}",
+            attributes=attributes.of(node, holds_graph),
+            operands=inputs if plain else tuple([ids.get(name) for name in node.input]),
+        )
+        too_early += [(op, name) for name in unknown]
+        for name in makes:
+            if name in kinds or name in made_by:
+                declared = "an initializer" if kinds.get(name) is Kind.CONSTANT else "a graph input"
+                other = f"by {made_by[name].label}" if name in made_by else f"is {declared}"
+                raise InputError(f"tensor {name!r} is made by {op.label} and {other}; rename one", place)
+            made_by[name] = op
+        ops.append(op)
+    check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
+    check_utf8((name for op in ops for name in op.attributes), place)
+
+    for op, name in too_early:
+        if name not in made_by:
+            raise InputError(
+                f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
+                place,
+            )
+    outputs = set()
+    for value in graph.output:
+        if value.name not in kinds and value.name not in made_by:
+            raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
+        outputs.add(value.name)
+    tensors = []
+    for name, number in ids.items():
+        kind = kinds.get(name, Kind.ACTIVATION)
+        if name in outputs and kind is not Kind.CONSTANT:
+            kind = Kind.OUTPUT
+        tensors.append(Tensor(number, 0, kind, name))
+    marked, running, folded = fold_constants(tensors, ops)
+    if too_early:
+        Graph(graph.name, tuple(marked), tuple(running), tuple(folded), place)
+        op, name = too_early[0]
+        raise InputError(
+            f"{op.label} reads {name!r} before {made_by[name].label} makes it; sort the nodes topologically",
+            place,
+        )
+    return Structure(tuple(marked), tuple(running), tuple(folded))
+
+
+def _declared(graph: GraphProto, place: str, constants: Collection[str]) -> dict[str, Kind]:
+    """Kind of every graph input and initializer, in order of appearance."""
+    fixed = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
+    initializers = set(fixed)
+    if len(initializers) < len(fixed):
+        twice = next(name for i, name in enumerate(fixed) if name in fixed[:i])
+        raise InputError(f"there are two initializers {twice!r}; rename one", place)
+    kinds: dict[str, Kind] = {}
+    for i, value in enumerate(graph.input):
+        if not value.name:
+            raise InputError(f"graph input {i} has no name; give it one", place)
+        if value.name in kinds:
+            raise InputError(f"there are two graph inputs {value.name!r}; rename one", place)
+        fixed_value = value.name in initializers or value.name in constants
+        kinds[value.name] = Kind.CONSTANT if fixed_value else Kind.INPUT
+    if "" in initializers:
+        raise InputError(f"initializer {fixed.index('')} has no name; give it one", place)
+    kinds.update(dict.fromkeys(fixed, Kind.CONSTANT))
+    return kinds
+
+
+def opset_version(model: ModelProto) -> int:
+    """Version of ONNX's own operator set that the model uses."""
+    return max((o.version for o in model.opset_import if default_domain(o.domain)), default=1)

@@ -1,0 +1,125 @@
+"""A program in the JSON of an archive as a trace: nodes as calls, arguments as plain values and references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lowtide.errors import InputError
+from lowtide.graph import MAX_NESTED, MAX_VALUE_BYTES, Array
+from lowtide.read.aten.trace import Call, Ref, Trace, refs_in
+from lowtide.read.pt2.schema import ELEMENT_BYTES, Argument, Device, ExportedGraph, SymbolRef
+from lowtide.read.pt2.sizes import Sizes
+
+_MOST_NUMBERS = MAX_VALUE_BYTES // 8
+_PLAIN = (
+    "as_bool", "as_int", "as_float", "as_string", "as_ints", "as_floats", "as_bools", "as_strings", "as_int_lists",
+    "as_memory_format", "as_layout", "as_operator", "as_complex",
+)  # fmt: skip
+_DTYPES = {float: "float64", int: "int64", bool: "bool"}
+_NUMBERS = ("as_sym_int", "as_sym_ints", "as_sym_float", "as_sym_floats", "as_sym_bool", "as_sym_bools")
+
+
+def trace_of(graph: ExportedGraph, name: str, sizes: Sizes, place: str, depth: int = 0) -> Trace:
+    """A graph of an archive as a trace.
+
+    Parameters
+    ----------
+    graph
+        The program's, or a body's.
+    name
+        Name of the trace.
+    sizes
+        Works out shapes, and remembers the symbols that have no size.
+    place
+        Put before every message.
+    depth
+        How many bodies lie around it.
+
+    Raises
+    ------
+    InputError
+        A tensor's size or type is not understood, or bodies are nested too deep.
+    """
+    if depth > MAX_NESTED:
+        raise InputError(f"its bodies are nested more than {MAX_NESTED} deep; export it without some of them", place)
+    forms = {key: sizes.form(key, meta) for key, meta in graph.tensor_values.items()}
+
+    def value(argument: Argument) -> Any:
+        if argument.as_graph is not None:
+            return trace_of(argument.as_graph.graph, argument.as_graph.name, sizes, place, depth + 1)
+        if argument.as_string_to_argument is not None:
+            return tuple([(key, value(inner)) for key, inner in argument.as_string_to_argument.items()])
+        return value_of(argument)
+
+    try:
+        calls = [
+            Call(
+                node.target,
+                tuple([(a.name, value(a.arg)) for a in node.inputs]),
+                tuple([name for argument in node.outputs for name in names_in(argument)]),
+                node.name or "",
+            )
+            for node in graph.nodes
+        ]
+        inputs = tuple([name for argument in graph.inputs for name in names_in(argument)])
+        outputs = tuple([name for argument in graph.outputs for name in names_in(argument)])
+    except RecursionError:
+        raise InputError("its arguments are nested too deep; save it again", place) from None
+    return Trace(name, inputs, outputs, tuple(calls), forms)
+
+
+def names_in(argument: Argument) -> Iterator[str]:
+    """Names of the tensors, objects and numbers of an argument."""
+    if argument.as_string_to_argument is not None:
+        for inner in argument.as_string_to_argument.values():
+            yield from names_in(inner)
+    else:
+        yield from (ref.name for ref in refs_in(value_of(argument)))
+
+
+def value_of(argument: Argument) -> Any:
+    """Plain value of an argument, with references for what the program makes; None for one of no known kind."""
+    a = argument
+    if a.as_tensor is not None:
+        return Ref(a.as_tensor.name)
+    if a.as_custom_obj is not None:
+        return Ref(a.as_custom_obj.name, "object")
+    if a.as_tensors is not None:
+        return tuple([Ref(n.name) for n in a.as_tensors])
+    if a.as_nested_tensors is not None:
+        return tuple([tuple([Ref(n.name) for n in inner]) for inner in a.as_nested_tensors])
+    if a.as_optional_tensor is not None:
+        return value_of(a.as_optional_tensor)
+    if a.as_optional_tensors is not None:
+        return tuple([value_of(inner) for inner in a.as_optional_tensors])
+    if a.as_scalar_type is not None:
+        return ELEMENT_BYTES.get(a.as_scalar_type, (a.as_scalar_type,))[0]
+    if a.as_device is not None:
+        return _device(a.as_device)
+    for key in _NUMBERS:
+        numbers = getattr(a, key)
+        if numbers is not None:
+            return tuple(map(_number, numbers)) if isinstance(numbers, list) else _number(numbers)
+    return next((_literal(getattr(a, key)) for key in _PLAIN if getattr(a, key) is not None), None)
+
+
+def _number(number: SymbolRef) -> Any:
+    if number.as_name is not None:
+        return Ref(number.as_name, "number")
+    return next((n for n in (number.as_int, number.as_float, number.as_bool) if n is not None), None)
+
+
+def _device(device: Device) -> str:
+    return device.type if device.index is None else f"{device.type}:{device.index}"
+
+
+def _literal(value: Any) -> Any:
+    """A JSON value without lists and objects: tuples instead, and for a long list its type and length."""
+    if isinstance(value, list):
+        if len(value) > _MOST_NUMBERS:
+            return Array(_DTYPES.get(type(value[0]), "string"), (len(value),))
+        return tuple([_literal(one) for one in value])
+    if isinstance(value, dict):
+        return tuple([(key, _literal(inner)) for key, inner in value.items()])
+    return Array("string", (1,)) if isinstance(value, str) and len(value) > MAX_VALUE_BYTES else value

@@ -1,0 +1,108 @@
+"""torch.export archives (`.pt2`) as graphs: see `lowtide.read.aten.build` for ids, views and order."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, ModelFile
+from lowtide.read.aten.build import build
+from lowtide.read.pt2.arguments import trace_of
+from lowtide.read.pt2.schema import ExportedGraph, Program, open_archive, parse_program
+from lowtide.read.pt2.sizes import Sizes, symbol_of
+
+_NO_DIMS: Mapping[str, int] = {}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Pt2File(ModelFile):
+    """What a plan may ask of the file beside its graph: the sizes that its symbols were given."""
+
+    dims: tuple[tuple[str, int], ...]
+
+
+def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: bool = False) -> Graph:
+    """Read a torch.export archive; neither torch nor the weights are needed, and nothing in it is executed.
+
+    Parameters
+    ----------
+    path
+        What `torch.export.save` wrote.
+    dims
+        Sizes of the symbols of a program with dynamic shapes (``s0``), or of an input's axis (``"x:0"``).
+    example
+        Give symbols that have no size in `dims` the one that they had when the program was exported.
+
+    Raises
+    ------
+    InputError
+        Not such an archive, or one that does not fit together; a symbol without a size; a size for none.
+    """
+    path = Path(path)
+    place = str(path)
+    archive = open_archive(path)
+    program = parse_program(archive.document, place)
+    graph = program.graph_module.graph
+    known = _by_symbol(graph, dims, place)
+    sizes = Sizes({**_example(graph), **known} if example else known, place)
+    trace = trace_of(graph, path.name.removesuffix(".pt2"), sizes, place)
+    if sizes.free:
+        names = ", ".join(f"{s} ({h} in the example)" if h is not None else s for s, h in sorted(sizes.free.items()))
+        raise InputError(f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", place)
+    unknown = [d for d in dims if ":" not in d and d not in sizes.used]
+    if unknown:
+        raise InputError(f"it has no free dimension {unknown[0]!r}; drop it", place)
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", place) from None
+    built = build(trace, _constants(program), place, digest)
+    return replace(built, file=Pt2File(tuple((s, known[s]) for s in sorted(sizes.used) if s in known)))
+
+
+def _constants(program: Program) -> set[str]:
+    """Names of the inputs that are weights, buffers or constants."""
+    found: set[str] = set()
+    for spec in program.graph_module.signature.input_specs:
+        for kind in (spec.parameter, spec.buffer, spec.tensor_constant):
+            if kind is not None and isinstance(kind.arg, dict) and isinstance(kind.arg.get("name"), str):
+                found.add(kind.arg["name"])
+    return found
+
+
+def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dict[str, int]:
+    """Sizes by symbol, those given for an input's axis too."""
+    result: dict[str, int] = {}
+    for key, size in dims.items():
+        name, colon, axis = key.rpartition(":")
+        symbol = key
+        if colon:
+            meta = graph.tensor_values.get(name)
+            entry = meta.sizes[int(axis)] if meta and axis.isdigit() and int(axis) < len(meta.sizes) else None
+            found = symbol_of(entry.as_expr.expr_str) if entry is not None and entry.as_expr is not None else None
+            if found is None:
+                raise InputError(f"{key!r} is no free dimension of an input; drop it", place)
+            symbol = found
+        if result.setdefault(symbol, size) != size:
+            raise InputError(f"--dim gives {symbol} two sizes, {result[symbol]} and {size}; give one", place)
+    return result
+
+
+def _example(graph: ExportedGraph) -> dict[str, int]:
+    """The example's size of each symbol, or 2 where the archive does not say."""
+    found: dict[str, int] = {}
+    for meta in graph.tensor_values.values():
+        for size in (*meta.sizes, *meta.strides, meta.storage_offset):
+            if size.as_expr is not None:
+                symbol, hint = symbol_of(size.as_expr.expr_str), size.as_expr.hint
+                if symbol is not None and hint is not None and hint.as_int is not None:
+                    found[symbol] = hint.as_int
+                for word in _WORD.findall(size.as_expr.expr_str):
+                    found.setdefault(word, 2)
+    return found

@@ -1,0 +1,1 @@
+"""What LiteRT's kernels do with memory."""

@@ -1,0 +1,1 @@
+"""What onnxruntime's kernels do with memory."""

@@ -1,0 +1,1 @@
+"""What TFLM's kernels do with memory."""

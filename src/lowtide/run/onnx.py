@@ -1,0 +1,373 @@
+"""Runs the original and the planned ONNX file under onnxruntime, on the same random inputs.
+
+Both keep the file's order (`ort_session.py`); the original runs once more as onnxruntime runs it by default.
+onnxruntime counts initializers, and not the inputs, which the caller holds; what it had in use before the first node
+is taken off. `Shape` nodes it runs early whatever the file says.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowtide.errors import InputError, VerificationError, first_line
+from lowtide.plan import Plan
+from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
+from lowtide.run.random_weights import check_weights
+
+_DTYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(uint16)": np.uint16,
+    "tensor(int16)": np.int16,
+    "tensor(uint32)": np.uint32,
+    "tensor(int32)": np.int32,
+    "tensor(uint64)": np.uint64,
+    "tensor(int64)": np.int64,
+}
+_INDEX_LIMITS = (64, 8, 2, 1)
+"""Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What onnxruntime measured when one node had run.
+
+    Attributes
+    ----------
+    op
+        Op id in the plan.
+    in_use_bytes
+        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
+    planned_bytes
+        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
+    """
+
+    op: int
+    name: str
+    type: str
+    in_use_bytes: int
+    planned_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Memory of one file's first run, node by node in the order in which they ran.
+
+    Attributes
+    ----------
+    peak_bytes
+        Most bytes of tensors in use at once, without what kernels take while they run.
+    mark_bytes
+        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
+    held_bytes
+        What the arena took from the system, weights apart.
+    """
+
+    path: str
+    peak_bytes: int
+    mark_bytes: int
+    held_bytes: int
+    nodes: tuple[NodeMemory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
+
+    name: str
+    equal: bool
+    max_abs_difference: float | None
+    vacuous: bool
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What running both files showed.
+
+    Attributes
+    ----------
+    outputs
+        Every graph output, in the file's order.
+    original, planned
+        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
+        1.24).
+    exact
+        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
+    shipped
+        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
+    arena_bytes
+        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
+    input_bytes
+        Bytes of the graph's inputs, which onnxruntime does not count.
+    runs
+        Number of different random inputs.
+    deterministic
+        Whether the original gives the same bits twice; where it does not, differences mean nothing.
+    order_kept
+        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    original: FileRun
+    planned: FileRun
+    shipped: FileRun
+    exact: FileRun | None
+    arena_bytes: int | None
+    input_bytes: int
+    runs: int
+    deterministic: bool
+    order_kept: bool
+
+    @property
+    def equal(self) -> bool:
+        """Whether every output is equal bit by bit."""
+        return all(o.equal for o in self.outputs)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether no output depends on the inputs: then equal outputs show nothing."""
+        return all(o.vacuous for o in self.outputs)
+
+
+def run_onnx(
+    original: Path,
+    planned: Path,
+    plan: Plan,
+    *,
+    seed: int = 0,
+    inputs: int = 2,
+    dims: Mapping[str, int] | None = None,
+    footprint_bytes: Sequence[int] = (),
+    model: Path | None = None,
+) -> RunReport:
+    """Run two files on the same random inputs and compare what comes out.
+
+    Parameters
+    ----------
+    original, planned
+        The model and what `lowtide plan` wrote.
+    plan
+        The plan of `planned`.
+    inputs
+        How many different random inputs; two or more, or nothing can be said about `vacuous`.
+    dims
+        Size of each symbolic dimension by name, or by ``"input:axis"``.
+    footprint_bytes
+        The plan's footprint per step, without workspace, to stand beside what is measured.
+    model
+        What onnxruntime's defaults are measured on, if not `original`: what that was made of.
+
+    Raises
+    ------
+    InputError
+        Weights are missing, onnxruntime cannot load or run the original (a type it does not know), a free dimension
+        has no size, or an input has a type that cannot be drawn.
+    MissingExtraError
+        onnxruntime is not installed.
+    VerificationError
+        ``run``: the planned file's nodes are not the original's in the plan's order, or onnxruntime does not
+        run them.
+    """
+    runtime()
+    check_weights(original)
+    with tempfile.TemporaryDirectory(prefix="lowtide-run-") as folder:
+        try:
+            before = open_session(original, PLANNED, folder, "original")
+            shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
+            raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
+        original_nodes, planned_nodes = _nodes(original), _nodes(planned)
+        place = _check_nodes(original_nodes, planned_nodes, plan, planned)
+        feeds, base = draw(before, original, seed, inputs, dims or {})
+        for feed in feeds:
+            shipped.run(None, feed)
+        try:
+            after = open_session(planned, PLANNED, folder, "planned")
+            planned_outputs = [after.run(None, feeds[0])]
+            planned_profile = after.end_profiling()
+            planned_outputs += [after.run(None, feed) for feed in feeds[1:]]
+            exact_profile = _in_exact_arena(planned, plan, folder, feeds)
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
+            raise VerificationError("run", f"{planned}: onnxruntime fails: {first_line(error)}") from None
+        original_outputs = [base, *(before.run(None, feed) for feed in feeds[1:])]
+        again = before.run(None, feeds[0])
+        first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
+        second_profile = read_profile(planned_profile)
+        names = [o.name for o in before.get_outputs()]
+        del before, after, shipped
+    step = {v: i for i, v in enumerate(plan.order)}
+    first = _measure(original, original_nodes, {i: i for i in plan.order}, first_profile, {})
+    footprints = {v: footprint_bytes[i] for v, i in step.items() if i < len(footprint_bytes)}
+    second = _measure(planned, planned_nodes, place, second_profile, footprints)
+    ran = [step[n.op] for n in second.nodes if n.type != "Shape"]
+    return RunReport(
+        tuple(
+            _compare(name, [w[i] for w in original_outputs], [c[i] for c in planned_outputs], bool(feeds[0]))
+            for i, name in enumerate(names)
+        ),
+        first,
+        second,
+        _measure(model or original, [], {}, own_profile, {}),
+        None
+        if exact_profile is None
+        else _measure(planned, planned_nodes, place, exact_profile, footprints, plan.runtime_arena_bytes),
+        plan.runtime_arena_bytes,
+        sum(a.nbytes for a in feeds[0].values()),
+        inputs,
+        all(_same(a, b) for a, b in zip(base, again, strict=True)),
+        ran == sorted(ran),
+    )
+
+
+def _in_exact_arena(
+    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
+) -> SessionProfile | None:
+    """All inputs once more, in one block of the plan's size."""
+    if plan.runtime_arena_bytes is None:
+        return None
+    session = open_session(planned, replace(PLANNED, arena_bytes=plan.runtime_arena_bytes), folder, "exact")
+    for feed in feeds:
+        session.run(None, feed)
+    return read_profile(session.end_profiling())
+
+
+def draw(
+    session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
+) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
+    """Random inputs with which the model runs, and what it gives for the first.
+
+    Raises
+    ------
+    InputError
+        A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    free: list[str] = []
+    for wanted in session.get_inputs():
+        if wanted.type not in _DTYPES:
+            raise InputError(f"input {wanted.name!r} is a {wanted.type}, which --run cannot draw", str(path))
+        shape = []
+        for axis, d in enumerate(wanted.shape):
+            key = f"{wanted.name}:{axis}"
+            size = d if isinstance(d, int) and d >= 0 else dims.get(key, dims.get(d) if isinstance(d, str) else None)
+            if size is None:
+                free.append(d if isinstance(d, str) else key)
+            shape.append(size or 0)
+        shapes[wanted.name] = tuple(shape)
+    if free:
+        names = ", ".join(dict.fromkeys(free))
+        raise InputError(f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", str(path))
+    types = {i.name: i.type for i in session.get_inputs()}
+    trouble: Exception | None = None
+    for limit in _INDEX_LIMITS:
+        rng = np.random.default_rng(seed)
+        feeds = [{n: _random(rng, types[n], s, limit) for n, s in shapes.items()} for _ in range(count)]
+        try:
+            for feed in feeds[1:]:
+                session.run(None, feed)
+            return feeds, session.run(None, feeds[0])
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
+            trouble = trouble or error
+    raise InputError(f"onnxruntime cannot run it: {first_line(trouble)}", str(path))
+
+
+def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], limit: int) -> np.ndarray:
+    dtype = np.dtype(_DTYPES[kind])
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize == 1:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+    return rng.integers(0, limit, shape).astype(dtype)
+
+
+def _nodes(path: Path) -> list[Any]:
+    """Top-level nodes of a file, in the file's order; none if it is no ONNX file (onnxruntime will say so)."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        return list(onnx.load(str(path), load_external_data=False).graph.node)
+    except OSError as error:
+        raise InputError(f"cannot read it: {error.strerror}", str(path)) from None
+    except DecodeError:
+        return []
+
+
+def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
+    """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
+    if not original or not rewritten:
+        return {}
+    place = dict(zip(sorted(plan.order), plan.order, strict=True))
+    for i, node in enumerate(rewritten):
+        op = place.get(i, i)
+        if op >= len(original) or node != original[op]:
+            raise VerificationError("run", f"{planned}: node {i} is not node {op} of the original")
+    if len(rewritten) != len(original):
+        raise VerificationError("run", f"{planned}: {len(rewritten)} nodes, and {len(original)} in the original")
+    return place
+
+
+def _measure(
+    path: Path,
+    nodes: list[Any],
+    op_at: Mapping[int, int],
+    profile: SessionProfile,
+    planned: Mapping[int, int],
+    first_block: int | None = None,
+) -> FileRun:
+    """Give each event its op: onnxruntime counts nodes without `Constant`, and names those without a name."""
+    kept = [(i, n) for i, n in enumerate(nodes) if n.op_type != "Constant"]
+    node_of = {(n.name or f"{n.op_type}_{index}", str(index)): (op_at.get(i), n) for index, (i, n) in enumerate(kept)}
+    events: list[tuple[NodeEvent, tuple[int | None, Any]]] = [
+        (event, node_of[event.name, event.index]) for event in profile.nodes if (event.name, event.index) in node_of
+    ]
+    return FileRun(
+        str(path),
+        max((event.requested_bytes for event in profile.nodes), default=0),
+        max((max(event.in_use_bytes, event.mark_bytes) for event in profile.nodes), default=0),
+        profile.held_bytes(first_block),
+        tuple(
+            NodeMemory(op, node.name, node.op_type, event.requested_bytes, planned.get(op))
+            for event, (op, node) in events
+            if op is not None
+        ),
+    )
+
+
+def _compare(name: str, original: list[Any], planned: list[Any], has_inputs: bool) -> OutputComparison:
+    pairs = list(zip(original, planned, strict=True))
+    equal = all(_same(a, b) for a, b in pairs)
+    apart = None if equal else max((_distance(a, b) for a, b in pairs), default=None)
+    changes = has_inputs and any(not _same(original[0], other) for other in original[1:])
+    return OutputComparison(name, equal, apart, not changes)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != object:
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(np.array_equal(a, b))
+
+
+def _distance(a: Any, b: Any) -> float:
+    if (
+        not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray))
+        or a.shape != b.shape
+        or a.dtype.kind not in "fiub"
+    ):
+        return float("nan")
+    return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))

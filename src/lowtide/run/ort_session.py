@@ -1,0 +1,151 @@
+"""onnxruntime sessions that keep a file's order, and what their profile says of memory.
+
+onnxruntime runs a file in an order of its own unless the execution order is priority-based and the graph is not
+optimised (a graph that it optimised beforehand stays so). Its memory reuse keeps a dead buffer for a later tensor of
+the same shape, so that it is off here; so is the memory pattern, under which nothing is known per node. With an exact
+arena, the first block is all it takes, chunks are split whenever 256 bytes are left, and weights lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowtide.errors import MissingExtraError
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How a session runs.
+
+    Attributes
+    ----------
+    keep_order
+        The file's order and graph as they are; else onnxruntime's defaults for both.
+    reuse
+        onnxruntime's own memory reuse.
+    arena_bytes
+        Size of the first block of an exact arena of the process's own; None: the session's growing arena.
+    """
+
+    keep_order: bool = True
+    reuse: bool = False
+    arena_bytes: int | None = None
+
+
+PLANNED = SessionSettings()
+"""As planned, to measure what is in use."""
+AS_SHIPPED = SessionSettings(keep_order=False, reuse=True)
+"""As onnxruntime runs a file if nobody tells it otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A node of the profile's first run. Bytes are those above what there was before the first node.
+
+    Attributes
+    ----------
+    name, index
+        As onnxruntime names and counts nodes.
+    requested_bytes
+        Exact sizes of what was there when the node had run, its inputs included.
+    in_use_bytes, mark_bytes
+        The same as the arena counts it, in chunks; and the highest so far, workspace included.
+    """
+
+    name: str
+    index: str
+    requested_bytes: int
+    in_use_bytes: int
+    mark_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProfile:
+    """What a session's profile says: the first run's nodes, and the steps in which all runs made the arena grow."""
+
+    nodes: tuple[NodeEvent, ...]
+    growth: tuple[int, ...]
+
+    def held_bytes(self, first_block: int | None = None) -> int:
+        """What the arena took for tensors; a kernel that keeps memory may take the first block before any run."""
+        before = first_block is not None and self.growth[:1] != (first_block,)
+        return sum(self.growth) + (first_block or 0) * before
+
+
+def runtime() -> Any:
+    """The module `onnxruntime`.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtraError("onnxruntime", "run", "lowtide verify --run") from None
+    return onnxruntime
+
+
+def open_session(path: Path, settings: SessionSettings, folder: str, name: str) -> Any:
+    """A profiling session on one thread of the CPU; its profile goes to `folder`."""
+    ort = runtime()
+    options = ort.SessionOptions()
+    if settings.keep_order:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    options.enable_mem_reuse = settings.reuse
+    options.enable_mem_pattern = False
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.enable_profiling = True
+    options.profile_file_prefix = str(Path(folder) / name)
+    if settings.arena_bytes is not None:
+        arena = {
+            "max_mem": 0,
+            "arena_extend_strategy": 0,
+            "initial_chunk_size_bytes": settings.arena_bytes,
+            "max_dead_bytes_per_chunk": 256,
+        }
+        info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+        ort.create_and_register_allocator(info, ort.OrtArenaCfg(arena))
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def read_profile(path: str) -> SessionProfile:
+    """Read a session's profile; without nodes if this onnxruntime does not tell (before 1.24)."""
+    nodes: list[NodeEvent] = []
+    seen: set[tuple[str, str]] = set()
+    base: Mapping[str, int] | None = None
+    growth: list[int] = []
+    held = 0
+    for event in json.loads(Path(path).read_bytes()):
+        name = str(event.get("name", ""))
+        if event.get("cat") != "Node" or not name.endswith("_kernel_time"):
+            continue
+        args = event["args"]
+        if "mem_bytes_in_use" not in args:
+            continue
+        requested = int(args.get("mem_bytes_requested_in_use", args["mem_bytes_in_use"]))
+        in_use, mark = int(args["mem_bytes_in_use"]), int(args.get("mem_in_use_peak", 0))
+        if base is None:
+            base = {
+                "requested": requested - int(args.get("mem_requested_in_use_delta", args.get("mem_in_use_delta", 0))),
+                "in_use": in_use - int(args.get("mem_in_use_delta", 0)),
+            }
+            held = int(args.get("mem_arena_held", 0)) - int(args.get("mem_arena_held_delta", 0))
+        if int(args.get("mem_arena_held", 0)) > held:
+            growth.append(int(args["mem_arena_held"]) - held)
+            held += growth[-1]
+        key = name.removesuffix("_kernel_time"), str(args.get("node_index"))
+        if key not in seen:
+            seen.add(key)
+            nodes.append(NodeEvent(*key, requested - base["requested"], in_use - base["in_use"], mark - base["in_use"]))
+    return SessionProfile(tuple(nodes), tuple(growth))

@@ -1,0 +1,161 @@
+"""Runs the original and the planned .tflite file in TFLM and in LiteRT, each against itself, on the same inputs.
+
+The two runtimes may differ from one another by a unit in the last place on one and the same file, so that each is
+compared with itself. Each runs in a process of its own (`tflite_process`). What the plan says was written before.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowtide.errors import InputError, MissingExtraError, VerificationError
+from lowtide.plan import Plan
+
+RUNTIMES = {"tflm": "tflite_micro", "litert": "ai_edge_litert", "litert-xnnpack": "ai_edge_litert"}
+"""What is run, and the package that brings it. LiteRT runs without delegates, and once more with XNNPACK."""
+INPUTS = 20
+_PATIENCE_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteOutput:
+    """One output of one runtime over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
+
+    name: str
+    equal: bool
+    max_abs_difference: float | None
+    vacuous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredArena:
+    """Bytes of TFLM's arena: non-persistent, persistent, both, and the smallest arena with which it starts."""
+
+    head_bytes: int
+    tail_bytes: int
+    total_bytes: int
+    smallest_arena_bytes: int
+
+
+@dataclass(frozen=True)
+class RuntimeRun:
+    """What one runtime showed.
+
+    `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
+    `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
+    runs neither file.
+    """
+
+    runtime: str
+    outputs: tuple[TfliteOutput, ...] = ()
+    deterministic: bool = True
+    original: MeasuredArena | None = None
+    planned: MeasuredArena | None = None
+    original_bytes: int | None = None
+    planned_bytes: int | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class TfliteRunReport:
+    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
+
+    runtimes: tuple[RuntimeRun, ...]
+    inputs: int
+    planned_bytes: int | None
+    required_bytes: int | None
+
+    @property
+    def outputs(self) -> tuple[TfliteOutput, ...]:
+        """Outputs of every runtime that gives the same bits twice."""
+        return tuple(o for r in self.runtimes if r.deterministic for o in r.outputs)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether some runtime gives the same bits twice."""
+        return any(r.deterministic and not r.refused for r in self.runtimes)
+
+    @property
+    def litert(self) -> RuntimeRun | None:
+        """LiteRT's part, without delegates."""
+        return next((r for r in self.runtimes if r.runtime == "litert" and not r.refused), None)
+
+    @property
+    def tflm(self) -> RuntimeRun | None:
+        """TFLM's part."""
+        return next((r for r in self.runtimes if r.runtime == "tflm" and not r.refused), None)
+
+
+def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inputs: int = INPUTS) -> TfliteRunReport:
+    """Run two files on the same random inputs and compare what comes out.
+
+    Parameters
+    ----------
+    original, planned
+        The model and what `lowtide plan` wrote.
+    plan
+        The plan of `planned`.
+    inputs
+        How many different random inputs.
+
+    Raises
+    ------
+    InputError
+        No runtime runs the original.
+    MissingExtraError
+        Neither tflite-micro nor ai-edge-litert is installed.
+    VerificationError
+        ``run``: a runtime runs the original and not the planned file; ``measured``: TFLM's head is not the arena of a
+        plan for it.
+    """
+    tensors = [t.id for t in plan.tensors if t.kind != "constant"]
+    there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
+    if not there:
+        raise MissingExtraError("ai-edge-litert or tflite-micro", "tflite", "lowtide verify --run")
+    runs = []
+    for name in there:
+        answer = ask(name, [str(original), str(planned)], seed, inputs, tensors)
+        if "error" in answer:
+            if answer.get("file") == str(planned):
+                raise VerificationError("run", f"{name} runs the original and not {planned}: {answer['error']}")
+            runs.append(RuntimeRun(name, refused=answer["error"]))
+            continue
+        arenas = [MeasuredArena(**m) if "head_bytes" in m else None for m in answer["measured"]]
+        sizes = [m.get("arena_bytes") for m in answer["measured"]]
+        outputs = tuple(TfliteOutput(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
+        runs.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))
+    if all(r.refused for r in runs):
+        raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in runs), str(original))
+    planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
+    report = TfliteRunReport(tuple(runs), inputs, planned_bytes, plan.runtime_arena_bytes)
+    tflm = report.tflm
+    if plan.runtime_parts is not None and tflm is not None and tflm.planned is not None:
+        head = tflm.planned.head_bytes
+        if head != plan.arena_bytes:
+            raise VerificationError("measured", f"TFLM's head takes {head} bytes; the plan says {plan.arena_bytes}")
+    return report
+
+
+def ask(runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[int] = ()) -> dict[str, Any]:
+    """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
+    request = json.dumps({"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": list(tensors)})
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "lowtide.run.tflite_process"],
+            input=request, capture_output=True, text=True, env=environment, timeout=_PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer after {_PATIENCE_SECONDS} s", "file": files[0]}
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return {"error": f"its process ended with status {done.returncode}: {last[:200]}", "file": files[0]}
+    return json.loads(done.stdout)

@@ -1,0 +1,200 @@
+"""Runs the original and the planned torch.export archive in eager mode, on the same random inputs.
+
+Live storages are counted as operators make them and as they die (a dispatch mode and weak references), weights and
+inputs apart. What kernels take while they run is not seen. Loading an archive with torch unpickles its example inputs
+in torch's weights-only way: run only archives that you trust.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
+from lowtide.plan import Plan
+from lowtide.run.onnx import OutputComparison
+
+
+@dataclass(frozen=True)
+class TorchRunReport:
+    """What running both archives showed.
+
+    Attributes
+    ----------
+    outputs
+        Every tensor that the programs return, numbered.
+    runs
+        Number of different random inputs.
+    deterministic
+        Whether the original gives the same bits twice.
+    order_kept
+        Whether the planned archive's nodes are the original's in the plan's order.
+    original_peak_bytes, planned_peak_bytes
+        Most bytes of storages live at once in each, weights and inputs apart.
+    plan_bytes
+        The plan's peak.
+    """
+
+    outputs: tuple[OutputComparison, ...]
+    runs: int
+    deterministic: bool
+    order_kept: bool
+    original_peak_bytes: int
+    planned_peak_bytes: int
+    plan_bytes: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Whether every output is equal bit by bit."""
+        return all(o.equal for o in self.outputs)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether no output depends on the inputs: then equal outputs show nothing."""
+        return all(o.vacuous for o in self.outputs)
+
+
+def run_torch(
+    original: Path,
+    planned: Path,
+    plan: Plan,
+    *,
+    seed: int = 0,
+    inputs: int = 3,
+    shapes: Sequence[Sequence[int] | None] = (),
+) -> TorchRunReport:
+    """Run two archives on the same random inputs and compare what comes out.
+
+    Parameters
+    ----------
+    shapes
+        Of the graph's inputs, for which it was planned; without them, or where there is another number, the example's.
+
+    Raises
+    ------
+    InputError
+        torch cannot load or run the original, or it holds no example inputs.
+    MissingExtraError
+        torch is not installed.
+    VerificationError
+        ``run``: torch does not load or run the planned archive.
+    """
+    try:
+        torch = import_module("torch")
+    except ImportError:
+        raise MissingExtraError("torch", "torch", "lowtide verify --run on a .pt2 archive") from None
+    try:
+        before = torch.export.load(original)
+        feeds = [_draw(torch, before.example_inputs, shapes, seed + k) for k in range(inputs)]
+        original_runs = [_run(torch, before, feed) for feed in feeds]
+        again = _run(torch, before, feeds[0])
+    except InputError as error:
+        raise InputError(str(error), str(original)) from None
+    except Exception as error:  # torch raises whatever its parts do
+        raise InputError(f"torch cannot run it: {first_line(error)}", str(original)) from None
+    try:
+        after = torch.export.load(planned)
+        planned_runs = [_run(torch, after, feed) for feed in feeds]
+    except Exception as error:  # torch raises whatever its parts do
+        raise VerificationError("run", f"{planned}: torch fails: {first_line(error)}") from None
+    return TorchRunReport(
+        tuple(
+            _compare(torch, i, [a[i] for a, _ in original_runs], [b[i] for b, _ in planned_runs])
+            for i in range(len(again[0]))
+        ),
+        inputs,
+        all(_same(torch, a, b) for a, b in zip(original_runs[0][0], again[0], strict=True)),
+        _names(after) == _in_order(_names(before), plan),
+        max(peak for _, peak in original_runs),
+        max(peak for _, peak in planned_runs),
+        plan.peak_bytes,
+    )
+
+
+def _draw(torch: Any, example: Any, shapes: Sequence[Sequence[int] | None], seed: int) -> Any:
+    """Inputs like the example's: floats afresh, whole numbers within the example's range."""
+    if example is None:
+        raise InputError("it holds no example inputs; export it again with them")
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [t for t in torch.utils._pytree.tree_leaves(example) if isinstance(t, torch.Tensor)]
+    planned = iter(shapes if len(shapes) == len(tensors) else [None] * len(tensors))
+
+    def like(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        shape = next(planned) or leaf.shape
+        if leaf.is_floating_point() or leaf.is_complex():
+            return torch.randn(shape, generator=generator).to(leaf.dtype)
+        low, high = (int(leaf.min()), int(leaf.max())) if leaf.numel() else (0, 0)
+        return torch.randint(low, high + 1, shape, generator=generator).to(leaf.dtype)
+
+    return torch.utils._pytree.tree_map(like, example)
+
+
+def _run(torch: Any, program: Any, feed: Any) -> tuple[list[Any], int]:
+    """Outputs, and the most bytes live at once."""
+    leaves = torch.utils._pytree.tree_leaves
+    module = program.module()
+    arguments, keywords = feed
+    held = [t for t in (*leaves(feed), *module.parameters(), *module.buffers()) if isinstance(t, torch.Tensor)]
+    uncounted = {t.untyped_storage()._cdata for t in (*held, *leaves(program.constants)) if isinstance(t, torch.Tensor)}
+    live: dict[int, int] = {}
+    now = most = 0
+
+    class Count(import_module("torch.utils._python_dispatch").TorchDispatchMode):
+        """Sees every operator's outputs."""
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal now, most
+            returned = function(*args, **(kwargs or {}))
+            for tensor in leaves(returned):
+                if not isinstance(tensor, torch.Tensor):
+                    continue
+                storage = tensor.untyped_storage()
+                if storage._cdata in uncounted or storage._cdata in live:
+                    continue
+                live[storage._cdata] = storage.nbytes()
+                now += storage.nbytes()
+                weakref.finalize(storage, gone, storage._cdata)
+            most = max(most, now)
+            return returned
+
+    def gone(key: int) -> None:
+        nonlocal now
+        now -= live.pop(key, 0)
+
+    with torch.no_grad(), Count():
+        returned = module(*arguments, **keywords)
+    return [t.clone() for t in leaves(returned) if isinstance(t, torch.Tensor)], most
+
+
+def _compare(torch: Any, number: int, original: list[Any], planned: list[Any]) -> OutputComparison:
+    equal = all(_same(torch, a, b) for a, b in zip(original, planned, strict=True))
+    alike = equal or any(a.shape != b.shape or a.is_complex() for a, b in zip(original, planned, strict=True))
+    apart = (
+        None
+        if alike
+        else max(float((a.double() - b.double()).abs().max()) for a, b in zip(original, planned, strict=True))
+    )
+    return OutputComparison(
+        f"output {number}", equal, apart, all(_same(torch, original[0], other) for other in original[1:])
+    )
+
+
+def _same(torch: Any, a: Any, b: Any) -> bool:
+    def raw(t: Any) -> Any:
+        return t.contiguous().reshape(-1).view(torch.uint8)
+
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(raw(a), raw(b))
+
+
+def _names(program: Any) -> list[str]:
+    return [n.name for n in program.graph.nodes if n.op == "call_function" and "getitem" not in str(n.target)]
+
+
+def _in_order(names: list[str], plan: Plan) -> list[str]:
+    return [names[i] for i in plan.order] if len(names) == len(plan.order) else []

@@ -1,0 +1,1 @@
+"""What runtimes' own planners make of an order."""

@@ -1,0 +1,1 @@
+"""Walls around OR-tools."""

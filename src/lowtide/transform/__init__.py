@@ -1,0 +1,1 @@
+"""A graph becomes another graph: pure functions, one change a file."""

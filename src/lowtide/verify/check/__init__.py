@@ -1,0 +1,1 @@
+"""Checks of a plan, each with an algorithm of its own."""

@@ -1,0 +1,174 @@
+"""Several memories without moves: does every tensor lie in one of them, and does that hold all its life?
+
+The memories are laid end to end, each from a multiple of the alignment on, so that the checks of one arena (overlaps,
+pairs in place, the replay of the bytes) hold for all of them at once:
+
+    memories   fast |-----|    slow |----------|
+    as one     |-----|----------|
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.sizes import format_size, round_up
+from lowtide.verify.check.memory import CheckedMemory
+from lowtide.verify.check.order import Simulation
+
+MOST_TRIES = 20_000
+"""Ways of dividing an op's storages among the memories that are tried before it is left open."""
+
+
+def as_one_arena(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> Plan:
+    """Check `memories` and `residency`, and give the plan with offsets in memories laid end to end.
+
+    Raises
+    ------
+    VerificationError
+        ``memories``: two of one name, none, or less or more in them than is said; ``residency``: a tensor without one,
+        with two, in no memory, beyond its memory's end, for less than its life, or unlike what shares its storage.
+    """
+    regions = plan.memories or []
+    sizes = {m.name: m.size_bytes or 0 for m in regions}
+    if len(sizes) != len(regions) or not regions:
+        raise VerificationError("memories", "a plan with residency has memories, each with a name of its own")
+    for m in regions:
+        if m.capacity_bytes <= 0 or (m.size_bytes or 0) < 0:
+            raise VerificationError("memories", f"{m.name} has {m.capacity_bytes} bytes, {m.size_bytes} of them in use")
+    if plan.offsets:
+        raise VerificationError("residency", "the plan has offsets beside residency; one of them says where things lie")
+    base: dict[str, int] = {}
+    end = 0
+    for m in regions:
+        base[m.name] = end
+        end += round_up(sizes[m.name], plan.alignment)
+    if plan.arena_bytes != sum(sizes.values()):
+        raise VerificationError(
+            "arena", f"the memories hold {sum(sizes.values())} bytes; the plan's arena says {plan.arena_bytes}"
+        )
+    offsets: dict[str, int] = {}
+    home: dict[int, tuple[str, int]] = {}
+    last_step = max(len(plan.order), 1)
+    for r in plan.residency or []:
+        tensor = graph.tensor_by_id.get(r.tensor)
+        if tensor is None or r.tensor not in memory.storage_of:
+            raise VerificationError("residency", f"tensor {r.tensor} has a residency, and takes no memory")
+        if str(r.tensor) in offsets:
+            raise VerificationError("residency", f"{tensor.label} has two residencies, and nothing is moved")
+        if r.memory not in base:
+            raise VerificationError("residency", f"{tensor.label} lies in {r.memory!r}, which is no memory of the plan")
+        if r.offset < 0 or r.offset + tensor.size > sizes[r.memory]:
+            raise VerificationError(
+                "residency",
+                f"{tensor.label} lies at {r.offset}..{r.offset + tensor.size} of {r.memory}, of which the plan takes "
+                f"{sizes[r.memory]} bytes",
+            )
+        storage = memory.storage_of[r.tensor]
+        first, last = max(steps.first[storage], 0), min(steps.last[storage] + 1, last_step)
+        if not 0 <= r.start <= first < last <= r.end <= last_step:
+            raise VerificationError(
+                "residency", f"{tensor.label} is there in steps {r.start}..{r.end}, and is needed in {first}..{last}"
+            )
+        place = (r.memory, r.offset - memory.place[r.tensor][1])
+        if home.setdefault(storage, place) != place:
+            raise VerificationError("residency", f"{tensor.label} lies elsewhere than the other tensors of its storage")
+        offsets[str(r.tensor)] = base[r.memory] + r.offset
+    for t in memory.storage_of:
+        tensor = graph.tensor_by_id[t]
+        if tensor.size and str(t) not in offsets:
+            raise VerificationError("residency", f"{tensor.label} has {tensor.size} bytes and no residency")
+    unit = {m.name: m.alignment for m in regions}
+    over = {memory.storage_of[graph.op_by_id[v].outputs[0]] for v in steps.in_place}
+    for storage, (name, start) in home.items():
+        if unit[name] < 1 or (storage not in over and start % unit[name]):
+            label = graph.tensor_by_id[memory.storages[storage].tensors[0]].label
+            raise VerificationError("residency", f"{label} lies at {start} of {name}, no multiple of {unit[name]}")
+    used = dict.fromkeys(base, 0)
+    for storage, (name, start) in home.items():
+        used[name] = max(used[name], start + memory.storages[storage].size)
+    workspaces = _workspaces(plan, memory, base, used)
+    for name, taken in used.items():
+        if taken > sizes[name]:
+            raise VerificationError("memories", f"{name} ends at {taken}, beyond the {sizes[name]} bytes it is said to")
+    flat = {str(o): base[name] + at for o, (name, at) in workspaces.items()}
+    return msgspec.structs.replace(
+        plan, offsets=offsets, workspace_offsets=flat or None, arena_bytes=end, memories=None, residency=None
+    )
+
+
+def _workspaces(
+    plan: Plan, memory: CheckedMemory, base: Mapping[str, int], used: dict[str, int]
+) -> dict[str, tuple[str, int]]:
+    places: dict[str, tuple[str, int]] = {}
+    names = plan.workspace_memories or {}
+    for op, at in (plan.workspace_offsets or {}).items():
+        if names.get(op) not in base:
+            raise VerificationError("residency", f"the workspace of op {op} is in no memory of the plan")
+        places[op] = (names[op], at)
+        size = memory.workspace.get(int(op), 0) if op.isdecimal() else 0
+        used[names[op]] = max(used[names[op]], at + size)
+    return places
+
+
+def check_capacities(plan: Plan) -> str:
+    """Each memory beside its capacity, in words; whether they fit decides `status`."""
+    texts = []
+    for m in plan.memories or []:
+        size = m.size_bytes or 0
+        over = f", {size - m.capacity_bytes:,} B too many" if size > m.capacity_bytes else ""
+        texts.append(f"{m.name} {size:,} of {m.capacity_bytes:,} B{over}")
+    return "; ".join(texts)
+
+
+def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, ...]:
+    """What `status` may be, as the memories say; the first is what it should be."""
+    regions = plan.memories or []
+    if all((m.size_bytes or 0) <= m.capacity_bytes for m in regions):
+        return ("ok",)
+    if never_fits(graph, memory, [m.capacity_bytes for m in regions], plan.lower_bound_bytes):
+        return ("impossible", "over_budget")
+    return ("over_budget",)
+
+
+def never_fits(graph: Graph, memory: CheckedMemory, capacities: Sequence[int], lower_bound: int) -> str | None:
+    """Why no order and no placement fits memories of these capacities, if that is certain; else None.
+
+    All of them together are smaller than the lower bound, or the storages that one op touches cannot be divided among
+    them, whichever of the inputs that it may overwrite it does.
+    """
+    if lower_bound > sum(capacities):
+        return f"the lower bound is {format_size(lower_bound)}, above all memories together"
+    for op in graph.ops:
+        needs = [memory.storages[i].size for i in memory.touches[op.id]]
+        if memory.workspace[op.id]:
+            needs.append(memory.workspace[op.id])
+        if memory.saved[op.id]:
+            needs.remove(graph.tensor_by_id[op.outputs[0]].size)
+        if not divisible(sorted(needs, reverse=True), list(capacities)):
+            return f"{op.label} needs {sum(needs)} bytes at once, in pieces that no division among the memories holds"
+    return None
+
+
+def divisible(sizes: Sequence[int], room: list[int]) -> bool:
+    """Whether the sizes, descending, can be divided among memories with this much room; True if that stays open."""
+    tries = 0
+
+    def put(i: int) -> bool:
+        nonlocal tries
+        tries += 1
+        if i == len(sizes) or tries > MOST_TRIES:
+            return True
+        for have in sorted({r for r in room if r >= sizes[i]}):
+            k = room.index(have)
+            room[k] -= sizes[i]
+            if put(i + 1):
+                return True
+            room[k] += sizes[i]
+        return False
+
+    return sum(sizes) <= sum(room) and put(0)

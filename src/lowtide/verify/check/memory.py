@@ -1,0 +1,299 @@
+"""What occupies memory, worked out once more from `docs/contract.md`, for the checker alone.
+
+A *storage* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
+storage if it makes or reads one of its tensors. In an order, a storage is live
+
+    from   the first op that touches it   (before step 0 if one of its tensors is made by no op)
+    to     the last op that touches it    (the end if one of its tensors is a graph output)
+
+and the footprint at op v, when exactly the ops of D ran before it, is
+
+    sum of size(b) over storages b with [b was there at the start, or D + v touches b]
+                                  and [b is there at the end, or an op outside D touches b]
+    + workspace(v)  - what v saves if it may overwrite an input whose storage nothing outside D + v needs:
+                      size(output); or, where the target gives a distance d at which the output may lie over a
+                      part of that input, the bytes that can be under both, min(size(input), size(output) - d).
+
+Ops and tensors go by their ids here, never by positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.target import Target
+
+
+@dataclass(frozen=True)
+class CheckedStorage:
+    """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
+
+    size: int
+    tensors: tuple[int, ...]
+    touchers: frozenset[int]
+    at_start: bool
+    at_end: bool
+
+
+@dataclass(frozen=True)
+class CheckedMemory:
+    """A graph under a target, as the checker sees it.
+
+    Attributes
+    ----------
+    storages
+        Every storage that occupies memory at some time.
+    storage_of
+        Tensor id to index in `storages`; what costs nothing (constants, unread inputs) is absent.
+    place
+        Tensor id to root tensor id and bytes from the root's start, for every tensor.
+    workspace
+        Op id to bytes, counted constants that it reads included.
+    overwritable
+        Op id to the input tensors that its output may be put over, once their storage dies there.
+    saved
+        For each of those, the bytes that it can save.
+    behind
+        For each of those that need not be hit exactly, bytes by which the output begins below the input at least.
+    touches
+        Op id to the indices of the storages that it touches.
+    alias_of
+        Tensor id to the tensor whose memory it lies in: the graph's aliases and the target's views.
+    views
+        Ids of the tensors that are views: nothing is written when they are made.
+    """
+
+    storages: tuple[CheckedStorage, ...]
+    storage_of: dict[int, int]
+    place: dict[int, tuple[int, int]]
+    workspace: dict[int, int]
+    overwritable: dict[int, tuple[int, ...]]
+    saved: dict[int, dict[int, int]]
+    behind: dict[int, dict[int, int]]
+    touches: dict[int, tuple[int, ...]]
+    alias_of: dict[int, int]
+    views: frozenset[int]
+
+    def saving(self, graph: Graph, op: int, before: Collection[int]) -> int:
+        """Bytes that `op` saves by writing over an input, if the ops in `before` ran earlier."""
+        most = 0
+        for tensor in self.overwritable[op]:
+            storage = self.storages[self.storage_of[tensor]]
+            if all(o == op or o in before for o in storage.touchers):
+                most = max(most, self.saved[op][tensor])
+        return most
+
+    def footprint(self, graph: Graph, op: int, before: Collection[int]) -> int:
+        """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
+        live = 0
+        for b in self.storages:
+            begun = b.at_start or any(o == op or o in before for o in b.touchers)
+            needed = b.at_end or any(o not in before for o in b.touchers)
+            if begun and needed:
+                live += b.size
+        return live + self.workspace[op] - self.saving(graph, op, before)
+
+
+def work_out(graph: Graph, target: Target) -> CheckedMemory:
+    """Find the storages of a graph under a target."""
+    sources, views = _alias_sources(graph, target)
+    place = _walk_down(graph, sources)
+
+    groups: dict[int, list[Tensor]] = {}
+    for t in graph.tensors:
+        groups.setdefault(place[t.id][0], []).append(t)
+    touched_by: dict[int, set[int]] = {root: set() for root in groups}
+    for op in graph.ops:
+        for t in (*op.inputs, *op.outputs):
+            touched_by[place[t][0]].add(op.id)
+
+    produced = {t for op in graph.ops for t in op.outputs}
+    workspace = {op.id: target.workspace(graph, op) + _inside_bytes(graph, op, target) for op in graph.ops}
+    storages: list[CheckedStorage] = []
+    storage_of: dict[int, int] = {}
+    for root, members in groups.items():
+        touchers = frozenset(touched_by[root])
+        size = max(place[t.id][1] + t.size for t in members)
+        constant = any(t.kind is Kind.CONSTANT for t in members)
+        at_start = any(t.id not in produced for t in members)
+        at_end = any(t.kind is Kind.OUTPUT for t in members)
+        kept = [target.copies(t) for t in members if not constant]
+        if any(kept):
+            at_start = at_end = True
+        if 2 in kept:  # the second one begins at the next multiple of the alignment
+            size += size + -size % target.alignment
+        if constant and target.constants == "while_used":
+            for o in touchers:
+                workspace[o] += size
+        if constant and target.constants != "always":
+            continue
+        if constant:
+            at_start, at_end = True, bool(touchers)
+        if (not touchers and not at_end) or (at_start and not constant and not target.count_inputs):
+            continue
+        if at_start and target.keep_inputs:
+            at_end = True
+        for t in members:
+            storage_of[t.id] = len(storages)
+        storages.append(CheckedStorage(size, tuple(t.id for t in members), touchers, at_start, at_end))
+
+    touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
+    for i, b in enumerate(storages):
+        for o in b.touchers:
+            touches[o].append(i)
+    behind = {op.id: _behind(graph, target, op, storages, storage_of, place) for op in graph.ops}
+    overwritable = {
+        op.id: tuple(behind[op.id]) or _overwritable(graph, target, op, storages, storage_of, place) for op in graph.ops
+    }
+    saved: dict[int, dict[int, int]] = {}
+    for op in graph.ops:
+        made_size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
+        saved[op.id] = {
+            t: min(graph.tensor_by_id[t].size, made_size - behind[op.id][t]) if t in behind[op.id] else made_size
+            for t in overwritable[op.id]
+        }
+    return CheckedMemory(
+        tuple(storages),
+        storage_of,
+        place,
+        workspace,
+        overwritable,
+        saved,
+        behind,
+        {o: tuple(b) for o, b in touches.items()},
+        {t: source for t, (source, _) in sources.items()},
+        frozenset(views),
+    )
+
+
+def _inside_bytes(graph: Graph, op: Op, target: Target) -> int:
+    """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition.
+
+    An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.
+    """
+    rules = target.inside if op.bodies else target
+    footprints = [0]
+    for body in op.bodies:
+        run = rules.as_seen(body)
+        memory = work_out(run, rules)
+        before: set[int] = set()
+        for step in rules.as_run(run, run.own_order):
+            footprints.append(memory.footprint(run, step, before))
+            before.add(step)
+    outputs = [graph.tensor_by_id[t] for t in op.outputs] if graph.dialect == "aten" else []
+    return max(0, max(footprints) - sum(t.size for t in outputs if t.alias_of is None))
+
+
+def _alias_sources(graph: Graph, target: Target) -> tuple[dict[int, tuple[int, int]], set[int]]:
+    """Tensor to the tensor it lies in and the bytes from its start; and which are the target's views."""
+    sources = {t.id: (t.alias_of, t.alias_offset) for t in graph.tensors if t.alias_of is not None}
+    pointed_at = {source for source, _ in sources.values()}
+    views = set()
+    for op in graph.ops:
+        source = target.view_source(graph, op)
+        if source is None:
+            continue
+        out = op.outputs[0]
+        if out in pointed_at:
+            at: int | None = source
+            while at is not None and at != out:
+                at = sources[at][0] if at in sources else None
+            if at == out:
+                continue
+        sources[out] = (source, 0)
+        views.add(out)
+    return sources, views
+
+
+def _walk_down(graph: Graph, sources: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    below: dict[int, list[int]] = {}
+    for t in graph.tensors:
+        if t.id in sources:
+            below.setdefault(sources[t.id][0], []).append(t.id)
+    place = {t.id: (t.id, 0) for t in graph.tensors if t.id not in sources}
+    todo = list(place)
+    while todo:
+        above = todo.pop()
+        root, offset = place[above]
+        for t in below.get(above, ()):
+            place[t] = (root, offset + sources[t][1])
+            todo.append(t)
+    return place
+
+
+def _overwritable(
+    graph: Graph,
+    target: Target,
+    op: Op,
+    storages: list[CheckedStorage],
+    storage_of: dict[int, int],
+    place: dict[int, tuple[int, int]],
+) -> tuple[int, ...]:
+    """Inputs that the output may lie over once their storage dies: it must be its storage's first content.
+
+    That is so in every order if the output fills its storage, and each other op that writes into the storage also
+    reads from it: following those reads back leads to `op`.
+    """
+    wanted = target.in_place_inputs(graph, op)
+    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
+        return ()
+    out = op.outputs[0]
+    result = []
+    for t in wanted:
+        if t not in storage_of or storage_of[t] == storage_of[out]:
+            continue
+        theirs = storages[storage_of[t]]
+        written = range(place[t][1], place[t][1] + graph.tensor_by_id[t].size)
+        spoilt = False
+        for u in op.inputs:
+            if storage_of.get(u) == storage_of[t]:
+                read = range(place[u][1], place[u][1] + graph.tensor_by_id[u].size)
+                spoilt |= read != written and max(read.start, written.start) < min(read.stop, written.stop)
+        if not spoilt and not theirs.at_end and (target.overwrite_inputs or not theirs.at_start):
+            result.append(t)
+    return tuple(result)
+
+
+def _begins_its_storage(
+    graph: Graph, op: Op, storages: list[CheckedStorage], storage_of: dict[int, int], place: dict[int, tuple[int, int]]
+) -> bool:
+    """Whether the output fills its storage, and nothing is in there before it."""
+    out = op.outputs[0]
+    if out not in storage_of or place[out][1] != 0:
+        return False
+    mine = storages[storage_of[out]]
+    if mine.at_start or mine.size != graph.tensor_by_id[out].size:
+        return False
+    inside = set(mine.tensors)
+    others = (graph.op_by_id[o] for o in mine.touchers - {op.id})
+    return all(inside.intersection(o.inputs) or not inside.intersection(o.outputs) for o in others)
+
+
+def _behind(
+    graph: Graph,
+    target: Target,
+    op: Op,
+    storages: list[CheckedStorage],
+    storage_of: dict[int, int],
+    place: dict[int, tuple[int, int]],
+) -> dict[int, int]:
+    """Inputs that the output may lie over in part, with the distance that the target asks for.
+
+    Each fills a storage of its own, which no other input that is not in the list lies in.
+    """
+    wanted = dict(target.overlap_inputs(graph, op))
+    if not wanted or not _begins_its_storage(graph, op, storages, storage_of, place):
+        return {}
+    distances: dict[int, int] = {}
+    for t in wanted:
+        if t not in storage_of or storage_of[t] == storage_of[op.outputs[0]] or place[t][1]:
+            continue
+        theirs = storages[storage_of[t]]
+        alone = all(u in wanted for u in op.inputs if storage_of.get(u) == storage_of[t])
+        again = any(storage_of[u] == storage_of[t] for u in distances)
+        free = not theirs.at_end and (target.overwrite_inputs or not theirs.at_start)
+        if alone and free and not again and theirs.size == graph.tensor_by_id[t].size:
+            distances[t] = max(d for u, d in wanted.items() if storage_of.get(u) == storage_of[t])
+    return distances

@@ -1,0 +1,201 @@
+"""The checker's front door: does this plan hold for this graph under this target?"""
+
+from __future__ import annotations
+
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.sizes import format_size
+from lowtide.target import Target
+from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
+from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
+from lowtide.verify.check.conflict import alone_too_large, check_conflict
+from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
+from lowtide.verify.check.memory import CheckedMemory, work_out
+from lowtide.verify.check.moves import check_spilling
+from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
+from lowtide.verify.check.replay import replay
+from lowtide.verify.check.rewrites import rewritten
+from lowtide.verify.check.runtime_arena import check_runtime_arena
+from lowtide.verify.prove.traffic import check_proof
+from lowtide.verify.report import HeldRule, Report
+
+FAILURES = {
+    "target": "the plan was made under another target",
+    "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
+    "order": "every op once, after what it needs",
+    "in_place": "each claimed pair is allowed, its input dies there, and an op has one at most",
+    "own_order_peak": "own_order_peak_bytes is the peak of the file's own order",
+    "peak": "peak_bytes is the peak of the plan's order with the claimed pairs, and no others, in place",
+    "bound": "lower_bound_bytes is at most the peak and at most what is proved",
+    "optimal": "optimal says whether peak and bound are equal",
+    "certificate": "the certificate holds",
+    "offsets": "every storage with bytes has an offset; a tensor's is its storage's plus its displacement",
+    "alignment": "offsets are multiples of the target's alignment",
+    "arena": "everything ends within the arena, which is no smaller than the peak and its bound",
+    "arena_optimal": "arena_optimal says whether arena and arena bound are equal",
+    "in_place_offset": "an output in place lies exactly on its input, or behind what is still to be read of it",
+    "workspace": "every workspace has an offset",
+    "overlap": "storages and workspaces that are live together share no byte",
+    "fixed": "tensors that the target fixes lie where it says",
+    "memories": "memories have names and sizes, and hold no more than the plan says",
+    "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
+    "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
+    "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
+    "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
+    "says whether they are equal",
+    "conflict": "what is said to be too much is there at once, and is too much",
+    "replay": "every byte is still there when it is read",
+    "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
+    "required": "required_bytes is the arena plus the reserve",
+    "status": "status follows from budget, bound and required bytes",
+}
+"""Every way in which a plan can fail, and what holds if it does not."""
+
+
+def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
+    """Check everything that a plan says.
+
+    Parameters
+    ----------
+    graph
+        The model that the plan is for.
+    target
+        The target that the plan was made under.
+    replay_bytes
+        Whether to replay the arena after the checks of the offsets; it finds nothing that they do not.
+
+    Returns
+    -------
+    Report
+        Each check that held, in order.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model.
+    VerificationError
+        The first check that failed; `failure` is a key of `FAILURES`.
+    """
+    if plan.model_sha256 != graph.sha256:
+        raise InputError(
+            f"the plan is for another model (sha256 {plan.model_sha256[:12]}, not {graph.sha256[:12]}); "
+            "plan this model again",
+            graph.source or graph.name,
+        )
+    if plan.target != target.name:
+        raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
+    checks: list[HeldRule] = []
+    notes: list[str] = []
+    memory = work_out(graph, target)
+    whole_graph = rewritten(graph, plan)
+    whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
+    checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
+    checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
+
+    own = simulate(graph, memory, graph.own_order)
+    if plan.own_order_peak_bytes != own.peak:
+        raise VerificationError(
+            "own_order_peak",
+            f"the own order needs {own.peak} bytes; the plan says {plan.own_order_peak_bytes}",
+        )
+    checks.append(HeldRule("own_order_peak", format_size(own.peak)))
+
+    if plan.moves is not None:
+        return _verify_spilling(whole_graph, plan, target, checks, own)
+    if plan.rewrites:
+        raise VerificationError("rewrites", "ops are recomputed in a plan without moves")
+    claimed = claimed_pairs(graph, plan, memory)
+    steps = simulate(graph, memory, plan.order, claimed)
+    partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
+    checks.append(HeldRule("in_place", f"{len(plan.in_place):,} written over an input that dies there{partly}"))
+    if plan.peak_bytes != steps.peak:
+        raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
+    checks.append(HeldRule("peak", format_size(steps.peak)))
+
+    seen, note = check_bound(graph, plan, memory)
+    notes.append(note)
+    checks.append(HeldRule("bound", f"{format_size(plan.lower_bound_bytes)}: {seen}"))
+    checks.append(HeldRule("optimal", "yes" if plan.optimal else "not proved"))
+
+    numbers = {
+        "own_order_peak_bytes": own.peak,
+        "peak_bytes": steps.peak,
+        "largest_single_op_bytes": largest_single_op(graph, memory),
+        "storages": len(memory.storages),
+    }
+    if plan.arena_bytes is None:
+        _check_no_arena(plan)
+        notes.append("arena: none in the plan")
+    else:
+        whole = plan
+        if plan.memories is not None:
+            plan = as_one_arena(graph, plan, memory, steps)
+            checks.append(HeldRule("memories", check_capacities(whole)))
+        numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
+        checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
+        bound = plan.arena_lower_bound_bytes or 0
+        notes.append(
+            "arena bound: most bytes live at once in this order, counted here"
+            if bound <= load
+            else "arena bound: above the load, not re-proved"
+        )
+        plan = whole
+        checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
+    fits = check_runtime_arena(graph, plan, target, memory)
+    checks += [HeldRule("runtime_arena", fits)] if fits else []
+    seen = check_conflict(graph, plan, memory, steps)
+    checks += [HeldRule("conflict", seen)] if seen else []
+    statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
+    if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
+        statuses = ("impossible",)
+    checks.append(HeldRule("status", check_budget(plan, statuses)))
+    return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
+
+
+def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
+    """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
+    seen, most = check_spilling(graph, plan, target)
+    if plan.alignment != target.alignment:
+        raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
+    if plan.peak_bytes != most:
+        raise VerificationError("peak", f"the fast memory holds {most} bytes; the plan says {plan.peak_bytes}")
+    fast = (plan.memories or [])[0]
+    if not most <= (plan.arena_bytes or 0) <= fast.capacity_bytes or plan.required_bytes != plan.arena_bytes:
+        raise VerificationError("arena", f"{plan.arena_bytes} bytes of {fast.name} are said to be used")
+    if plan.lower_bound_bytes > plan.peak_bytes:
+        raise VerificationError("bound", f"the bound is {plan.lower_bound_bytes}, above the peak {plan.peak_bytes}")
+    if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
+        raise VerificationError("status", f"the status is {plan.status!r}")
+    note = f"traffic bound: {check_proof(graph, plan, target)}"
+    return Report(
+        (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()
+    )
+
+
+def _check_no_arena(plan: Plan) -> None:
+    for name in ("offsets", "workspace_offsets", "arena_lower_bound_bytes", "arena_optimal"):
+        if getattr(plan, name):
+            raise VerificationError("arena", f"the plan has {name} but no arena_bytes")
+
+
+def _check_arena(
+    graph: Graph, plan: Plan, target: Target, memory: CheckedMemory, steps: Simulation, replay_bytes: bool
+) -> list[HeldRule]:
+    arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
+    if plan.alignment != target.alignment:
+        raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
+    if arena < steps.peak:
+        raise VerificationError("arena", f"an arena of {arena} bytes cannot hold a peak of {steps.peak}")
+    if bound is not None and bound > arena:
+        raise VerificationError("arena", f"the arena's lower bound is {bound}, above its {arena} bytes")
+    if plan.arena_optimal is not None and plan.arena_optimal != (arena == bound):
+        raise VerificationError(
+            "arena_optimal",
+            f"arena_optimal is {plan.arena_optimal}, with an arena of {arena} and a bound of {bound}",
+        )
+    seen, at = check_layout(graph, plan, memory, steps, plan.order)
+    checks = [HeldRule("offsets", seen), HeldRule("arena", format_size(arena))]
+    if replay_bytes:
+        checks.append(HeldRule("replay", replay(graph, plan, memory, steps, at).text))
+    return checks

@@ -1,0 +1,167 @@
+"""Does an order fit the block that the plan gives onnxruntime's arena? Best fit over a plain list of chunks.
+
+The list holds every chunk of the block, by address: `[bytes, owner]`, the owner None if it is free. Each allocation
+looks at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Op
+from lowtide.plan import Plan
+from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
+from lowtide.sizes import format_size, round_up
+from lowtide.target import Target
+from lowtide.verify.check.memory import CheckedMemory, work_out
+from lowtide.verify.check.order import claimed_pairs, simulate
+
+Chunk = list[int | None]
+_KEPT = 2**40
+"""Owners from here on are never given back."""
+
+
+def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
+    """Bytes of tensors at each step of a plan's order, workspace left out; ops write over an input wherever they may,
+    as a runtime with an arena of its own does whatever the plan's offsets take."""
+    memory = work_out(graph, target)
+    pairs = None if target.overwrites_itself else claimed_pairs(graph, plan, memory)
+    steps = simulate(graph, memory, plan.order, pairs)
+    return [f - memory.workspace[op] for op, f in zip(plan.order, steps.footprint, strict=True)]
+
+
+def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """Check the block of a runtime with an arena of its own: what was seen.
+
+    Raises
+    ------
+    VerificationError
+        ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or
+        the plan has one although its target has no such runtime.
+    """
+    return CHECKS.get(target.rule, _no_block)(graph, plan, target, memory)
+
+
+def _no_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    if plan.runtime_arena_bytes is not None:
+        what = f"runtime_arena_bytes is {plan.runtime_arena_bytes} under target {target.name}"
+        raise VerificationError("runtime_arena", what)
+    return ""
+
+
+def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """LiteRT's own planner is not played through again."""
+    block = plan.runtime_arena_bytes
+    return (
+        "" if block is None else f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
+    )
+
+
+class _Block:
+    """A block of memory in which the smallest free chunk that is large enough is taken."""
+
+    def __init__(self, size: int, alignment: int) -> None:
+        self.size, self.alignment = size, alignment
+        self.chunks: list[Chunk] = [[size, None]]
+
+    def take(self, size: int, owner: int, what: str) -> None:
+        """Raises `VerificationError` if no chunk is large enough."""
+        rounded = round_up(size, self.alignment)
+        fitting = [c for c in self.chunks if c[1] is None and (c[0] or 0) >= rounded]
+        if not fitting:
+            raise VerificationError("runtime_arena", f"in a block of {self.size} bytes {what} finds no place")
+        chosen = min(fitting, key=lambda c: c[0] or 0)
+        rest = (chosen[0] or 0) - rounded
+        chosen[:] = [rounded, owner]
+        if rest:
+            self.chunks.insert(self.chunks.index(chosen) + 1, [rest, None])
+
+    def holds(self, owner: int) -> bool:
+        """Whether this owner has a chunk."""
+        return any(c[1] == owner for c in self.chunks)
+
+    def give(self, owner: int) -> None:
+        """Free what this owner has, and join it with free neighbours."""
+        place = self.chunks
+        for c in place:
+            if c[1] == owner:
+                c[1] = None
+        k = 1
+        while k < len(place):
+            if place[k][1] is None and place[k - 1][1] is None:
+                place[k - 1][0] = (place[k - 1][0] or 0) + (place[k][0] or 0)
+                del place[k]
+            else:
+                k += 1
+
+
+def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """Run through the plan's order as onnxruntime does."""
+    if plan.runtime_arena_bytes is None:
+        return ""
+    block = _Block(plan.runtime_arena_bytes, target.alignment)
+    ran: set[int] = set()
+    owner_of: dict[int, int] = {}
+    for k, size in enumerate(kept_chunks(graph)):
+        block.take(size, _KEPT + k, "a turned filter")
+    for b, held in enumerate(memory.storages):
+        if held.at_start and held.size:
+            owner_of[b] = b
+            block.take(held.size, b, "a constant")
+    for v in plan.order:
+        op = graph.op_by_id[v]
+        ran.add(v)
+        before, after = chunks(graph, op)
+        _before(block, before, op)
+        for t in op.outputs:
+            b = memory.storage_of.get(t)
+            if b is None or b in owner_of or not memory.storages[b].size:
+                continue
+            over = [
+                memory.storage_of[r]
+                for r in memory.overwritable[v]
+                if memory.storages[memory.storage_of[r]].touchers <= ran
+            ]
+            if over:
+                owner_of[b] = owner_of.pop(over[0])
+            else:
+                owner_of[b] = b
+                block.take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
+        for k, size in enumerate(after, len(before)):
+            block.take(size, -1 - k, f"the workspace of {op.label}")
+        for k in range(len(before) + len(after)):
+            block.give(-1 - k)
+        for b in memory.touches[v]:
+            if b in owner_of and memory.storages[b].touchers <= ran and not memory.storages[b].at_end:
+                block.give(owner_of.pop(b))
+    return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them"
+
+
+def _before(block: _Block, sizes: Sequence[int], op: Op) -> None:
+    """What a kernel takes before its outputs; a size of 0 gives back the oldest of these chunks."""
+    oldest = 0
+    for k, size in enumerate(sizes):
+        if size:
+            block.take(size, -1 - k, f"the workspace of {op.label}")
+            continue
+        while not block.holds(-1 - oldest):
+            oldest += 1
+        block.give(-1 - oldest)
+
+
+def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """The smallest kTensorArenaSize follows from its parts, of which the planned one is the arena."""
+    block, parts = plan.runtime_arena_bytes, plan.runtime_parts
+    if parts is None and block is None:
+        return ""
+    if parts is None or block is None or parts.planned != plan.arena_bytes:
+        raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
+    needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
+    if block != needed:
+        raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
+    return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"
+
+
+CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
+"""By the rule that a target names."""

@@ -1,0 +1,264 @@
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from lowtide import cli
+from lowtide.cli import main
+from support.small_models import branches, graph_file, onnx_file
+
+Captured = pytest.CaptureFixture[str]
+
+
+def refused(capsys: Captured, *arguments: object, status: int = 2) -> str:
+    """The one line on stderr of a command that fails with this status and prints nothing."""
+    assert main([str(a) for a in arguments]) == status
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("lowtide: ")
+    assert captured.err.count("\n") == 1, captured.err
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "12 apples", "nan", "", "1e9", "0x10", "١٢"])
+def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str):
+    """The mend says how a size is written."""
+    path = graph_file(tmp_path, branches())
+    for command in ("check", "plan"):
+        assert "256KiB" in refused(capsys, command, path, f"--budget={budget}")
+    assert "256KiB" in refused(capsys, "check", path, "--budget", budget)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["bogus"],
+        ["plan"],
+        ["plan", "m.graph.json", "--nonsense"],
+        ["plan", "m.graph.json", "--time", "soon"],
+        ["plan", "m.graph.json", "--time", "0"],
+        ["plan", "m.graph.json", "--time", "nan"],
+        ["plan", "m.graph.json", "--seed", "-1"],
+        ["plan", "m.graph.json", "--dim", "batch"],
+        ["plan", "m.graph.json", "--dim", "batch=0"],
+        ["plan", "m.graph.json", "--dim", "batch=2"],
+        ["plan", "m.graph.json", "--set", "exact.cut"],
+        ["plan", "m.graph.json", "--set", "exact.cut=perhaps"],
+        ["plan", "m.graph.json", "--set", "exact.nothing=1"],
+        ["plan", "m.graph.json", "--set", "rpo.x=1"],
+        ["plan", "m.graph.json", "--method", "magic"],
+        ["plan", "m.graph.json", "--target", "magic"],
+        ["plan", "m.graph.json", "--target", "none.toml"],
+        ["plan", "m.graph.json", "--search-memory", "lots"],
+        ["plan", "m.graph.json", "--reserve", "-3"],
+        ["plan", "m.graph.json", "--pin-inputs", "--overwrite-inputs"],
+        ["plan", "m.graph.json", "-q", "-v"],
+        ["check", "m.graph.json"],
+        ["inspect", "m.graph.json", "--time", "-1"],
+        ["compare", "m.graph.json", "--methods", "own,magic"],
+        ["compare", "m.graph.json", "--methods", ","],
+        ["compare", "m.graph.json", "--methods", "own", "--set", "exact.cut=false"],
+        ["verify", "m.graph.json", "none.plan.json"],
+        ["verify", "m.graph.json", "m.graph.json"],
+        ["allocate", "none.csv"],
+        ["allocate", "m.graph.json"],
+        ["target", "magic"],
+        ["zoo", "magic"],
+        ["zoo", "transformer:layers=0", "-o", "t.onnx"],
+        ["zoo", "transformer", "-o", "t.txt"],
+        ["zoo", "-o", "t.onnx"],
+        ["plan", "zoo:magic"],
+        ["plan", "zoo:transformer:layers=1", "--dim", "batch=1"],
+        ["plan", "none.onnx"],
+        ["plan", "none.graph.json"],
+        ["plan", "none.tflite"],
+        ["plan", "none.pt2"],
+        ["plan", "none.txt"],
+        ["plan", "none"],
+        ["plan", "."],
+        ["plan", ""],
+        ["plan", "none.py:make"],
+    ],
+    ids=" ".join,
+)
+def test_calls_that_are_wrong(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, arguments: list[str]):
+    """One line, status 2."""
+    graph_file(tmp_path, branches())
+    monkeypatch.chdir(tmp_path)
+    refused(capsys, *arguments)
+    assert os.listdir(tmp_path) == ["m.graph.json"]
+
+
+def test_files_that_are_no_models(tmp_path: Path, capsys: Captured):
+    """Text, random bytes, nothing, a directory, and a truncated file, each named as a model."""
+    whole = onnx_file(tmp_path, "whole.onnx").read_bytes()
+    bad = {
+        "text.onnx": b"this is not a model\n" * 50,
+        "random.onnx": random.Random(1).randbytes(100_000),
+        "empty.onnx": b"",
+        "cut.onnx": whole[: len(whole) // 2],
+        "text.graph.json": b"hello",
+        "empty.graph.json": b"",
+        "list.graph.json": b"[]",
+        "cut.graph.json": b'{"name": "x", "tensors": [',
+    }
+    for name, data in bad.items():
+        (tmp_path / name).write_bytes(data)
+        assert name in refused(capsys, "check", tmp_path / name, "--budget", "1KiB")
+    (tmp_path / "folder.onnx").mkdir()
+    assert "folder.onnx" in refused(capsys, "plan", tmp_path / "folder.onnx")
+
+
+def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Captured):
+    """A missing folder, a directory, another format, twice the same: refused, and nothing is left behind."""
+    path = graph_file(tmp_path, branches())
+    (tmp_path / "folder.graph.json").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    for out in ("none/o.graph.json", "folder.graph.json", "o.onnx", "o"):
+        refused(capsys, "plan", path, "-o", tmp_path / out)
+    long = f"{'x' * 300}.graph.json"
+    assert refused(capsys, "plan", path, "-o", tmp_path / long).count(long) == 1
+    refused(capsys, "plan", path, "--plan", tmp_path / "none" / "p.json")
+    refused(capsys, "plan", path, "-o", tmp_path / "o.graph.json", "--plan", tmp_path / "none" / "p.json")
+    refused(capsys, "plan", path, "-o", tmp_path / "o.json", "--plan", tmp_path / "o.json")
+    assert "--json prints the result" in refused(capsys, "plan", path, "--plan", "-")
+    bench = ("bench", "schedule", "--networks", "swiftnet_cell_a", "--methods", "own")
+    assert "cannot make this directory" in refused(capsys, *bench, "-o", path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_output_that_is_the_input(tmp_path: Path, capsys: Captured):
+    """Also through a symbolic or a hard link, as the model or as the plan; the input stays as it was."""
+    path = graph_file(tmp_path, branches())
+    data = path.read_bytes()
+    (tmp_path / "soft.graph.json").symlink_to(path)
+    os.link(path, tmp_path / "hard.graph.json")
+    for out in ("m.graph.json", "soft.graph.json", "hard.graph.json"):
+        assert "the output is the input" in refused(capsys, "plan", path, "-o", tmp_path / out)
+        assert "the output is the input" in refused(capsys, "plan", path, "--plan", tmp_path / out)
+    assert path.read_bytes() == data
+
+
+def test_wrong_input_leaves_outputs_alone(tmp_path: Path, capsys: Captured):
+    """An older output survives a call that is refused."""
+    (tmp_path / "bad.onnx").write_bytes(b"nothing")
+    out = tmp_path / "o.onnx"
+    out.write_bytes(b"older")
+    refused(capsys, "plan", tmp_path / "bad.onnx", "-o", out)
+    assert out.read_bytes() == b"older"
+    assert sorted(os.listdir(tmp_path)) == ["bad.onnx", "o.onnx"]
+
+
+def test_plan_for_another_model(tmp_path: Path, capsys: Captured):
+    """Refused, with the mend."""
+    one, other = graph_file(tmp_path, branches()), graph_file(tmp_path, branches() | {"name": "x"}, "x.graph.json")
+    main(["plan", str(one), "--plan", str(tmp_path / "p.json"), "-q"])
+    capsys.readouterr()
+    assert "another model" in refused(capsys, "verify", other, tmp_path / "p.json")
+
+
+def test_functions_of_the_users_own_that_fail(tmp_path: Path, capsys: Captured):
+    """What they raise, what they lack, what they return: status 2, with the line that says they were run before it."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import sys\ndef boom(): raise KeyError('oh\\nno')\ndef number(): return 3\ndef leave(): sys.exit(0)\n"
+        f"def again(): return {str(file)!r} + ':again'\nthing = 4\n"
+    )
+    for function in ("boom", "number", "leave", "again", "thing", "none", ""):
+        assert str(file) in refused(capsys, "plan", f"{file}:{function}", "-q")
+    file.write_text("def broken(:")
+    refused(capsys, "plan", f"{file}:broken", "-q")
+
+
+def test_run_of_what_cannot_be_run(tmp_path: Path, capsys: Captured):
+    """A graph JSON has no kernels."""
+    path = graph_file(tmp_path, branches())
+    main(["plan", str(path), "--plan", str(tmp_path / "p.json"), "-q"])
+    capsys.readouterr()
+    assert "only ONNX" in refused(capsys, "verify", path, tmp_path / "p.json", "--run")
+
+
+def test_a_bug_of_ours_is_one_line(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+    """Status 1 and a hint; with -v the traceback."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr(cli.commands.api, "plan", broken)
+    path = graph_file(tmp_path, branches())
+    assert "-v for the traceback" in refused(capsys, "plan", path, status=1)
+    assert main(["plan", str(path), "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+    """Status 130, one line."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.commands.api, "plan", interrupted)
+    assert "interrupted" in refused(capsys, "plan", graph_file(tmp_path, branches()), status=130)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ("alignment = 3", "power of two"),
+        (f"alignment = {2**62}", "at most 2^30"),
+        ("alignment = 1.5", "must be a whole number"),
+        ("alignment = 0", ".toml: alignment is 0; use a power of two"),
+        ("in_place = 'often'", "use one of"),
+        ("\x00", "not a TOML file"),
+    ],
+)
+def test_targets_that_are_no_targets(tmp_path: Path, capsys: Captured, text: str, says: str):
+    """Nesting, numbers and words that no target has; the file is named."""
+    toml = tmp_path / "mine.toml"
+    toml.write_text(text)
+    said = refused(capsys, "check", graph_file(tmp_path, branches()), "--budget", "1KiB", "--target", toml)
+    assert says in said
+    assert "mine" in said
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])
+def test_a_time_to_prove_that_is_no_time(tmp_path: Path, capsys: Captured, seconds: str):
+    """As for the search of a plan, also where the proof needs no search."""
+    path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
+    assert main(["plan", str(path), "--plan", str(plan_file), "-q"]) == 0
+    capsys.readouterr()
+    assert "positive number of seconds" in refused(capsys, "verify", path, plan_file, "--prove", f"--time={seconds}")
+
+
+VALUES = (-1, 0, 2**62, [], {"0": -1})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", ["--budget 40 --reserve 4", "--memory fast=512", "--bank a=1KiB"])
+def test_a_plan_file_edited_by_hand(tmp_path: Path, capsys: Captured, more: str):
+    """Every key left out, or given a value that is odd: refused or found wrong in one line, or not needed."""
+    path, plan, edited = graph_file(tmp_path, branches()), tmp_path / "p.json", tmp_path / "e.json"
+    main(["plan", str(path), *more.split(), "--plan", str(plan), "-q"])
+    made = json.loads(plan.read_text())
+    for key in made:
+        for value in VALUES:
+            edited.write_text(json.dumps({**made, key: value}))
+            _holds_or_is_refused(capsys, path, edited)
+        edited.write_text(json.dumps({k: v for k, v in made.items() if k != key}))
+        _holds_or_is_refused(capsys, path, edited)
+    for key, least in (("alignment", 1), ("lower_bound_bytes", 0)):
+        edited.write_text(json.dumps({**made, key: least - 1}))
+        assert f"Expected `int` >= {least} - at `$.{key}`" in refused(capsys, "verify", path, edited)
+
+
+def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
+    capsys.readouterr()
+    status = main(["verify", str(path), str(plan)])
+    err = capsys.readouterr().err
+    assert status in (0, 2, 5), f"{plan.read_text()}\n{err}"
+    assert err.count("\n") == (0 if status == 0 else 1)

@@ -1,0 +1,46 @@
+"""What may happen to graph inputs, from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from lowtide.cli import main
+from support.command import Captured, run_json
+from support.small_models import graph_file, op, tensor
+
+
+def test_kept_inputs_stay(tmp_path: Path, capsys: Captured):
+    """The peak of an order that ends far from its input rises by the input; a pinned one goes after its last use."""
+    chain = {
+        "name": "chain",
+        "tensors": [tensor(0, 64, "input"), tensor(1, 64), tensor(2, 64), tensor(3, 64, "output")],
+        "ops": [op(0, [0], [1]), op(1, [1], [2]), op(2, [2], [3])],
+    }
+    path = graph_file(tmp_path, chain)
+    assert run_json(capsys, "plan", path)["peak_bytes"] == 128
+    assert run_json(capsys, "plan", path, "--pin-inputs")["peak_bytes"] == 128
+    assert run_json(capsys, "plan", path, "--set", "keep_inputs=true")["peak_bytes"] == 192
+
+
+def test_pinned_inputs_are_not_overwritten(tmp_path: Path, capsys: Captured):
+    """Where the target lets an elementwise op run over the graph's input, pinning it takes that away."""
+    step = {**op(0, [0], [1]), "type": "Relu"}
+    graph = {"name": "one", "tensors": [tensor(0, 64, "input"), tensor(1, 64, "output")], "ops": [step]}
+    path = graph_file(tmp_path, graph)
+    assert run_json(capsys, "plan", path, "--target", "hmcos")["peak_bytes"] == 64
+    pinned = run_json(capsys, "plan", path, "--target", "hmcos", "--pin-inputs")
+    assert (pinned["peak_bytes"], pinned["pin_inputs"]) == (128, True)
+
+
+@pytest.mark.slow
+def test_overwritten_inputs_save_memory(tmp_path: Path, capsys: Captured):
+    """An elementwise op on the graph's input may run in place; the plan says that it was allowed."""
+    relu = {
+        "name": "relu",
+        "tensors": [tensor(0, 64, "input"), tensor(1, 64, "output")],
+        "ops": [op(0, [0], [1]) | {"type": "Relu"}],
+    }
+    path, plan_file = graph_file(tmp_path, relu), tmp_path / "p.json"
+    assert run_json(capsys, "plan", path)["peak_bytes"] == 128
+    assert run_json(capsys, "plan", path, "--overwrite-inputs", "--plan", plan_file)["peak_bytes"] == 64
+    assert main(["verify", str(path), str(plan_file)]) == 0

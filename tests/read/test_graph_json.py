@@ -1,0 +1,92 @@
+"""Graph JSON in."""
+
+import hashlib
+import json
+
+import pytest
+
+from lowtide.errors import InputError
+from lowtide.graph import Kind
+from lowtide.read.graph_json import parse_graph_json, read_graph_json
+from support.graph_documents import GRAPH
+
+
+def _changed(change):
+    made = json.loads(json.dumps(GRAPH))
+    change(made)
+    return json.dumps(made).encode()
+
+
+def test_every_field_is_read(tmp_path):
+    """Ids need not be dense, unknown keys are ignored, constant-only ops are folded."""
+    path = tmp_path / "g.graph.json"
+    path.write_text(json.dumps(GRAPH))
+    graph = read_graph_json(path)
+    assert graph.own_order == (2, 1)
+    assert [op.id for op in graph.folded] == [9]
+    assert graph.tensor_by_id[4].kind is Kind.CONSTANT
+    assert graph.tensor_by_id[10].shape == (2,)
+    assert (graph.tensor_by_id[5].alias_of, graph.tensor_by_id[5].alias_offset) == (7, 4)
+    assert (graph.ops[0].workspace, graph.ops[0].flops, graph.ops[1].after) == (16, 2, (2,))
+    assert graph.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.pop("ops"), "missing required field `ops`"),
+        (
+            lambda g: g["tensors"][0].update(size="8"),
+            r"Expected `int`, got `str` - at `\$\.tensors\[",
+        ),
+        (lambda g: g["tensors"][0].update(kind="weight"), "Invalid enum value 'weight'"),
+        (lambda g: g["tensors"][0].update(size=-1), "size -1"),
+        (lambda g: g["tensors"][0].update(size=2**63), "more than 2.62|out of range"),
+        (lambda g: g["tensors"][0].update(size=2**64), "out of range|Expected|more than"),
+        (lambda g: g["tensors"][0].update(id=3), "tensor id 3 is used twice"),
+        (lambda g: g["ops"][1].update(id=1), "op id 1 is used twice"),
+        (lambda g: g["ops"][1].update(inputs=[99]), "names tensor 99, which does not exist"),
+        (lambda g: g["ops"][1].update(inputs=[10, 5]), "cycle"),
+        (lambda g: g["ops"].reverse(), "comes before"),
+        (lambda g: g["ops"][2].update(outputs=[7]), "is made by"),
+        (lambda g: g["tensors"][3].update(alias_of=5), "alias of itself"),
+        (lambda g: g["tensors"][3].update(alias_of=77), "alias of tensor 77, which does not exist"),
+        (lambda g: g["ops"][2].update(after=[55]), "op 55, which does not exist"),
+    ],
+)
+def test_malformed_graphs_are_refused(change, message):
+    """Each wrong value is named with its place, in one line."""
+    with pytest.raises(InputError, match=message) as caught:
+        parse_graph_json(_changed(change), "g.graph.json")
+    assert str(caught.value).startswith("g.graph.json: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"[1, 2]", b'{"name": "\xff"}', b"[" * 100_000])
+def test_what_is_no_json_is_refused(data):
+    """Empty, text, another shape, bad UTF-8, absurd depth."""
+    with pytest.raises(InputError):
+        parse_graph_json(data, "g.graph.json")
+
+
+def test_every_prefix_is_refused():
+    """A file cut short is no graph."""
+    data = json.dumps(GRAPH).encode()
+    for size in range(len(data)):
+        with pytest.raises(InputError):
+            parse_graph_json(data[:size])
+
+
+def test_unreadable_files(tmp_path):
+    """A directory, a missing file."""
+    for path in (tmp_path, tmp_path / "missing.graph.json"):
+        with pytest.raises(InputError, match="cannot read the file"):
+            read_graph_json(path)
+
+
+def test_the_dialect_may_be_given():
+    """Types of ops are nobody's unless the document says whose."""
+    assert parse_graph_json(json.dumps(GRAPH).encode()).dialect == ""
+    assert parse_graph_json(_changed(lambda g: g.update(dialect="aten"))).dialect == "aten"
+    with pytest.raises(InputError, match="dialect"):
+        parse_graph_json(_changed(lambda g: g.update(dialect="mlir")))

@@ -1,0 +1,163 @@
+"""What may overlap with the kernels of CMSIS-NN and ESP-NN, and how they are asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowtide import api
+from lowtide.cli import main
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph, Op
+from lowtide.read.tflite.model import parse_tflite
+from lowtide.read.tflite.reader import graph_of
+from lowtide.rules.tflm.kernels import distances
+from lowtide.rules.tflm.libraries import REPLACED, library_distances
+from lowtide.target import read_toml, resolve, to_toml
+from support.tflite_builder import SAME, VALID, Net, branches, residual, s
+
+
+def one(net: Net, inputs: list[int], out: int) -> tuple[Graph, Op]:
+    """Graph of a net of one operator, and that operator."""
+    net.ends(inputs, [out])
+    graph = graph_of(parse_tflite(net.bytes(), "m"), [], "m", "")
+    return graph, graph.ops[0]
+
+
+def both(net: Net, inputs: list[int], out: int) -> tuple[Any, Any]:
+    """Distances with the reference kernels and with CMSIS-NN's; ESP-NN's have none for what it replaces."""
+    graph, op = one(net, inputs, out)
+    assert library_distances("reference", graph, op) == distances(graph, op)
+    quantised = graph.tensor_by_id[inputs[0]].dtype == "int8"
+    replaced = quantised and op.type in REPLACED["esp_nn"]
+    assert library_distances("esp_nn", graph, op) == (() if replaced else distances(graph, op))
+    return distances(graph, op), library_distances("cmsis_nn", graph, op)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel", "height", "allowed"),
+    [
+        ("int8", (3, 3), 8, True), ("int8", (1, 3), 8, True), ("int8", (3, 1), 8, True), ("int8", (1, 1), 8, False),
+        ("int8", (1, 3), 1, False), ("float32", (1, 1), 8, True),
+    ],
+)  # fmt: skip
+def test_convolutions(dtype: str, kernel: tuple[int, int], height: int, allowed: bool):
+    """Copied windows as the reference; what is a matrix product of the whole image not at all; floats are its own."""
+    net = Net()
+    x = net.tensor((1, height, 8, 4), dtype)
+    reference, cmsis = both(net, [x], net.conv(x, 4, kernel, padding=SAME))
+    assert reference
+    assert cmsis == (reference if allowed else ())
+
+
+@pytest.mark.parametrize(("depth", "kernel", "allowed"), [(8, 3, True), (124, 3, True), (125, 3, False), (1, 1, False)])
+def test_depthwise_convolutions(depth: int, kernel: int, allowed: bool):
+    """Blocks of 124 channels; a single channel may become a convolution."""
+    net = Net()
+    x = net.tensor((1, 6, 6, depth))
+    reference, cmsis = both(net, [x], net.conv(x, 1, (kernel, kernel), padding=SAME, depthwise=True))
+    assert reference
+    assert cmsis == (reference if allowed else ())
+
+
+def test_poolings():
+    """An average is written when its window was read; of a maximum the window's first pixel is written before."""
+    for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        net = Net()
+        x = net.tensor((1, 8, 8, 4))
+        reference, cmsis = both(net, [x], net.pool(x, kind, (2, 2), (1, 1), VALID))
+        assert cmsis[0][1] == reference[0][1] + (4 if kind == "MAX_POOL_2D" else 0)
+
+
+def test_elementwise_padding_and_rows():
+    """Broadcasts are the reference's for ADD, not read for MAXIMUM; a padded row may not touch its copy."""
+    for kind, options in (("ADD", s.AddOptionsT()), ("MAXIMUM", s.MaximumMinimumOptionsT())):
+        for other in ((1, 4, 4, 2), (1,)):
+            net = Net()
+            a, b = net.tensor((1, 4, 4, 2)), net.tensor(other)
+            out = net.like(a)
+            net.op(kind, [a, b], [out], options)
+            reference, cmsis = both(net, [a, b], out)
+            assert cmsis == (() if kind == "MAXIMUM" and other == (1,) else reference)
+    net = Net()
+    a = net.tensor((1, 4, 4, 2))
+    out = net.tensor((1, 6, 6, 2))
+    net.op("PAD", [a, net.tensor((4, 2), "int32", [[0, 0], [1, 1], [1, 1], [0, 0]], scale=0.0)], [out], s.PadOptionsT())
+    reference, cmsis = both(net, [a], out)
+    assert cmsis[0][1] == reference[0][1] + 8
+    for shape, depth, allowed in (((4, 6), 6, True), ((2, 2, 6), 6, True), ((1, 4, 8), 8, False)):
+        net = Net()
+        a = net.tensor(shape)
+        out = net.tensor((*shape[:-1], 3))
+        w = net.tensor((3, depth), "int8", net.rng.integers(-9, 9, (3, depth)))
+        net.op("FULLY_CONNECTED", [a, w], [out], s.FullyConnectedOptionsT())
+        reference, cmsis = both(net, [a], out)
+        assert cmsis == (reference if allowed else ())
+
+
+def test_options_of_a_target():
+    """They stand behind its name, are checked, and a file can hold them."""
+    found = resolve("auto,kernels=cmsis_nn,overlap=in_place", source="m.tflite")
+    assert (found.name, found.kernels) == ("tflm,kernels=cmsis_nn,overlap=in_place", "cmsis_nn")
+    assert resolve("generic,overwrite_inputs=true,alignment=16").alignment == 16
+    for wrong in (
+        "tflm,kernels=mine",
+        "tflm,name=x",
+        "tflm,overlap",
+        "tflm,alignment=x",
+        "tflm,keep_inputs=1",
+        "x,a=b",
+    ):
+        with pytest.raises(InputError):
+            resolve(wrong)
+    with pytest.raises(InputError, match="rule tflm alone"):
+        resolve("generic,kernels=esp_nn")
+
+
+def test_a_file_holds_the_kernels(tmp_path: Path):
+    """What is printed reads back."""
+    path = tmp_path / "mine.toml"
+    chosen = resolve("tflm,kernels=esp_nn")
+    path.write_text(to_toml(chosen))
+    assert read_toml(path) == chosen
+
+
+def test_plans_for_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Less is shared, the plan names its target and is checked under it, its file too; its arena is an estimate."""
+    model, out, plan = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "p.json"
+    model.write_bytes(residual().bytes())
+    arenas = []
+    for chosen in ([], ["--set", "kernels=cmsis_nn"], ["--set", "target.overlap=never"]):
+        assert main(["plan", str(model), "-o", str(out), "--plan", str(plan), "-q", *chosen]) == 0
+        made = json.loads(plan.read_text())
+        arenas.append(made["arena_bytes"])
+        assert made["runtime_parts"]["exact"] == (made["target"] != "tflm,kernels=cmsis_nn")
+        assert main(["verify", str(model), str(plan), "-q"]) == 0
+    assert arenas == sorted(arenas)
+    assert arenas[0] < arenas[2]
+    assert main(["plan", str(model), "-q", "--set", "kernels=none"]) == 2
+    assert "reference, cmsis_nn, esp_nn" in capsys.readouterr().err
+
+
+def test_a_file_is_checked_for_a_library(tmp_path: Path):
+    """An overlap behind a 1x1 convolution holds for the reference kernels only."""
+    net = Net()
+    x = net.tensor((1, 8, 8, 16))
+    net.ends([x], [net.conv(net.conv(x, 16, (1, 1)), 16, (1, 1))])
+    model, out = tmp_path / "m.tflite", tmp_path / "o.tflite"
+    model.write_bytes(net.bytes())
+    api.plan(model).apply(model, out)
+    assert api.verify(out).checks
+    with pytest.raises(VerificationError, match="which is alive"):
+        api.verify(out, target="tflm,kernels=cmsis_nn")
+
+
+def test_no_method_falls_below_the_bound_of_a_library():
+    """The scheduler counts what the library allows."""
+    graph = graph_of(parse_tflite(branches().bytes(), "m"), [], "m", "")
+    peaks = [api.plan(graph, target=f"tflm,kernels={k}", time=5) for k in ("reference", "cmsis_nn", "esp_nn")]
+    assert all(p.optimal for p in peaks)
+    assert peaks[0].peak_bytes <= peaks[1].peak_bytes <= peaks[2].peak_bytes

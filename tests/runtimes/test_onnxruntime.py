@@ -1,0 +1,317 @@
+"""onnxruntime's arena, worked out: it fits, the checker agrees, and the runtime takes just that."""
+
+from __future__ import annotations
+
+import platform
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.api import PlanFiles, write_all
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph, Op, Tensor
+from lowtide.run.onnx import RunReport
+from lowtide.run.ort_session import PLANNED, open_session, read_profile
+from lowtide.runtimes.onnxruntime import high_water, least_block
+from lowtide.target import BUILT_IN
+
+TARGET = BUILT_IN["onnxruntime"]
+
+
+def random_graph(seed: int, ops: int) -> Graph:
+    """Ops that read one or two earlier tensors; Relu runs in place, Exp does not, Reshape is a view."""
+    rng = random.Random(seed)
+    tensors = [Tensor(0, 512, kind=lowtide.Kind.INPUT, shape=(128,), dtype="float32")]
+    made: list[Op] = []
+    for i in range(ops):
+        read = rng.sample(range(len(tensors)), min(len(tensors), rng.choice((1, 1, 2))))
+        kind = rng.choice(("Exp", "Relu", "Reshape", "Concat"))
+        size = tensors[read[0]].size if kind in ("Relu", "Reshape") else 4 * rng.randrange(1, 500)
+        tensors.append(Tensor(i + 1, size, shape=(size // 4,), dtype="float32"))
+        made.append(Op(i, tuple(read), (i + 1,), type=kind))
+    return Graph("g", tuple(tensors), tuple(made))
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 10**6), ops=st.integers(1, 14))
+def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:
+    """Planner and checker place chunks by different code; both find room in the block, and it holds the load."""
+    graph = random_graph(seed, ops)
+    plan = lowtide.plan(graph, target="onnxruntime", time=5)
+    assert plan.runtime_arena_bytes is not None
+    assert plan.runtime_arena_bytes >= (plan.arena_lower_bound_bytes or 0)
+    assert plan.required_bytes == plan.runtime_arena_bytes
+    memory = memory_model(graph, TARGET)
+    order = [graph.index_of[op] for op in plan.order]
+    assert least_block(memory, order, profile(memory, order)) == plan.runtime_arena_bytes
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_checker_refuses_a_block_that_is_too_small(seed: int) -> None:
+    """One step of 256 bytes below the load cannot fit."""
+    graph = random_graph(seed, 8)
+    plan = lowtide.plan(graph, target="onnxruntime", time=5)
+    load = lowtide.verify(graph, plan).numbers["arena_load_bytes"]
+    if not load:
+        return
+    from msgspec.structs import replace as changed
+
+    small = load - 256
+    with pytest.raises(VerificationError, match="runtime_arena"):
+        lowtide.verify(graph, changed(plan, runtime_arena_bytes=small, required_bytes=small))
+
+
+def test_best_fit_takes_the_smallest_hole_then_the_lowest() -> None:
+    """Holes of 3 and 2 units: a chunk of 2 goes into the second; freed neighbours join."""
+    unit = 256
+    made = [(1, 3), (2, 1), (3, 2), (4, 1), (1, 0), (3, 0), (5, 2), (5, 0), (2, 0), (6, 6), (4, 0), (6, 0), (7, 8)]
+    assert high_water([(c, n * unit) for c, n in made], 8 * unit) == 8 * unit
+    assert high_water([(c, n * unit) for c, n in made], 7 * unit) is None
+    assert high_water([(1, unit), (2, unit)], 2 * unit) == 2 * unit
+
+
+def convolutions(seed: int) -> bytes:
+    """A random net of convolutions with paddings, strides and groups, softmaxes, selections and a linear resize."""
+    rng = random.Random(seed)
+    value, nodes, weights, known = helper.make_tensor_value_info, [], [], ["x"]
+    for i in range(14):
+        read, out, kernel = rng.choice(known[-4:]), f"t{i}", rng.choice((1, 3, 5))
+        kind = rng.choice(("Conv", "Conv", "Relu", "Add", "Softmax", "Where", "BiasGelu", "LRN", "ConvTranspose"))
+        if kind == "Conv":
+            groups, width = rng.choice((1, 2, 8)), 8
+            weights.append(numpy_helper.from_array(np.ones((width, 8 // groups, kernel, kernel), np.float32), f"w{i}"))
+            pads = [kernel // 2] * 4
+            nodes.append(helper.make_node("Conv", [read, f"w{i}"], [out], pads=pads, group=groups))
+        elif kind == "Add":
+            nodes.append(helper.make_node("Add", [read, rng.choice(known)], [out]))
+        elif kind == "Softmax":
+            nodes.append(helper.make_node("Softmax", [read], [out], axis=rng.choice((1, 2, -1))))
+        elif kind == "ConvTranspose":
+            weights.append(numpy_helper.from_array(np.ones((8, 4, 3, 3), np.float32), f"w{i}"))
+            nodes.append(helper.make_node("ConvTranspose", [read, f"w{i}"], [out], pads=[1] * 4, group=2))
+        elif kind == "LRN":
+            nodes.append(helper.make_node("LRN", [read], [out], size=rng.choice((3, 5))))
+        elif kind == "Where":
+            nodes.append(helper.make_node("Where", ["c", read, "zero"], [out]))
+        elif kind == "BiasGelu":
+            nodes.append(helper.make_node("BiasGelu", [read, "bias"], [out], domain="com.microsoft"))
+        else:
+            nodes.append(helper.make_node(kind, [read], [out]))
+        known.append(out)
+    used = {name for node in nodes for name in node.input}
+    left = [name for name in known if name not in used]
+    nodes.append(helper.make_node("Sum", left, ["s"]))
+    nodes.append(helper.make_node("Resize", ["s", "", "scales"], ["y"], mode="linear"))
+    weights.append(numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"))
+    weights.append(numpy_helper.from_array(np.zeros((), np.float32), "zero"))
+    weights.append(numpy_helper.from_array(np.zeros(9, np.float32), "bias"))
+    weights.append(numpy_helper.from_array(np.ones((8, 9, 9), bool), "c"))
+    shapes = [value(name, 1, [1, 8, 9, 9]) for name in (*known[1:], "s")]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, [1, 8, 9, 9])], [value("y", 1, [1, 8, 18, 18])], weights, value_info=shapes
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_onnxruntime_takes_what_was_planned(seed: int, tmp_path: Path) -> None:
+    """Sizes in use at every op, the highest mark with workspace, the arena's block: each to the byte."""
+    pytest.importorskip("onnxruntime")
+    source = tmp_path / "m.onnx"
+    source.write_bytes(convolutions(seed))
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    report = lowtide.verify(source, plan, run=True)
+    seen = report.run
+    assert isinstance(seen, RunReport)
+    assert seen.exact is not None
+    assert seen.equal
+    assert seen.order_kept
+    assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
+    assert len(seen.planned.nodes) == len(plan.order)
+    assert seen.exact.mark_bytes == report.numbers["arena_load_bytes"]
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes == seen.arena_bytes
+
+
+def test_a_smaller_block_makes_the_arena_grow(tmp_path: Path) -> None:
+    """The predicted block is needed: with half of it, onnxruntime takes more."""
+    pytest.importorskip("onnxruntime")
+    source, out = tmp_path / "m.onnx", tmp_path / "p.onnx"
+    source.write_bytes(convolutions(3))
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    plan.apply(source, out)
+    block = (plan.runtime_arena_bytes or 0) // 512 * 256
+    session = open_session(out, replace(PLANNED, arena_bytes=block), str(tmp_path), "p")
+    session.run(None, {"x": np.zeros((1, 8, 9, 9), np.float32)})
+    assert read_profile(session.end_profiling()).held_bytes(block) > block
+
+
+def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executed as it is written, it opens the planned file and gives the original's outputs."""
+    ort = pytest.importorskip("onnxruntime")
+    source, out, snippet = tmp_path / "m.onnx", tmp_path / "p.onnx", tmp_path / "session.py"
+    source.write_bytes(convolutions(5))
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    write_all(plan, source, PlanFiles(out, snippet=snippet))
+    module: dict[str, Any] = {}
+    exec(compile(snippet.read_text(), str(snippet), "exec"), module)
+    assert module["ARENA_BYTES"] == plan.runtime_arena_bytes
+    module["register_arena"]()
+    feed = {"x": np.random.default_rng(0).random((1, 8, 9, 9), np.float32)}
+    came = module["open_session"]().run(None, feed)
+    was = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, feed)
+    assert np.allclose(came[0], was[0], atol=1e-4)
+    with pytest.raises(InputError, match="--target onnxruntime"):
+        write_all(lowtide.plan(source, time=5), source, PlanFiles(snippet=snippet))
+
+
+def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:
+    """Its file is planned and run like any other; it is the same on every call, and never the model itself."""
+    pytest.importorskip("onnxruntime")
+    source, first, second = tmp_path / "m.onnx", tmp_path / "a.onnx", tmp_path / "b.onnx"
+    source.write_bytes(convolutions(7))
+    lowtide.runtime_optimized(source, first)
+    lowtide.runtime_optimized(source, second)
+    assert first.read_bytes() == second.read_bytes()
+    graph = lowtide.load(first)
+    assert any(op.type == "com.microsoft::FusedConv" for op in graph.ops) or len(graph.ops) <= 16
+    report = lowtide.verify(first, lowtide.plan(first, target="onnxruntime", time=10), run=True)
+    assert isinstance(report.run, RunReport)
+    assert report.run.equal
+    with pytest.raises(InputError, match="input"):
+        lowtide.runtime_optimized(source, source)
+    (tmp_path / "broken.onnx").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot optimise"):
+        lowtide.runtime_optimized(tmp_path / "broken.onnx", second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None:
+    """What --dim gives is in the file afterwards."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Exp", ["x"], ["y"])], "g", [value("x", 1, ["n", 3])], [value("y", 1, ["n", 3])]
+    )
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    source.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    lowtide.runtime_optimized(source, out, dims={"n": 5})
+    assert [t.size for t in lowtide.load(out).tensors] == [60, 60]
+
+
+def test_blocked_convolutions_are_planned_to_the_byte(tmp_path: Path) -> None:
+    """Level "all": convolutions for this CPU, whose shapes a run shows, and which add in place."""
+    pytest.importorskip("onnxruntime")
+    value, rng = helper.make_tensor_value_info, np.random.default_rng(0)
+    filters = {f"w{i}": rng.standard_normal((16, 16, 3, 3)).astype(np.float32) for i in range(3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], pads=[1] * 4),
+        helper.make_node("Conv", ["c", "w2"], ["d"], pads=[1] * 4),
+        helper.make_node("Add", ["d", "b"], ["y"]),
+    ]
+    shape = [1, 16, 12, 12]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, shape)], [value("y", 1, shape)],
+        [numpy_helper.from_array(w, n) for n, w in filters.items()],
+    )  # fmt: skip
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    source.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    lowtide.runtime_optimized(source, out, level="all")
+    plan = lowtide.plan(out, target="onnxruntime", time=10)
+    seen = lowtide.verify(out, plan, run=True).run
+    assert isinstance(seen, RunReport)
+    assert seen.equal
+    assert seen.exact is not None
+    assert all(node.in_use_bytes == node.planned_bytes for node in seen.planned.nodes)
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes
+    best = tmp_path / "best.onnx"
+    assert lowtide.runtime_optimized(source, best, level="best", time=5) in ("extended", "all")
+    other = tmp_path / "extended.onnx"
+    assert lowtide.runtime_optimized(source, other) == "extended"
+    needed = [lowtide.plan(path, target="onnxruntime", time=5).required_bytes for path in (best, out, other)]
+    assert needed[0] == min(needed[1:])
+    with pytest.raises(InputError, match="use extended, all or best"):
+        lowtide.runtime_optimized(source, out, level="some")
+
+
+def test_what_depends_on_constants_only_runs_and_counts(tmp_path: Path) -> None:
+    """Without its optimiser onnxruntime turns weights on every run: they are planned close to their reader."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    weights = [numpy_helper.from_array(np.ones((64, 64), np.float32), f"w{i}") for i in range(3)]
+    nodes = [helper.make_node("Transpose", [f"w{i}"], [f"t{i}"]) for i in range(3)]
+    nodes += [helper.make_node("MatMul", ["x" if i == 0 else f"y{i - 1}", f"t{i}"], [f"y{i}"]) for i in range(3)]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 64])], [value("y2", 1, [1, 64])], weights)
+    source, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source.write_bytes(model.SerializeToString())
+    assert lowtide.plan(source, target="generic").folded == [0, 1, 2]
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    assert plan.folded == []
+    assert sorted(plan.order) == list(range(6))
+    assert plan.own_order_peak_bytes == 3 * 16384 + 256
+    assert plan.peak_bytes == 16384 + 2 * 256
+    plan.apply(source, out)
+    assert lowtide.plan(out, target="onnxruntime", time=10).own_order_peak_bytes == plan.peak_bytes
+    seen = lowtide.verify(source, plan, run=True).run
+    assert isinstance(seen, RunReport)
+    assert seen.equal
+    assert (seen.original.peak_bytes, seen.planned.peak_bytes) == (plan.own_order_peak_bytes, plan.peak_bytes)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the kernels are those of x86-64")
+@pytest.mark.parametrize("channels", [4, 6, 16])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_quantised_convolutions_take_what_was_planned(channels: int, groups: int, tmp_path: Path) -> None:
+    """Read by pointers or unfolded, with and without groups."""
+    pytest.importorskip("onnxruntime")
+    value = helper.make_tensor_value_info
+    scalars = {"s": np.float32(0.1), "z": np.uint8(3), "v": np.int8(0)}
+    weights = [numpy_helper.from_array(np.array(v), k) for k, v in scalars.items()]
+    nodes, at, width = [], "x", channels
+    for i, (made, kernel) in enumerate([(16, 3), (24, 1), (12, 5)]):
+        made = made * groups
+        filters = np.ones((made, width // groups, kernel, kernel), np.int8)
+        weights.append(numpy_helper.from_array(filters, f"w{i}"))
+        reads = [at, "s", "z", f"w{i}", "s", "v", "s", "z"]
+        nodes.append(helper.make_node("QLinearConv", reads, [f"y{i}"], group=groups, pads=[kernel // 2] * 4))
+        at, width = f"y{i}", made
+    inputs, outputs = [value("x", 2, [1, channels, 12, 12])], [value(at, 2, [1, width, 12, 12])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    source = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    source.write_bytes(model.SerializeToString())
+    plan = lowtide.plan(source, target="onnxruntime", time=10)
+    report = lowtide.verify(source, plan, run=True)
+    seen = report.run
+    assert isinstance(seen, RunReport)
+    assert seen.exact is not None
+    assert seen.exact.mark_bytes == report.numbers["arena_load_bytes"]
+    assert seen.exact.held_bytes == plan.runtime_arena_bytes
+
+
+def test_a_method_keeps_its_own_order() -> None:
+    """Only the exact method looks for another order of equal peak; the own order stays the own order."""
+    for seed in range(20):
+        graph = random_graph(seed, 10)
+        plan = lowtide.plan(graph, target="onnxruntime", method="own")
+        assert plan.order == list(graph.own_order)
+        assert plan.peak_bytes == plan.own_order_peak_bytes

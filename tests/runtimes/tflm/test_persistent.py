@@ -1,0 +1,213 @@
+"""TFLM's arena as we work it out, against what TFLM itself measures: head, tail, smallest arena."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowtide.graph import Graph
+from lowtide.read.tflite.model import TfliteModel, parse_tflite
+from lowtide.read.tflite.reader import graph_of, read_tflite
+from lowtide.run.tflite import ask
+from lowtide.runtimes.tflm.persistent import arena_parts
+from lowtide.runtimes.tflm.planner import tflm_head
+from lowtide.write.tflite import planned_bytes
+from support.tflite_builder import SAME, Net, branches, residual, s
+
+pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+MODELS = Path("../shared/models/tflite")
+NOT_KNOWN_YET = {
+    "tflm_audio_preprocessor.tflite": "the tail of its signal kernels is an estimate, and said to be one",
+    "tflm_keyword_scrambled.tflite": "its tail is 32 B above what is worked out (9,360 measured)",
+}
+
+
+def read(data: bytes) -> tuple[TfliteModel, Graph]:
+    """Structure and graph of a file's bytes."""
+    model = parse_tflite(data, "m")
+    return model, graph_of(model, [], "m", "")
+
+
+def measured(folder: Path, data: bytes) -> dict[str, int]:
+    """What TFLM says of a file."""
+    path = folder / "m.tflite"
+    path.write_bytes(data)
+    answer = ask("tflm", [str(path)], 0, 2)
+    assert "error" not in answer, answer
+    return answer["measured"][0]
+
+
+def unary_chain(seed: int) -> Net:
+    """Float operators of one input, at random, on a tensor large enough to decide the arena."""
+    draw = random.Random(seed)
+    net = Net(seed)
+    x = y = net.tensor((1, 16, 16, 8), "float32")
+    kinds = ["RELU", "RELU6", "LOGISTIC", "TANH", "ABS", "NEG", "SQUARE", "FLOOR", "SIN", "ELU", "HARD_SWISH"]
+    for _ in range(draw.randrange(1, 6)):
+        y = net.unary(draw.choice(kinds), y)
+    net.ends([x], [y])
+    return net
+
+
+def mixed(seed: int) -> Net:
+    """Convolutions, poolings, additions and reshapes at random, with branches."""
+    draw = random.Random(seed)
+    net = Net(seed)
+    x = net.tensor((1, 12, 12, 4))
+    made = [x]
+    for _ in range(draw.randrange(3, 9)):
+        y = draw.choice(made[-3:])
+        kind = draw.randrange(5)
+        if kind == 0:
+            y = net.conv(y, draw.choice([4, 8]))
+        elif kind == 1:
+            y = net.conv(y, 1, depthwise=True)
+        elif kind == 2:
+            y = net.pool(y, draw.choice(["AVERAGE_POOL_2D", "MAX_POOL_2D"]), (2, 2), (1, 1), SAME)
+        elif kind == 3:
+            y = net.add(y, y)
+        else:
+            y = net.unary("RELU", y)
+        made.append(y)
+    net.ends([x], [made[-1]])
+    return net
+
+
+def lstm_like(_: int) -> Net:
+    """A mean, which asks for three scratch buffers, between convolutions; and a variable that nobody reads."""
+    net = Net()
+    x = net.tensor((1, 8, 8, 4))
+    y = net.conv(x, 8)
+    axes = net.tensor((2,), "int32", [1, 2], scale=0.0)
+    o = s.ReducerOptionsT()
+    o.keepDims = True
+    mean = net.like(y, (1, 1, 1, 8))
+    net.op("MEAN", [y, axes], [mean], o)
+    net.tensor((40,), "int8", variable=True)
+    idle = net.tensor((1, 300), "int8")
+    assert idle
+    net.ends([x], [net.conv(mean, 8, (1, 1))])
+    return net
+
+
+def branching(_: int) -> Net:
+    """An IF whose two subgraphs have operators of their own, placed in scopes of their own."""
+    net = Net()
+    condition, x = net.tensor((1,), "bool"), net.tensor((1, 8, 8, 4), "float32")
+    a, y = net.unary("RELU", x), net.tensor((1, 8, 8, 4), "float32")
+    o = s.IfOptionsT()
+    o.thenSubgraphIndex, o.elseSubgraphIndex = 1, 2
+    net.op("IF", [condition, a], [y], o)
+    net.ends([condition, x], [net.unary("ABS", y)])
+    for kinds in (("SQUARE", "FLOOR"), ("NEG",)):
+        net.subgraph()
+        given = made = net.tensor((1, 8, 8, 4), "float32")
+        for kind in kinds:
+            made = net.unary(kind, made)
+        net.ends([given], [made])
+    return net
+
+
+NETS: list[Any] = [
+    pytest.param(residual, 8, id="residual"),
+    pytest.param(branches, 3, id="branches"),
+    *(pytest.param(unary_chain, k, id=f"unary{k}") for k in range(3)),
+    *(pytest.param(mixed, k, id=f"mixed{k}") for k in range(6)),
+    pytest.param(lstm_like, 0, id="scratch"),
+    pytest.param(branching, 0, id="subgraphs"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "argument"), NETS)
+def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argument: int):
+    """Head, tail and smallest arena of the file as it stands, to the byte where it is said to be exact."""
+    data = make(argument).bytes()
+    model, graph = read(data)
+    seen = measured(tmp_path, data)
+    head = tflm_head(model, graph, graph.own_order)
+    parts = arena_parts(model, graph, graph.own_order)
+    assert head is not None
+    assert head.bytes == seen["head_bytes"]
+    assert parts.persistent_bytes == seen["tail_bytes"]
+    off = parts.smallest_arena(head.bytes) - seen["smallest_arena_bytes"]
+    assert off == 0 if parts.exact_for(head.bytes) else abs(off) <= 64
+
+
+def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
+    """VAR_HANDLE keeps the number of its variable to itself; what TFLM keeps for variables is told, a little more."""
+    net = Net()
+    x = net.tensor((1, 8, 8, 4))
+    handle = net.tensor((1,), "resource", scale=0.0)
+    named = s.VarHandleOptionsT()
+    named.sharedName, named.container = "v", ""
+    net.op("VAR_HANDLE", [], [handle], named)
+    before, after = net.like(x), net.like(x)
+    net.op("READ_VARIABLE", [handle], [before], s.ReadVariableOptionsT())
+    net.op("ASSIGN_VARIABLE", [handle, net.add(x, before)], [], s.AssignVariableOptionsT())
+    net.op("READ_VARIABLE", [handle], [after], s.ReadVariableOptionsT())
+    net.ends([x], [net.add(after, x)])
+    data = net.bytes()
+    model, graph = read(data)
+    head = tflm_head(model, graph, graph.own_order)
+    assert head is not None
+    seen = measured(tmp_path, data)
+    assert head.bytes == seen["head_bytes"] == 768
+    assert handle not in head.offsets
+    assert 0 <= arena_parts(model, graph, graph.own_order).persistent_bytes - seen["tail_bytes"] <= 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_the_head_with_an_offline_plan_for_some_tensors(tmp_path: Path, seed: int):
+    """TFLM puts the others around those whose offset is given, wherever that is."""
+    net = mixed(seed + 10)
+    data = net.bytes()
+    model, graph = read(data)
+    draw = random.Random(seed)
+    free = tflm_head(model, graph, graph.own_order)
+    assert free is not None
+    offsets = {t: at + draw.choice([0, 16, 4096]) for t, at in free.offsets.items() if draw.random() < 0.5}
+    listed = [offsets.get(i, -1) for i in range(len(model.subgraphs[0].tensors))]
+    head = tflm_head(model, graph, graph.own_order, listed)
+    assert head is not None
+    planned = planned_bytes(data, graph.own_order, offsets, "m")
+    assert head.bytes == measured(tmp_path, planned)["head_bytes"]
+
+
+def test_idle_tensors_larger_than_the_plan_lose_their_elements(tmp_path: Path):
+    """TFLM gives memory to tensors that nothing touches; smaller ones lie under the plan."""
+    from lowtide import api
+
+    net = residual(8)
+    net.tensor((1, 64, 64, 16))
+    net.tensor((1, 4, 4, 2))
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(net.bytes())
+    made = api.plan(path)
+    assert made.runtime_parts is not None
+    assert made.runtime_parts.own_planned == 65536 + 32
+    assert (made.arena_bytes or 0) < 4096
+    made.apply(path, out)
+    seen = measured(tmp_path, out.read_bytes())
+    assert (seen["head_bytes"], seen["smallest_arena_bytes"]) == (made.arena_bytes, made.required_bytes)
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="needs ../shared/models/tflite")
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.tflite")), ids=lambda path: path.stem)
+def test_the_parts_of_real_models(tmp_path: Path, path: Path):
+    """Real files: all three figures to the byte, but for two whose tail is not known yet."""
+    if path.name in NOT_KNOWN_YET:
+        pytest.skip(f"{path.name}: {NOT_KNOWN_YET[path.name]}")
+    data = path.read_bytes()
+    model, graph = parse_tflite(data, str(path)), read_tflite(path)
+    seen = measured(tmp_path, data)
+    head = tflm_head(model, graph, graph.own_order)
+    parts = arena_parts(model, graph, graph.own_order)
+    assert head is not None
+    assert (head.bytes, parts.persistent_bytes) == (seen["head_bytes"], seen["tail_bytes"]), path.name
+    assert parts.exact_for(head.bytes)
+    assert parts.smallest_arena(head.bytes) == seen["smallest_arena_bytes"], path.name

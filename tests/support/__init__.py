@@ -1,0 +1,1 @@
+"""What several tests share: builders of small models, brute force, random cases."""

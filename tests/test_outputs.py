@@ -1,0 +1,76 @@
+"""Outputs appear together or not at all, and never over an input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowtide.errors import InputError
+from lowtide.outputs import Outputs
+
+
+def test_all_appear_at_the_end(tmp_path: Path):
+    """Nothing under its own name before, nothing temporary after; older files are replaced and keep their mode."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    b.write_bytes(b"old")
+    b.chmod(0o640)
+    with Outputs() as outputs:
+        outputs.write(a, b"1")
+        outputs.write(b, b"2")
+        assert not a.exists()
+        assert b.read_bytes() == b"old"
+    assert (a.read_bytes(), b.read_bytes(), b.stat().st_mode & 0o777) == (b"1", b"2", 0o640)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_an_error_leaves_nothing(tmp_path: Path):
+    """Neither the outputs before it nor temporary files."""
+
+    def fail() -> None:
+        with Outputs() as outputs:
+            outputs.write(tmp_path / "a", b"1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_is_never_an_output(tmp_path: Path):
+    """Not by its name, a link to it, another way to it, or a second name of the same file."""
+    source = tmp_path / "m"
+    source.write_bytes(b"model")
+    (tmp_path / "soft").symlink_to(source)
+    (tmp_path / "hard").hardlink_to(source)
+    (tmp_path / "d").mkdir()
+    for name in ("m", "soft", "hard", "d/../m"):
+        with pytest.raises(InputError, match="the output is the input"), Outputs([source]) as outputs:
+            outputs.write(tmp_path / name, b"x")
+    late = Outputs()
+    late.protect(source)
+    with pytest.raises(InputError, match="the output is the input"):
+        late.write(source, b"x")
+    assert source.read_bytes() == b"model"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("-", "--json prints"), ("folder", "is a directory"), ("none/x", "cannot write here")]
+)
+def test_where_nothing_can_be_written(tmp_path: Path, name: str, words: str):
+    """One line that names the output."""
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=words), Outputs() as outputs:
+        outputs.write(name if name == "-" else tmp_path / name, b"2")
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_two_outputs_of_one_name(tmp_path: Path):
+    """The second is refused, whatever way leads to it."""
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    outputs = Outputs()
+    outputs.write(tmp_path / "a", b"1")
+    with pytest.raises(InputError, match="two outputs have this name"):
+        outputs.write(tmp_path / "link", b"2")
+    outputs.discard()
+    assert [p.name for p in tmp_path.iterdir()] == ["link"]
