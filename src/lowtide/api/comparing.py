@@ -118,8 +118,8 @@ def _published(model: Graph | str | Path, target: str, name: str, options: Optio
         return ()
     if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):
         return ()
-    found = printed(case.network, case.target, name)
-    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in found)
+    figures = printed(case.network, case.target, name)
+    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in figures)
 
 
 def _run_method(
@@ -175,9 +175,9 @@ def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
 
 
 def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
-    found = list(rows)
-    bounds = [r.traffic_lower_bound_bytes for r in found if r.traffic_lower_bound_bytes is not None]
+    results = list(rows)
+    bounds = [r.traffic_lower_bound_bytes for r in results if r.traffic_lower_bound_bytes is not None]
     if bounds:
-        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in found]
-    best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
-    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]
+        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in results]
+    best = max((r.lower_bound_bytes for r in results if r.lower_bound_bytes is not None), default=None)
+    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in results]

@@ -9,8 +9,7 @@ file may hold. It can be pickled, and its plan is the same in another process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -114,6 +113,8 @@ class Job:
         A graph, or what `lowtide.load` takes.
     dims
         Sizes of the model's free dimensions.
+    target
+        The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
     Raises
     ------
@@ -126,20 +127,17 @@ class Job:
     rules: Rules
     goal: Goal
     search: Search
+    target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
+        object.__setattr__(self, "target", self.rules.resolve(self.source))
         self.goal.check(self)
 
     @property
     def source(self) -> str:
         """The model's path, or empty."""
         return self.model.source if isinstance(self.model, Graph) else str(self.model)
-
-    @cached_property
-    def target(self) -> Target:
-        """The rules for this model. It goes along when the job is pickled, so that a target's file is read once."""
-        return self.rules.resolve(self.source)
 
     def problem(self) -> Problem:
         """Read the model.

@@ -146,7 +146,7 @@ class FastMemory:
         if self.moves.dma is not None:
             answer = replace(answer, counters=answer.counters | asdict(timing(asked, answer, self.moves.dma)))
         seconds = clock.perf_counter() - began
-        answer = _told(answer, limits, seconds)
+        answer = _reported(answer, limits, seconds)
         keys = spill_keys(asked, answer, problem, self.moves)
         keys["rewrites"] = [as_rewrite(c) for c in clones] or None
         if search.require_optimal and not answer.optimal:
@@ -182,7 +182,7 @@ class FastMemory:
         )
 
 
-def _told(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
+def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
     """The answer, once who looks on has heard of it: the traffic, and the bound on it."""
     last = Progress(answer.traffic_bytes, answer.traffic_lower_bound_bytes, seconds)
     if limits.trace is not None:
