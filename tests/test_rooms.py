@@ -67,9 +67,8 @@ ELSEWHERE = {
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/peers bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",
-    "bench/test_sampling.py": "bench/drawing bench/timing",
-    "bench/test_schedule.py": "bench/machine bench/measure bench/networks bench/parts bench/schedule_tables "
-    "zoo/published/cases",
+    "bench/test_sampling.py": "bench/drawing",
+    "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/output bench/registry bench/tables",
     "bench/test_tflm.py": "bench/tflite_rows",
