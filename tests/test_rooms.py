@@ -58,6 +58,7 @@ ELSEWHERE = {
     "cli/test_memory.py": "report/spilling spill/registry",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
+    "transform/test_clone.py": "transform/change",
     "cli/test_commands.py": "plan cli/parser api/models api/writing",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
