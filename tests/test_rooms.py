@@ -63,6 +63,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "cli/test_commands.py": "plan cli/parser cli/lines api/models api/writing report/columns version",
+    "transform/test_clone.py": "transform/change",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
@@ -71,9 +72,8 @@ ELSEWHERE = {
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/peers bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",
-    "bench/test_sampling.py": "bench/drawing bench/timing",
-    "bench/test_schedule.py": "bench/machine bench/measure bench/networks bench/parts bench/schedule_tables "
-    "zoo/published/cases",
+    "bench/test_sampling.py": "bench/drawing",
+    "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",
     "bench/test_spilling.py": "bench/off_chip bench/spill_cells bench/spill_tables",
     "bench/test_suite.py": "bench/options bench/output bench/registry bench/tables",
     "bench/test_tflm.py": "bench/tflite_rows",
