@@ -206,9 +206,13 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `runtime_arena_bytes` under tflm: the smallest kTensorArenaSize of an arena aligned to `alignment`.
 
     It is `planned` (the head; the most `scratch` of an op is in it) and `persistent` (the tail) together, or, if that
-    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the x86-64 build
-    that pip ships; `planned` is exact on every build, the rest an estimate elsewhere. `own_planned`: the head that TFLM
-    makes of the file as it stands, by its own planner or with the offsets that it holds.
+    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the `build` that
+    the target speaks of; else at least that much is needed, and `unknown` names the operators of which it is not known
+    what their kernels take. `own_planned`: the head that TFLM makes of the file as it stands, by its own planner or
+    with the offsets that it holds. `least_beside`, `least_planning`: bytes that no build which the target leaves open
+    needs less than: beside the least head of any plan (below zero where other kernels may take less scratch), and in
+    all. `least_head`: that head, where it may be below the plan's lower bound: if kernels are not named, some may let
+    more overlap. `kernels`: under whose kernels the plan holds.
     """
 
     planned: int
@@ -218,6 +222,12 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     alignment: Alignment
     exact: bool
     own_planned: int | None = None
+    unknown: list[str] = []  # noqa: RUF012
+    least_beside: int | None = None
+    least_planning: int = 0
+    least_head: int | None = None
+    kernels: str = "reference"
+    build: str = ""
 
 
 def exit_status(status: Status, *, interrupted: bool) -> int:
@@ -227,7 +237,10 @@ def exit_status(status: Status, *, interrupted: bool) -> int:
 
 def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
     """Bytes that no order needs less than: the lower bound, and what a runtime with such parts adds to it."""
-    return lower_bound_bytes if parts is None else max(lower_bound_bytes + parts.persistent, parts.planning)
+    if parts is None or parts.least_beside is None:
+        return lower_bound_bytes
+    head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
+    return max(head + parts.least_beside, parts.least_planning)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -305,6 +318,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def least_required_bytes(self) -> int:
         """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
         return least_required(self.lower_bound_bytes, self.runtime_parts)
+
+    @property
+    def kernels(self) -> str:
+        """Under whose kernels a plan for TFLM holds; empty for others."""
+        return "" if self.runtime_parts is None else self.runtime_parts.kernels
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""

@@ -104,6 +104,7 @@ def caught(found: Findings, right: Findings) -> bool:
     return bool(found.wrong) or any(a > b for a, b in zip(unmoved(found), unmoved(right), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instance", INSTANCES, ids=[instance.label for instance in INSTANCES])
 def test_a_row_broken_by_one_is_caught(instance: Instance) -> None:
     """Every index off by one row or left out, axes swapped, merged otherwise, cut between grains."""

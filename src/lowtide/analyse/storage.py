@@ -65,7 +65,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
-    workspace = [target.workspace(graph, op) + body_bytes(graph, op, target) for op in graph.ops]
+    workspace = [target.workspace(graph, op) for op in graph.ops]
+    for i, op in enumerate(graph.ops):
+        if op.bodies:
+            workspace[i] += body_bytes(graph, op, target)
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
@@ -115,7 +118,9 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
     A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts beside the
     op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
     """
-    inside = target.inside if op.bodies else target
+    if not op.bodies:
+        return 0
+    inside = target.inside
     most = 0
     for body in op.bodies:
         seen = inside.as_seen(body)

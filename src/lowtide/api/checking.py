@@ -89,6 +89,8 @@ def verify(
 def verify_file(graph: Graph, target: Target) -> Report:
     """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
 
+    A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
+
     Raises
     ------
     InputError
@@ -96,7 +98,10 @@ def verify_file(graph: Graph, target: Target) -> Report:
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
+    from typing import get_args
+
     from lowtide.read.tflite.model import TfliteFile
+    from lowtide.rules.tflm.libraries import Library
     from lowtide.verify.check.offline import check_offline_plan
 
     place = graph.source or graph.name
@@ -105,6 +110,9 @@ def verify_file(graph: Graph, target: Target) -> Report:
     listed = graph.file.offline_plan()
     if listed is None:
         raise InputError("it holds no offline plan; give the plan to check as well", place)
+    held = next((name for name in get_args(Library) if name == graph.file.kernels), None)
+    if held is not None and target.rule == "tflm" and target.kernels == "any":
+        target = replace(target, kernels=held)
     return check_offline_plan(graph, target, listed, graph.file.model.tensor_count)
 
 

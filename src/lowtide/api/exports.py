@@ -142,11 +142,12 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     """
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
-    from lowtide.target import BUILT_IN
+    from lowtide.target import BUILT_IN, resolve
     from lowtide.write.buffer_plan import buffer_plan
 
     graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
-    arena = None if offsets is None else runtime_of(BUILT_IN["tflm"]).required(graph, plan.order, offsets)
+    target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
+    arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
     if arena is None or parts is None:
         place = graph.source or graph.name
         raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)

@@ -112,7 +112,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
 
     if planned is None:
         planned = folder / "planned.tflite"
-        write_model(model, plan.order, planned, offsets=offline_offsets(plan))
+        write_model(model, plan.order, planned, offsets=offline_offsets(plan), kernels=plan.kernels)
     return run_tflite(model, Path(planned), plan, seed=plan.seed)
 
 

@@ -123,7 +123,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
-    write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan))
+    write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
 
 
 def _contents(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from lowtide.ops import geometry
 from lowtide.ops.access import Access, Shape, Shapes
 from lowtide.ops.forms import Convolution, Pool
 from lowtide.ops.index import Index
@@ -64,8 +65,8 @@ def convolution_flops(form: Convolution, reads: Shapes, writes: Shapes) -> int:
     """Two for each tap of each window and each input channel of its group."""
     data, weights, result = reads[form.data] or (), reads[form.weights] or (), writes[0] or ()
     if form.transposed:
-        return 2 * prod(data) * prod(s for d, s in enumerate(weights) if d != form.depth)
-    return 2 * prod(result) * prod(s for d, s in enumerate(weights) if d != form.filters)
+        return geometry.convolution_flops(data, weights, form.depth)
+    return geometry.convolution_flops(result, weights, form.filters)
 
 
 def pool(form: Pool, reads: Shapes, writes: Shapes) -> Access:

@@ -14,6 +14,7 @@ from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchC
 from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
+from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -147,8 +148,9 @@ def parts_text(parts: RuntimeParts) -> str:
         text = f"{parts.planning:,} while TFLM starts, more than {text}"
     if parts.scratch:
         text += f", scratch {parts.scratch:,} in the planned"
-    sure = "exact" if parts.exact else "an estimate"
-    return f"{text}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
+    strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
+    text += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'the pip build for x86-64'}{strange}"
+    return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
@@ -378,7 +380,7 @@ def _against(before: int, shipped: int, after: int) -> str:
 def target_text(target: Target) -> str:
     """A target as TOML that `--target` reads, and what it knows of op types as comments."""
     if target.rule:
-        return "\n".join([to_toml(target), *_rule_lines(target.full_rule)]) + "\n"
+        return "\n".join([to_toml(target), *_rule_lines(target.rule)]) + "\n"
     lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
     for kind in TABLE:
         says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lowtide.ops.access import Access, Shapes
 from lowtide.ops.families import access_of, elements, flops_of
-from lowtide.ops.forms import Blocks, Convolution, Form, Generate, Piece, Pointwise, Reshape
+from lowtide.ops.forms import Blocks, Concat, Convolution, Form, Generate, Piece, Pointwise, Reshape
 
 _LEAST = 8
 
@@ -50,12 +50,9 @@ def _free(form: Form, access: Access, reads: Shapes, axis: int) -> bool:
         for index, size in zip(dims or (), shape or (), strict=True):
             if index is None or index.axis != axis:
                 continue
-            if index.num < 1 or (isinstance(form, Piece | Blocks) and not (index.same and size == access.sizes[axis])):
+            placed = isinstance(form, Piece | Blocks | Concat) and not (index.same and size == access.sizes[axis])
+            if index.num < 1 or placed:
                 return False
-            if index.num == index.den and not index.same and not isinstance(form, Convolution):
-                spans = index.lo <= 0 <= index.hi
-                if not spans:
-                    return False
     return True
 
 

@@ -11,7 +11,7 @@ def runtime_of(target: Target) -> Runtime:
     if target.rule == "tflm":
         from lowtide.runtimes.tflm.arena import Tflm
 
-        return Tflm(target.kernels)
+        return Tflm(target)
     if target.rule == "tflite":
         from lowtide.runtimes.litert import Litert
 

@@ -22,7 +22,7 @@ from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.outputs import Outputs
 from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, dependency_bytes
-from lowtide.read.tflite.model import OFFLINE_PLAN, Extent, TfliteModel, parse_file
+from lowtide.read.tflite.model import KERNELS, OFFLINE_PLAN, Extent, TfliteModel, parse_file
 from lowtide.read.tflite.reader import graph_of
 from lowtide.read.tflite.schema import IDENTIFIER
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
@@ -31,6 +31,8 @@ from lowtide.runtimes.tflm.offline import ONLINE, emptied_tensors, listed_offset
 from lowtide.write.slots import fill_slots
 
 _BUFFERS, _METADATA, _LAST_FIELD = 4, 6, 9
+_KERNELS_BYTES = 16
+"""Room for the name of a kernel library, always as much, so that a later plan overwrites it where it stands."""
 
 
 def write_tflite(
@@ -39,6 +41,7 @@ def write_tflite(
     target: str | Path,
     outputs: Outputs | None = None,
     offsets: Mapping[int, int] | None = None,
+    kernels: str = "",
 ) -> None:
     """Write a TFLite model with its operators in another order.
 
@@ -55,6 +58,8 @@ def write_tflite(
     offsets
         Offset in TFLM's arena of each tensor of subgraph 0 that is planned; None: no offline plan. A plan that the
         file holds already is replaced then, or, if the order changes, emptied.
+    kernels
+        For whose kernels the offsets hold, for `lowtide verify`: metadata of lowtide's own; empty: not said.
 
     Raises
     ------
@@ -64,14 +69,16 @@ def write_tflite(
     """
     if outputs is None:
         with Outputs() as own:
-            return write_tflite(source, order, target, own, offsets)
+            return write_tflite(source, order, target, own, offsets, kernels)
     outputs.protect(source)
     with open_bytes(Path(source)) as data:
-        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source)))
+        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
     return None
 
 
-def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str) -> bytes:
+def planned_bytes(
+    data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str, kernels: str = ""
+) -> bytes:
     """The bytes that `write_tflite` writes. Raises as it does."""
     file = parse_file(data, place)
     model, listed = file.model, file.dependencies
@@ -95,6 +102,9 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
         wanted[OFFLINE_PLAN] = offline_plan(model, offsets)
     elif moved and any(name == OFFLINE_PLAN for name, _ in model.metadata):
         wanted[OFFLINE_PLAN] = None
+    written = offsets is not None and kernels
+    if written or (OFFLINE_PLAN in wanted and any(name == KERNELS for name, _ in model.metadata)):
+        wanted[KERNELS] = (kernels if written else "").encode("ascii").ljust(_KERNELS_BYTES, b"\0")
     left = {name: new for name, new in wanted.items() if not _overwritten(out, model, name, new)}
     if not left:
         return bytes(out)
