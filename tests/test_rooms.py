@@ -37,6 +37,15 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/unet",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
+    # what an op means: each row through its proof, each family through its op in numpy
+    "ops/test_families.py": "ops/rearrange ops/windows",
+    "ops/test_meaning.py": "ops/forms ops/node",
+    "ops/onnx/test_rows.py": "ops/onnx/norms ops/onnx/pieces ops/onnx/products ops/onnx/resize ops/onnx/windows",
+    "ops/aten/test_rows.py": "ops/aten/attention ops/aten/backward ops/aten/norms ops/aten/pieces ops/aten/products "
+    "ops/aten/windows run/probe_aten",
+    "ops/tflite/test_rows.py": "ops/tflite/pieces ops/tflite/products ops/tflite/windows run/probe_tflite",
+    "run/test_probe.py": "run/probe_feeds run/probe_nodes run/probe_onnx",
+    "api/test_probing.py": "cli/probe report/probing run/probing",
     # a rule and the runtime that it is about
     "rules/litert/test_rule.py": "runtimes/litert",
     "rules/litert/test_temporaries.py": "run/tflite_process",
