@@ -76,12 +76,6 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
-    "run/test_probe.py": "api/probing cli/probe report/probing run/probe_nodes run/probe_onnx run/probe_sizes "
-    "run/probing",
-    "ops/test_families.py": "ops/access ops/forms ops/meaning ops/node ops/rearrange ops/windows",
-    "ops/aten/test_rows.py": "ops/aten/ run/probe_aten",
-    "ops/onnx/test_rows.py": "ops/onnx/",
-    "ops/tflite/test_rows.py": "ops/tflite/ run/probe_tflite",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/peers bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",
