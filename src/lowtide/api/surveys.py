@@ -48,7 +48,7 @@ def inspect(
     """
     from lowtide.allocate.fragmentation import lost
     from lowtide.allocate.together import best_layout
-    from lowtide.analyse.inspect import Inspection, detail, own_profile, runners_up
+    from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
 
     began = clock.perf_counter()
     goal = OneArena()
@@ -78,6 +78,7 @@ def inspect(
         peak=detail(memory, own, steps, steps.peak_step) if graph.ops else None,
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
+        fission=fission(memory, steps),
         seconds=clock.perf_counter() - began,
     )
 
