@@ -69,24 +69,32 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as Markdown."""
     here = machine()
     nodes, known = sum(r["nodes"] for r in rows), sum(r["with_a_map"] for r in rows)
+    parts, sums, wrong = (sum(r[key] for r in rows) for key in ("parts", "sums", "wrong"))
     lines = [
         "# What ops mean, and the proof",
         "",
         f"{here.cpu}; lowtide {here.lowtide} ({here.commit}). {len(rows)} models, {known:,} of {nodes:,} nodes "
-        f"({known / nodes:.2%}) have a map; {sum(r['parts'] for r in rows):,} parts and {sum(r['sums'] for r in rows):,} "
-        f"sums probed, {sum(r['wrong'] for r in rows)} wrong.",
+        f"({known / nodes:.2%}) have a map; {parts:,} parts and {sums:,} sums probed, {wrong} wrong.",
         "",
-        "| model | nodes | with a map | distinct | run | parts | sums | wrong | least peak | floor of cuts | floor / peak |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| model | nodes | with a map | distinct | run | parts | sums | wrong | least peak | floor | floor / peak |",
+        "|---" * 11 + "|",
     ]
     for r in rows:
         share = "" if r["floor_bytes"] is None else f"{r['floor_bytes'] / r['peak_bytes']:.3f}"
         floor = "" if r["floor_bytes"] is None else f"{r['floor_bytes']:,}"
         proved = "" if r["optimal"] else " (best known)"
-        lines.append(
-            f"| {r['model']} | {r['nodes']:,} | {r['with_a_map'] / max(1, r['nodes']):.1%} | {r['distinct']} | {r['run']} | "
-            f"{r['parts']:,} | {r['sums']} | {r['wrong']} | {r['peak_bytes']:,}{proved} | {floor} | {share} |"
-        )
+        known = f"{r['with_a_map'] / max(1, r['nodes']):.1%}"
+        cells = [
+            r["model"],
+            f"{r['nodes']:,}",
+            known,
+            r["distinct"],
+            r["run"],
+            f"{r['parts']:,}",
+            r["sums"],
+            r["wrong"],
+        ]
+        lines.append(table_row([r["model"], f"{r['nodes']:,}", *probed, f"{r['peak_bytes']:,}{proved}", floor, share]))
     lines += [
         "",
         "| op | family | nodes | parts | sums | wrong | tight | exactness |",
@@ -94,15 +102,18 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
     ]
     for (kind, family), total in sorted(by_kind(rows).items()):
         tight = f"{total['moved'] / total['tested']:.1%}" if total["tested"] else ""
-        lines.append(
-            f"| {kind} | {family} | {total['nodes']:,} | {total['parts']:,} | {total['sums']} | {total['wrong']} | {tight} | "
-            f"{', '.join(sorted(total['exact']))} |"
-        )
+        cells = [kind, family, f"{total['nodes']:,}", f"{total['parts']:,}", total["sums"], total["wrong"]]
+        lines.append(table_row([*cells, tight, ", ".join(sorted(total["exact"]))]))
     opaque: Counter[str] = Counter()
     for r in rows:
         opaque.update(r["opaque"])
     lines += ["", "Without a map: " + ("; ".join(f"{text} ({n})" for text, n in opaque.most_common()) or "none") + "."]
     return lines
+
+
+def table_row(cells: list[Any]) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def by_kind(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
