@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lowtide.errors import InputError
-from lowtide.graph import MAX_BYTES, Graph, Kind, Op, Tensor, fold_constants, run_folded
+from lowtide.graph import MAX_BYTES, Graph, Kind, Op, Tensor
+from lowtide.ops.folding import fold_constants, run_folded
 
 X, Y, Z = Tensor(0, 8, Kind.INPUT, "x"), Tensor(1, 8, name="y"), Tensor(2, 8, Kind.OUTPUT, "z")
 F, G = Op(0, (0,), (1,), "f", "Relu"), Op(1, (1,), (2,), "g", "Relu")
