@@ -63,13 +63,13 @@ stub: $(READY)
 # The core built anew with gcc's or clang's checks of addresses and of undefined behaviour, and its tests run on it
 # (some minutes). Leaks are not looked for: the interpreter keeps thousands of blocks to its end.
 ASAN = build/asan
-SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANITIZE = -O1 -g1 -fsanitize=address,undefined -fno-omit-frame-pointer
 asan: $(READY)
-	cmake -S . -B $(ASAN) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS="$(SANITIZE)" \
+	cmake -S . -B $(ASAN) -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="$(SANITIZE)" \
 		-DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir)
 	cmake --build $(ASAN) --parallel 2
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/sanitized.py $(ASAN)
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(BIN)/python tests/sanitized.py $(ASAN)
 
 clean:
 	rm -rf $(VENV) build demo

@@ -18,7 +18,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.zhong.cut import cut_bound
 from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.problem import Problem, problem_of
+from lowtide.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
@@ -26,11 +26,11 @@ from support.random_graphs import random_graph
 THEOREMS: tuple[Fusion, ...] = ("monotonic", "general", "both")
 
 
-def optimum(problem: Problem) -> tuple[int, list[int]]:
+def optimum(problem: ReducedProblem) -> tuple[int, list[int]]:
     """Least peak of a problem and an order of its nodes that has it, over every set of nodes that can have run."""
     n = problem.n
     needs = [sum(1 << u for u in before) for before in problem.preds]
-    masks = [sum(1 << v for v in block.touchers) for block in problem.blocks]
+    masks = [sum(1 << v for v in storage.touchers) for storage in problem.storages]
     best: dict[int, tuple[int, int, int]] = {0: (0, 0, -1)}
     level = [0]
     while level:
@@ -41,10 +41,10 @@ def optimum(problem: Problem) -> tuple[int, list[int]]:
                     continue
                 now = done | 1 << v
                 live = problem.extra[v]
-                for block, mask in zip(problem.blocks, masks, strict=True):
-                    if (block.at_start or mask & now) and (block.at_end or mask & ~done):
-                        live += block.size
-                dies = [s for b, s in problem.overwrites[v] if not problem.blocks[b].at_end and not masks[b] & ~now]
+                for storage, mask in zip(problem.storages, masks, strict=True):
+                    if (storage.at_start or mask & now) and (storage.at_end or mask & ~done):
+                        live += storage.size
+                dies = [s for b, s in problem.overwrites[v] if not problem.storages[b].at_end and not masks[b] & ~now]
                 peak = max(best[done][0], live - max(dies, default=0))
                 if now not in best or peak < best[now][0]:
                     best[now] = (peak, done, v)

@@ -17,12 +17,13 @@ import lowtide
 from lowtide import errors
 from lowtide.allocate.csv_buffers import read_problem
 from lowtide.analyse.inspect import Inspection
-from lowtide.api.planning import Check, exit_status
+from lowtide.api.fitting import Check
 from lowtide.api.sharing import Shared, SharedModel
 from lowtide.cli.parser import _parser
-from lowtide.plan import Plan, Status, Stopped
+from lowtide.plan import Plan, Status, Stopped, exit_status
 from lowtide.read import graph_json
 from lowtide.report.comparison import MethodResult
+from lowtide.run.probing import OpaqueNode, Probing
 from lowtide.schedule.registry import built_in
 from lowtide.spill.registry import spill_methods
 from lowtide.target import BUILT_IN
@@ -79,14 +80,16 @@ def test_every_key_of_a_graph_is_explained():
         assert {field.encode_name for field in msgspec.structs.fields(struct)} <= CODE, struct
 
 
-@pytest.mark.parametrize("result", [Check, Inspection, MethodResult, Report, lowtide.Placement, Shared, SharedModel])
+@pytest.mark.parametrize(
+    "result", [Check, Inspection, MethodResult, Report, lowtide.Placement, Shared, SharedModel, Probing, OpaqueNode]
+)
 def test_every_key_of_a_result_is_named(result: type):
     """What `--json` prints."""
     assert {field.name for field in fields(result)} <= CODE
 
 
 def _parsers() -> dict[str, argparse.ArgumentParser]:
-    (commands,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (commands,) = (a for a in _parser(suites=False)._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
 
 
@@ -114,7 +117,7 @@ def test_every_exit_status_has_its_row():
     raised = {
         kind.exit_status for _, kind in inspect.getmembers(errors, inspect.isclass) if hasattr(kind, "exit_status")
     }
-    judged = {exit_status(status, stopped) for status in get_args(Status) for stopped in get_args(Stopped)}
+    judged = {exit_status(status, interrupted=late) for status in get_args(Status) for late in (False, True)}
     assert rows == raised | judged
 
 

@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
-
 from lowtide.interrupt import end_at_once, is_command
 
 if is_command():
@@ -34,6 +32,7 @@ from lowtide.api import (
     inspect,
     load,
     plan,
+    probe,
     prove,
     run,
     runtime_optimized,
@@ -46,6 +45,9 @@ from lowtide.errors import InputError, LowtideError, MissingExtraError, Verifica
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import Target
+from lowtide.version import __version__
+
+Plan.apply = apply  # promised to users, and the one thing that a plan cannot do from the ground up
 
 __all__ = [
     "Check",
@@ -72,6 +74,7 @@ __all__ = [
     "inspect",
     "load",
     "plan",
+    "probe",
     "prove",
     "run",
     "runtime_optimized",

@@ -133,7 +133,7 @@ class Op:
     those that are there, then what `bodies` read from outside. An op of no format has none: there, `inputs` are all.
     `bodies` are the graphs that the op runs (the branches of If, the body of Loop), in the order of the file; a body's
     tensor of size 0 that has a shape lives outside, and counts there. What the bodies need under a target,
-    `lowtide.analyse.bodies` works out.
+    `lowtide.analyse.storage.body_bytes` works out.
 
     `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
     picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than

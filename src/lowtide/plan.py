@@ -7,7 +7,7 @@ positions in `order`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,15 @@ from lowtide.files import read_whole
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+
+EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
+"""Exit status of a command by what it reached."""
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended, whatever it reached."""
+
+HOST = "host"
+"""Name of what stands behind the last memory of a plan with spilling, without a bound."""
 
 FlowArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
@@ -197,9 +206,13 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `runtime_arena_bytes` under tflm: the smallest kTensorArenaSize of an arena aligned to `alignment`.
 
     It is `planned` (the head; the most `scratch` of an op is in it) and `persistent` (the tail) together, or, if that
-    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the x86-64 build
-    that pip ships; `planned` is exact on every build, the rest an estimate elsewhere. `own_planned`: the head that TFLM
-    makes of the file as it stands, by its own planner or with the offsets that it holds.
+    is more, `planning`: what TFLM takes for a moment while it makes its plan. `exact`: to the byte for the `build` that
+    the target speaks of; else at least that much is needed, and `unknown` names the operators of which it is not known
+    what their kernels take. `own_planned`: the head that TFLM makes of the file as it stands, by its own planner or
+    with the offsets that it holds. `least_beside`, `least_planning`: bytes that no build which the target leaves open
+    needs less than: beside the least head of any plan (below zero where other kernels may take less scratch), and in
+    all. `least_head`: that head, where it may be below the plan's lower bound: if kernels are not named, some may let
+    more overlap. `kernels`: under whose kernels the plan holds.
     """
 
     planned: int
@@ -209,6 +222,25 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     alignment: Alignment
     exact: bool
     own_planned: int | None = None
+    unknown: list[str] = []
+    least_beside: int | None = None
+    least_planning: int = 0
+    least_head: int | None = None
+    kernels: str = "reference"
+    build: str = ""
+
+
+def exit_status(status: Status, *, interrupted: bool) -> int:
+    """What a command exits with: an interrupt first, then what it reached."""
+    return INTERRUPTED if interrupted else EXIT_STATUS[status]
+
+
+def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
+    """Bytes that no order needs less than: the lower bound, and what a runtime with such parts adds to it."""
+    if parts is None or parts.least_beside is None:
+        return lower_bound_bytes
+    head = lower_bound_bytes if parts.least_head is None else min(lower_bound_bytes, parts.least_head)
+    return max(head + parts.least_beside, parts.least_planning)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -279,26 +311,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command that made this plan: 0, 3 over budget, 4 impossible, 6 unproved."""
-        return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+        """Exit status of the command that made it: 0, 3 over budget, 4 impossible, 6 unproved, 130 interrupted."""
+        return exit_status(self.status, interrupted=self.stopped == "interrupt")
 
     @property
     def least_required_bytes(self) -> int:
         """Bytes that no order needs less than, without the reserve: the lower bound, and what a runtime adds to it."""
-        parts = self.runtime_parts
-        return (
-            self.lower_bound_bytes if parts is None else max(self.lower_bound_bytes + parts.persistent, parts.planning)
-        )
+        return least_required(self.lower_bound_bytes, self.runtime_parts)
+
+    @property
+    def kernels(self) -> str:
+        """Under whose kernels a plan for TFLM holds; empty for others."""
+        return "" if self.runtime_parts is None else self.runtime_parts.kernels
 
     def offset_of(self, tensor_id: int) -> int | None:
         """Offset in the arena of a tensor, or None if it has none."""
         return None if self.offsets is None else self.offsets.get(str(tensor_id))
 
-    def apply(self, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
-        """Write `model` in this plan's order to `out`. Raises `InputError` as `lowtide.apply`."""
-        from lowtide import api
+    if TYPE_CHECKING:
 
-        api.apply(self, model, out, copy_external=copy_external)
+        def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+            """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""

@@ -19,13 +19,25 @@ from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.folding import run_folded
 from lowtide.ops.table import kind_of
-from lowtide.rules import RULES
+from lowtide.rules import RULES, Rule
+from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.libraries import Library
+from lowtide.rules.tflm.rule import TflmRule
 from lowtide.sizes import round_up
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
+Interpreter = Literal["auto", "plain", "recording"]
+Enums = Literal["int", "short"]
+_TFLM_FIELDS: Mapping[str, Sequence[object]] = {
+    "kernels": get_args(Library),
+    "simd": get_args(Simd),
+    "pointer": (64, 32),
+    "interpreter": get_args(Interpreter),
+    "enums": get_args(Enums),
+}
+"""Fields that rule tflm alone knows, with their values."""
 
 
 MAX_ALIGNMENT = 2**30
@@ -78,8 +90,19 @@ class Target:
         Name of a runtime's own rule in `lowtide.rules`, which then decides about views and in-place instead of the
         table of op kinds; none if empty.
     kernels
-        For rule ``"tflm"``: whose kernels run: ``"reference"``, which pip ships; ``"cmsis_nn"``; ``"esp_nn"``. What
-        has not been reviewed of a library may not overlap.
+        For rule ``"tflm"``: whose kernels run: ``"reference"``, which pip ships; ``"cmsis_nn"``; ``"esp_nn"``; or
+        ``"any"`` of them: only what holds under all may overlap. What has not been reviewed of a library may not.
+    simd
+        For kernels ``"cmsis_nn"``, whose scratch depends on it: the instructions that the library is compiled for:
+        ``"none"`` (Cortex-M0, M3), ``"dsp"`` (Cortex-M4, M7, M33) or ``"mve"`` (Cortex-M55, M85).
+    pointer
+        For rule ``"tflm"``: bits of a pointer where it runs, 64 or 32: what it keeps in its arena depends on it.
+    interpreter
+        For rule ``"tflm"``: ``"plain"``: MicroInterpreter with an arena, as firmware has it; ``"recording"``: with
+        RecordingMicroAllocator, as pip's build for 64 bits; ``"auto"``: recording with 64 bits, plain with 32.
+    enums
+        For rule ``"tflm"``: ``"int"``, or ``"short"`` for compilers that make enums as small as they go
+        (arm-none-eabi-gcc without -fno-short-enums): what TFLM keeps is a little less then.
     """
 
     name: str
@@ -100,7 +123,11 @@ class Target:
     fixed: tuple[str, ...] = ()
     folds: bool = True
     rule: str = ""
-    kernels: Library = "reference"
+    kernels: Library = "any"
+    simd: Simd = "dsp"
+    pointer: int = 64
+    interpreter: Interpreter = "auto"
+    enums: Enums = "int"
 
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
@@ -110,12 +137,9 @@ class Target:
         if self.overlap not in get_args(Overlap):
             raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
         if self.rule and self.rule not in RULES:
-            names = ", ".join(name for name in RULES if ":" not in name)
+            names = ", ".join(RULES)
             raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
-        if self.kernels not in get_args(Library):
-            raise InputError(f"kernels is {self.kernels!r}; use one of {', '.join(get_args(Library))}", self.name)
-        if self.kernels != "reference" and self.rule != "tflm":
-            raise InputError(f"kernels is {self.kernels!r}, which rule tflm alone knows; leave it out", self.name)
+        self._check_tflm()
         for entry in self.fixed:
             name, _, offset = entry.rpartition("=")
             if not (name and offset.isascii() and offset.isdigit() and int(offset[:20]) < 2**62):
@@ -125,10 +149,32 @@ class Target:
         if not 1 <= self.alignment <= MAX_ALIGNMENT or self.alignment & (self.alignment - 1):
             raise InputError(f"alignment is {self.alignment}; use a power of two of at most 2^30", self.name)
 
+    def _check_tflm(self) -> None:
+        """The fields that rule tflm alone knows."""
+        plain = Target.__dataclass_fields__
+        for key, known in _TFLM_FIELDS.items():
+            value = getattr(self, key)
+            if value not in known:
+                raise InputError(f"{key} is {value!r}; use one of {', '.join(map(str, known))}", self.name)
+            if value != plain[key].default and self.rule != "tflm":
+                raise InputError(f"{key} is {value!r}, which rule tflm alone knows; leave it out", self.name)
+        if self.simd != "dsp" and self.kernels != "cmsis_nn":
+            raise InputError(f"simd is {self.simd!r}, which kernels cmsis_nn alone have; leave it out", self.name)
+
     @property
-    def full_rule(self) -> str:
-        """Key of the rule in `lowtide.rules.RULES`, with the kernels that it is for."""
-        return self.rule if self.kernels == "reference" else f"{self.rule}:{self.kernels}"
+    def own_rule(self) -> Rule:
+        """The rule of `lowtide.rules` that the field `rule` names, as this target's other fields have it."""
+        return self.tflm_rule if self.rule == "tflm" else RULES[self.rule]
+
+    @property
+    def tflm_rule(self) -> TflmRule:
+        """The rule of TFLM under the kernels and the build that this target's fields say."""
+        return TflmRule(self.kernels, self.simd, self.pointer // 8)
+
+    @property
+    def overwrites_itself(self) -> bool:
+        """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
+        return self.rule == "onnxruntime"
 
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
@@ -194,7 +240,7 @@ class Target:
         """
         if self.overlap == "never" or not self.rule:
             return ()
-        pairs = ((t, round_up(d, self.alignment)) for t, d in RULES[self.full_rule].overlap_inputs(graph, op))
+        pairs = ((t, round_up(d, self.alignment)) for t, d in self.own_rule.overlap_inputs(graph, op))
         size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
         if self.overlap == "in_place":
             return tuple((t, d) for t, d in pairs if d == 0 and graph.tensor_by_id[t].size == size)
@@ -202,7 +248,7 @@ class Target:
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
-        return op.workspace + (RULES[self.rule].workspace(graph, op) if self.rule else 0)
+        return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
 
     @cached_property
     def inside(self) -> Target:
@@ -261,7 +307,7 @@ BUILT_IN: dict[str, Target] = {
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
-`tflm`: TensorFlow Lite Micro with its reference kernels and an offline plan.
+`tflm`: TensorFlow Lite Micro with an offline plan that holds whose kernels ever run.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
 `onnxruntime`: its CPU provider's arena, in steps of 256 bytes, with the session options of
@@ -350,7 +396,13 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
 
 
 def read_toml(path: Path) -> Target:
-    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from."""
+    """Read a user's target. Keys are the fields of `Target`; `base` names a built-in one to start from.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no TOML, names an unknown base or key, or has a value of the wrong type.
+    """
     try:
         table = tomllib.loads(read_whole(path, "target", MOST_SETTINGS_BYTES).decode("utf-8"))
     except RecursionError:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lowtide import _core
 from lowtide.allocate.arena import ENGINES, allocate_best, allocate_buffers
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
-from lowtide.allocate.exact import KEYS, RULES, Exact
+from lowtide.allocate.exact import KEYS, RULES, ExactFit
 from lowtide.allocate.greedy import Portfolio
 from lowtide.stop import Limits, Progress
 from support.small_problems import FULL, ask, check, full_memory, least_height, random_buffers, small_problem
@@ -55,7 +55,7 @@ def test_a_load_that_fits_and_buffers_that_do_not() -> None:
     """All 16 bytes are in use all the time; that no placement does it is proved, whichever rule is left out."""
     assert load_bound(FULL) == 16
     for rule in RULES:
-        packing = Exact(without=(rule,), keys=("size",)).pack(FULL, Limits())
+        packing = ExactFit(without=(rule,), keys=("size",)).pack(FULL, Limits())
         check(FULL, packing.offsets)
         assert packing.lower_bound_bytes == packing.height_bytes == 17
     assert allocate_buffers(FULL).optimal
@@ -66,7 +66,7 @@ def test_full_memories_are_packed_or_refuted() -> None:
     rng = Random(4)
     for _ in range(150):
         problem = full_memory(rng, 7, 14, 6)
-        packing = Exact().pack(problem, Limits())
+        packing = ExactFit().pack(problem, Limits())
         check(problem, packing.offsets)
         assert packing.optimal
 
@@ -74,7 +74,7 @@ def test_full_memories_are_packed_or_refuted() -> None:
 def test_buffers_at_their_bound_cost_nothing() -> None:
     """What the greedies close is not asked again."""
     problem = Problem((block("a", 0, 2, 4), block("b", 1, 3, 4)))
-    packing = Exact().pack(problem, Limits())
+    packing = ExactFit().pack(problem, Limits())
     assert packing.counters["questions"] == 0
     assert packing.optimal
 
@@ -88,7 +88,7 @@ def test_interlocking_groups_are_not_proved() -> None:
     core = _core.Exact(core_problem(problem))
     assert not core.part(0).proves
     assert core.fits(0, core.order(0, "area", 0), False, 9, 10**6, {}).fits is None
-    packing = Exact(work=10**6).pack(problem, Limits())
+    packing = ExactFit(work=10**6).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.lower_bound_bytes == load_bound(problem)
 
@@ -99,7 +99,7 @@ def test_groups_with_an_overhang_are_proved() -> None:
     problem = Problem((group, block("under", 2, 4, 5), block("on", 0, 2, 6)))
     core = _core.Exact(core_problem(problem))
     assert core.part(0).proves
-    packing = Exact().pack(problem, Limits())
+    packing = ExactFit().pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes == 8
 
@@ -111,17 +111,17 @@ def test_heights_are_multiples_of_what_all_sizes_share() -> None:
         plain = random_buffers(rng.randrange(2**32), 7, 5, 4)
         large = tuple(block(b.name, b.start, b.end, 1024 * b.size) for b in plain)
         small = tuple(block(b.name, b.start, b.end, b.size) for b in plain)
-        found = Exact().pack(Problem(large), Limits())
-        assert found.lower_bound_bytes == 1024 * Exact().pack(Problem(small), Limits()).lower_bound_bytes
+        found = ExactFit().pack(Problem(large), Limits())
+        assert found.lower_bound_bytes == 1024 * ExactFit().pack(Problem(small), Limits()).lower_bound_bytes
 
 
 def test_the_same_every_time_and_no_work_without_leave() -> None:
     """The result does not depend on the clock; with no time, or no work, what is known is returned."""
     problem = Problem(random_buffers(8, 60, 40, 9))
-    assert Exact(work=10**7).pack(problem, Limits()) == Exact(work=10**7).pack(problem, Limits())
+    assert ExactFit(work=10**7).pack(problem, Limits()) == ExactFit(work=10**7).pack(problem, Limits())
     known = Portfolio().pack(problem, Limits())
     assert not known.optimal
-    for engine, limits in ((Exact(), Limits(seconds=0)), (Exact(work=0), Limits())):
+    for engine, limits in ((ExactFit(), Limits(seconds=0)), (ExactFit(work=0), Limits())):
         packing = engine.pack(problem, limits)
         assert packing.offsets == known.offsets
         assert packing.counters["exact nodes"] == 0
@@ -131,7 +131,7 @@ def test_with_a_capacity_it_ends_at_the_first_fit_or_at_the_proof() -> None:
     """Enough is enough; and a capacity below the least height is proved to be too small."""
     assert allocate_buffers(FULL, 17).fits is True
     assert allocate_buffers(FULL, 16).fits is False
-    assert allocate_buffers(FULL, 16, engines=(Portfolio(), Exact(work=0))).fits is None
+    assert allocate_buffers(FULL, 16, engines=(Portfolio(), ExactFit(work=0))).fits is None
     greedy = Portfolio().pack(FULL, Limits()).height_bytes
     assert "questions" not in allocate_buffers(FULL, greedy).counters
 
@@ -159,7 +159,7 @@ def test_pairs_in_a_chain() -> None:
     buffers = tuple(block(f"t{k}", k, k + 2, 4) for k in range(4))
     for distance, height in ((1, 5), (0, 4), (4, 8)):
         problem = Problem(buffers, tuple(Pair(k, k + 1, distance) for k in range(3)))
-        packing = Exact().pack(problem, Limits())
+        packing = ExactFit().pack(problem, Limits())
         check(problem, packing.offsets)
         assert packing.optimal
         assert packing.height_bytes == least_height(problem)
@@ -176,8 +176,8 @@ def test_unknown_rules_are_refused() -> None:
 def test_very_large_problems_are_left_to_the_others() -> None:
     """Every pair of buffers that meet is listed, so there is a limit; it is a reason, not a failure."""
     buffers = tuple(block(f"b{k}", 0, 1, 1) for k in range(3_001))
-    assert Exact().supports(Problem(buffers)) == "too many buffers"
-    assert Exact().supports(Problem(buffers[1:])) is None
+    assert ExactFit().supports(Problem(buffers)) == "too many buffers"
+    assert ExactFit().supports(Problem(buffers[1:])) is None
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_a_climb_finds_what_greedy_orders_do_not() -> None:
     """103 buffers, 40 bytes live all the time: by no greedy order soon, by climbing from the best at its load."""
     problem = full_memory(Random(49), 24, 40, 14)
     work = 40_000_000
-    packing = Exact(work=work, question=work).pack(problem, Limits())
+    packing = ExactFit(work=work, question=work).pack(problem, Limits())
     check(problem, packing.offsets)
     assert packing.optimal
     core = _core.Exact(core_problem(problem))

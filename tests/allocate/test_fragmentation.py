@@ -7,7 +7,7 @@ import pytest
 
 import lowtide
 from lowtide.allocate.arena import Allocation
-from lowtide.allocate.exact import Exact
+from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.fragmentation import lost
 from lowtide.allocate.greedy import Portfolio
 from lowtide.allocate.together import place
@@ -98,7 +98,7 @@ def test_holes_are_free_and_below_the_top(target: str) -> None:
 
 def test_plan_and_inspect_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """In words and in the figures, if the arena of the plan's order is above its bound; else not at all."""
-    monkeypatch.setattr(Exact, "improve", lambda _, problem, limits, known: known)
+    monkeypatch.setattr(ExactFit, "improve", lambda _, problem, limits, known: known)
     made = lowtide.plan("zoo:random_width:n=300", target="strict", method="rpo")
     assert made.search is not None
     assert made.search["arena_lost"]["gap_bytes"] == (made.arena_bytes or 0) - made.peak_bytes

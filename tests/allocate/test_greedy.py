@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, core_problem, height_of, load_bound
-from lowtide.allocate.greedy import RULES, Portfolio, Rule
+from lowtide.allocate.greedy import RULES, GreedyRule, Portfolio
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
 from lowtide.errors import InputError
 from lowtide.stop import Limits
@@ -59,7 +59,7 @@ def test_rules_on_five_buffers(
     best_fit: bool,
 ) -> None:
     """Every rule gives the order and the offsets worked out by hand; there is never a choice of gaps."""
-    rule = Rule("by hand", key, best_fit)
+    rule = GreedyRule("by hand", key, best_fit)
     assert "".join(FIVE.buffers[i].name for i in rule.order(FIVE)) == order
     assert rule.place(FIVE) == offsets
     assert height_of(FIVE, offsets) == height
@@ -78,22 +78,22 @@ def test_best_fit_takes_the_tightest_gap_and_first_fit_the_lowest() -> None:
         block("V", 1, 6, 4),
         block("Z", 5, 6, 2),
     )
-    assert Rule("first", "size", best_fit=False).place(Problem(buffers)) == (0, 0, 16, 10, 0)
-    assert Rule("best", "size", best_fit=True).place(Problem(buffers)) == (0, 0, 16, 10, 14)
+    assert GreedyRule("first", "size", best_fit=False).place(Problem(buffers)) == (0, 0, 16, 10, 0)
+    assert GreedyRule("best", "size", best_fit=True).place(Problem(buffers)) == (0, 0, 16, 10, 14)
 
 
 def test_tflite_places_what_is_there_all_the_time_first() -> None:
     """L lives from the first step to the end, so TFLite puts it at 0 although M is larger; TFLM does not."""
     buffers = (block("M", 0, 3, 5), block("L", 0, 6, 1), block("N", 3, 6, 4))
-    assert Rule("tflite", "tflite", best_fit=True).place(Problem(buffers)) == (1, 0, 1)
-    assert Rule("tflm", "tflm", best_fit=False).place(Problem(buffers)) == (0, 5, 0)
+    assert GreedyRule("tflite", "tflite", best_fit=True).place(Problem(buffers)) == (1, 0, 1)
+    assert GreedyRule("tflm", "tflm", best_fit=False).place(Problem(buffers)) == (0, 5, 0)
 
 
 def test_tflm_breaks_ties_by_the_last_one_added() -> None:
     """TFLM fills its list from the tail, so of equal sizes the last is at 0; by size alone the first is."""
     buffers = (block("a", 0, 2, 4), block("b", 0, 2, 4))
-    assert Rule("tflm", "tflm", best_fit=False).place(Problem(buffers)) == (4, 0)
-    assert Rule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 4)
+    assert GreedyRule("tflm", "tflm", best_fit=False).place(Problem(buffers)) == (4, 0)
+    assert GreedyRule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 4)
 
 
 def test_names_of_rules_are_their_own() -> None:
@@ -105,14 +105,14 @@ def test_names_of_rules_are_their_own() -> None:
 def test_alignment_rounds_offsets_up() -> None:
     """b must start at a multiple of 4 above a's 3 bytes; c fits in the byte between them."""
     buffers = (block("a", 0, 1, 3), block("b", 0, 1, 2, alignment=4), block("c", 0, 1, 1))
-    assert Rule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 4, 3)
+    assert GreedyRule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 4, 3)
 
 
 def test_fixed_offsets_hold() -> None:
     """The fixed one stays at 5, and the others go under and over it."""
     fixed = Buffer("f", 2, (Piece(0, 9, 0, 2),), offset=5)
     buffers = (block("a", 0, 9, 4), fixed, block("b", 0, 9, 3))
-    assert Rule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 5, 7)
+    assert GreedyRule("size", "size", best_fit=False).place(Problem(buffers)) == (0, 5, 7)
     assert Portfolio().pack(Problem((fixed,)), Limits()).lower_bound_bytes == 7
 
 
@@ -241,7 +241,7 @@ def test_an_output_over_its_dying_input() -> None:
     buffers = (block("a", 0, 2, 6), block("b", 1, 3, 5))
     problem = Problem(buffers, (Pair(0, 1, 2),))
     assert load_bound(problem) == 7
-    assert Rule("start", "start", best_fit=False).place(problem) == (0, 2)
+    assert GreedyRule("start", "start", best_fit=False).place(problem) == (0, 2)
     assert load_bound(Problem(buffers, (Pair(0, 1, 0),))) == 6
     assert load_bound(Problem(buffers, (Pair(0, 1, 6),))) == 11
     assert load_bound(Problem(buffers)) == 11
@@ -284,7 +284,7 @@ def test_the_squeaky_wheel_mends_an_order_by_hand() -> None:
     C at 0, A on C at 3; E on A at 5; D over E at 6, to blame; D first: C on D at 4, A at 0 under C, E over C at 7,
     B over A at 2: 8.
     """
-    rule = Rule("size", "size", best_fit=False)
+    rule = GreedyRule("size", "size", best_fit=False)
     order = rule.order(FIVE)
     core = core_problem(FIVE)
     heights = []
@@ -301,6 +301,7 @@ def test_the_squeaky_wheel_mends_an_order_by_hand() -> None:
     assert packing.engine == "squeaky wheel on size"
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 14), st.integers(1, 9))
 def test_the_squeaky_wheel_is_as_good_as_its_rules(seed: int, n: int, most: int) -> None:

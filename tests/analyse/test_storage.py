@@ -30,6 +30,7 @@ TARGETS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_planner_and_checker_agree(target: Target):
     """On which tensors share, how many bytes they take, who touches them, and what lives at either end."""

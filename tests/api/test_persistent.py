@@ -89,6 +89,7 @@ def test_a_target_says_it_too(tmp_path: Path):
     assert plan.peak_bytes == lowtide.plan(CHAIN, persistent=["t2"], double_buffered=["t0"]).peak_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.data())
 def test_random_models_keep_what_is_to_be_kept(seed: int, target: str, data: st.DataObject):

@@ -174,6 +174,7 @@ def test_spreading_keeps_every_rule(seed: int, n: int):
     assert len(lonely) >= alone
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.floats(1.0, 2.0))
 def test_plans_spread_out_hold(seed: int, target: str, room: float):

@@ -102,7 +102,7 @@ def test_run_raises_when_outputs_differ(tmp_path: Path, monkeypatch: pytest.Monk
     made = lowtide.plan(path)
     ran = lowtide.run(path, None, made)
     broken = replace(ran, outputs=tuple(replace(o, equal=False, max_abs_difference=0.5) for o in ran.outputs))
-    monkeypatch.setattr(checking, "_run", lambda *_, **__: broken)
+    monkeypatch.setattr(checking, "run_both", lambda *_, **__: broken)
     with pytest.raises(lowtide.VerificationError, match=r"outputs: 1 of 1 outputs differ: y \(by up to 0\.5\)"):
         lowtide.verify(path, made, run=True)
 
@@ -179,7 +179,7 @@ def test_write_all_writes_nothing_if_one_output_fails(tmp_path: Path):
     path = graph_file(tmp_path, branches())
     made = lowtide.plan(path)
     with pytest.raises(lowtide.InputError):
-        api.write_all(made, path, out=tmp_path / "o.graph.json", plan_file=tmp_path / "none" / "p.json")
+        api.write_all(made, path, api.PlanFiles(tmp_path / "o.graph.json", tmp_path / "none" / "p.json"))
     assert [p.name for p in tmp_path.iterdir()] == ["m.graph.json"]
 
 

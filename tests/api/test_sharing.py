@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.api.job import Job
 from lowtide.api.sharing import Shared, share, shared_map
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
@@ -19,6 +20,8 @@ from lowtide.target import BUILT_IN, resolve
 from lowtide.verify.check.plan import verify_plan
 from lowtide.verify.check.shared import check_shared
 from lowtide.write.graph_json import graph_json_bytes
+from support.onnx_builder import model as onnx_model
+from support.onnx_builder import node, saved, value
 from support.random_graphs import random_graph
 from support.small_models import branches, graph_file, op, tensor
 
@@ -155,7 +158,7 @@ def test_the_table_keeps_what_a_persistent_view_shows():
     )  # fmt: skip
     b = Graph("b", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2,), (3,))))
     found = share([a, b], target="strict", persistent=["view"])
-    layout = shared_map(found, [a, b], "both", {"target": "strict"})
+    layout = shared_map(found, "both")
     assert {block.name: block.spans for block in layout.blocks}["b/h"] == ((0, 5),)
     assert max(live_bytes(layout.blocks, layout.steps, layout.blocks)) == found.arena_bytes == 24 + 16
 
@@ -174,14 +177,14 @@ def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from lowtide.api import sharing
 
     times: list[float] = []
-    plan = sharing.plan
+    plan_job = sharing.plan_job
 
-    def stopped(graph: Graph, **settings: Any) -> Plan:
-        times.append(settings["time"])
-        made = plan(graph, **settings)
-        return msgspec.structs.replace(made, stopped="interrupt") if len(times) == 1 else made
+    def stopped(job: Job, **settings: Any) -> Plan:
+        times.append(job.search.seconds)
+        plan = plan_job(job, **settings)
+        return msgspec.structs.replace(plan, stopped="interrupt") if len(times) == 1 else plan
 
-    monkeypatch.setattr(sharing, "plan", stopped)
+    monkeypatch.setattr(sharing, "plan_job", stopped)
     paths = [tmp_path / f"{name}.graph.json" for name in "ab"]
     for path in paths:
         path.write_bytes(graph_json_bytes(chain(path.name[0], [8, 16, 4])))
@@ -189,3 +192,19 @@ def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert times == [60.0, sharing.A_MOMENT_SECONDS]
     assert "these are the best plans so far" in capsys.readouterr().err
     assert (tmp_path / "plans" / "b.plan.json").exists()
+
+
+def test_each_model_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though a size is of one of them only, and the layout of both is written."""
+    from lowtide.read import graph_json
+    from lowtide.read.onnx import reader
+
+    free = onnx_model([node("Relu", "x", "y")], [value("x", ("n",))], [value("y", ("n",))])
+    paths = [saved(free, tmp_path, "free.onnx"), graph_file(tmp_path, branches())]
+    reads: list[str] = []
+    for module, name in ((reader, "read_onnx"), (graph_json, "read_graph_json")):
+        read = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
+    arguments = ["share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict"]
+    assert main(arguments) == 0
+    assert sorted(reads) == ["read_graph_json", "read_onnx"]

@@ -18,6 +18,7 @@ from support.bench import csv_of, markdown
 pytest.importorskip("onnxruntime")
 
 
+@pytest.mark.slow
 def test_a_zoo_network_takes_what_was_planned() -> None:
     """Every op's bytes, the mark with workspace and the arena are the plan's; less than by default."""
     results = run(OnnxruntimeSuite(["zoo:nasnet_a_cifar:n=2,filters=8"], time=20))

@@ -16,7 +16,6 @@ from lowtide import zoo
 from lowtide.bench import schedule
 from lowtide.bench.machine import machine
 from lowtide.bench.measure import Cell
-from lowtide.bench.networks import graph_of
 from lowtide.bench.output import write
 from lowtide.bench.parts import PARTS
 from lowtide.bench.schedule import ScheduleSuite
@@ -26,7 +25,7 @@ from lowtide.errors import InputError
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
 from lowtide.zoo.published import UNITS, figures, printed
-from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, Case, known
+from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, known
 from support.bench import csv_of, json_of, markdown, text
 from support.small_models import branches, graph_file
 
@@ -84,6 +83,7 @@ def test_every_form_keeps_the_outputs() -> None:
         }
 
 
+@pytest.mark.slow
 def test_hmcos_networks_give_the_printed_peaks() -> None:
     """HMCOS, Table 1: RPO and HMCOS, to the printed digit (1.125 and 4.135 are printed as 1.13 and 4.13)."""
     found = run(ScheduleSuite(networks=[c.network for c in HMCOS], methods=["rpo", "hmcos"], time=30))
@@ -162,6 +162,7 @@ def test_graphs_of_a_directory(tmp_path: Path) -> None:
         run(ScheduleSuite(graphs=tmp_path, time=0))
 
 
+@pytest.mark.slow
 def test_parts_run_their_settings() -> None:
     """HMCOS's configurations, SERENITY's rows, Zhong et al.'s settings, each with its published figures."""
     small_hmcos = run(ScheduleSuite(parts=["hmcos-3"], networks=["darts_imagenet"], time=1))
@@ -251,9 +252,3 @@ def test_unwritable_directory(small: Results[Cell], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make this directory"):
         write(small, tmp_path / "file")
-
-
-def test_case_from_a_file_needs_the_directory() -> None:
-    """It says which option gives it."""
-    with pytest.raises(InputError, match="--graphs"):
-        graph_of(Case(f"{FILE}x"))

@@ -51,6 +51,7 @@ def test_cells_are_complete_and_least(darts: Results[Any]) -> None:
     assert all((c.traffic_bytes or 0) > 1_000_000 for c in darts.rows if c.scheme == "belady own")
 
 
+@pytest.mark.slow
 def test_tables_say_it(darts: Results[Any], tmp_path: Path) -> None:
     """Tables, CSV and JSON of one run; the files are written under its label."""
     shown = text(darts)
@@ -171,6 +172,7 @@ def test_belady_reads_least_pages() -> None:
     assert moved > 20
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`lowtide bench spill`: cells on stderr, tables on stdout, three files; a wrong scheme is exit 2."""
     words = ["bench", "spill", "--networks", "DARTS", "--schemes", "belady own,greedy exact", "--settings",

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from lowtide.cli import main
 from support.command import Captured, run_json
 from support.small_models import graph_file, op, tensor
@@ -30,6 +32,7 @@ def test_pinned_inputs_are_not_overwritten(tmp_path: Path, capsys: Captured):
     assert (pinned["peak_bytes"], pinned["pin_inputs"]) == (128, True)
 
 
+@pytest.mark.slow
 def test_overwritten_inputs_save_memory(tmp_path: Path, capsys: Captured):
     """An elementwise op on the graph's input may run in place; the plan says that it was allowed."""
     relu = {

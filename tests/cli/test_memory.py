@@ -179,7 +179,7 @@ def test_an_interrupted_placement_in_memories_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The best so far, whether it fits or not, a line that says so, status 130."""
-    from lowtide.allocate.banks import memories
+    from lowtide.allocate.banks import memories, places
 
     path = tmp_path / "b.csv"
     path.write_text("id,lower,upper,size\na,0,2,8\nb,1,3,4\n")
@@ -188,7 +188,7 @@ def test_an_interrupted_placement_in_memories_is_printed(
         ((0, 0), (8, 20), False, "b 20 B of 9 B, excess 11 B; interrupted before it was known whether they fit"),
     ):
         made = memories.BankPlacement((0, 1), offsets, used, 4, 0, fits, False, interrupted=True)
-        monkeypatch.setattr(memories, "place_in_banks", lambda *_, made=made: made)
+        monkeypatch.setattr(places, "place_in_banks", lambda *_, made=made: made)
         assert main(["allocate", str(path), "--bank", "a=8", "--bank", "b=9"]) == 130
         said = capsys.readouterr()
         assert "b,1,3,4,0,b" in said.out

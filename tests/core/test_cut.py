@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
@@ -14,6 +16,7 @@ from stress_exact import SWITCHES, least_footprint, sample
 from support.random_graphs import random_graph, random_order
 
 
+@pytest.mark.slow
 def test_cut_is_the_least_footprint_and_its_flow_proves_it() -> None:
     """At every op of small graphs: equal to brute force, certificate accepted, reached by the downset."""
     cases = 0

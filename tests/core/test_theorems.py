@@ -15,6 +15,7 @@ from support.random_graphs import random_graph
 from support.worlds import GRAPHS, World, every_target, pairs, samples, world_of
 
 
+@pytest.mark.slow
 @every_target
 def test_the_world_is_the_schedulers_problem(target: Target) -> None:
     """The least largest hill from nothing to everything is the optimum, from either end."""
@@ -182,6 +183,7 @@ def test_theorem_3_waypoint(target: Target) -> None:
                     assert world.costs(s)[t] == max(world.costs(s)[m], world.costs(m)[t]), (world.what, s, t)
 
 
+@pytest.mark.slow
 @every_target
 def test_theorem_4_window_bound(target: Target) -> None:
     """If nothing above P is lower than P, finishing from S costs no less than going from S to P."""

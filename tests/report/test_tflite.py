@@ -1,7 +1,7 @@
 """Text on a run of a TFLite model, from reports made by hand."""
 
 from lowtide.report.tflite import tflite_run_text
-from lowtide.run.tflite import Arena, RuntimeRun, TfliteOutput, TfliteRunReport
+from lowtide.run.tflite import MeasuredArena, RuntimeRun, TfliteOutput, TfliteRunReport
 
 SAME = TfliteOutput("y", equal=True, max_abs_difference=0.0, vacuous=False)
 
@@ -12,7 +12,9 @@ def _lines(*runs: RuntimeRun, planned: int | None = 512, required: int | None = 
 
 def test_tflm_beside_the_plan():
     """Head, tail and smallest arena before and after; the requirement to the byte, or how far off."""
-    run = RuntimeRun("tflm", (SAME,), original=Arena(1024, 100, 1124, 1200), planned=Arena(512, 100, 612, 700))
+    run = RuntimeRun(
+        "tflm", (SAME,), original=MeasuredArena(1024, 100, 1124, 1200), planned=MeasuredArena(512, 100, 612, 700)
+    )
     lines = _lines(run)
     assert lines[0].split("  ")[0] == "TFLM"
     assert any(line.startswith("TFLM head") and "1,024 B" in line and "-50.0 %" in line for line in lines)

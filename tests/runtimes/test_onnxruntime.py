@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.api import write_all
+from lowtide.api import PlanFiles, write_all
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op, Tensor
 from lowtide.run.onnx import RunReport
@@ -164,7 +164,7 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     source, out, snippet = tmp_path / "m.onnx", tmp_path / "p.onnx", tmp_path / "session.py"
     source.write_bytes(convolutions(5))
     plan = lowtide.plan(source, target="onnxruntime", time=10)
-    write_all(plan, source, out=out, snippet=snippet)
+    write_all(plan, source, PlanFiles(out, snippet=snippet))
     module: dict[str, Any] = {}
     exec(compile(snippet.read_text(), str(snippet), "exec"), module)
     assert module["ARENA_BYTES"] == plan.runtime_arena_bytes
@@ -174,7 +174,7 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     was = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, feed)
     assert np.allclose(came[0], was[0], atol=1e-4)
     with pytest.raises(InputError, match="--target onnxruntime"):
-        write_all(lowtide.plan(source, time=5), source, snippet=snippet)
+        write_all(lowtide.plan(source, time=5), source, PlanFiles(snippet=snippet))
 
 
 def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:

@@ -317,6 +317,7 @@ def test_report_can_stop_the_search() -> None:
     assert result.stopped == "interrupt"
 
 
+@pytest.mark.slow
 def test_two_threads_give_the_same_bytes() -> None:
     """Long turns run side by side; who is quicker changes nothing, counters included."""
     graph = zoo.build("randwire_ws_one_stage:nodes=64,seed=1").graph()

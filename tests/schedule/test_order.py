@@ -4,7 +4,7 @@ import pytest
 
 from lowtide.analyse.liveness import profile
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.schedule.greedy import Greedy, Live, Lpmf
+from lowtide.schedule.greedy import Greedy, LiveBytes, Lpmf
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
 from lowtide.stop import Limits
 from support.models import model_of
@@ -159,7 +159,7 @@ def test_live_agrees_with_the_profile(target: str) -> None:
     for _ in range(200):
         model = model_of(random_graph(rng, rng.randint(1, 12)), target)
         order = Bfs().schedule(model, Limits()).order
-        expected, live = profile(model, order), Live(model)
+        expected, live = profile(model, order), LiveBytes(model)
         stale = {i: live.cost(i) for i in order}
         for step, i in enumerate(order):
             assert stale[i] == live.cost(i), "a cost changed and run() did not say so"
@@ -176,7 +176,7 @@ def test_greedies_choose_by_their_rule() -> None:
     for _ in range(150):
         model = model_of(random_graph(rng, rng.randint(1, 12)), "hmcos")
         for method in (Greedy(), Lpmf()):
-            live, done = Live(model), set[int]()
+            live, done = LiveBytes(model), set[int]()
             peak = max(live.live_bytes, sum(s.size for s in model.storages if s.at_end))
             for i in method.schedule(model, Limits()).order:
                 keys = {}
@@ -191,6 +191,7 @@ def test_greedies_choose_by_their_rule() -> None:
                 done.add(i)
 
 
+@pytest.mark.slow
 def test_deep_and_wide_graphs_are_fast_enough() -> None:
     """A chain of 5,000 ops, and 5,000 ops side by side, pass through every method."""
     n = 5000

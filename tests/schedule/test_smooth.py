@@ -6,8 +6,8 @@ import pytest
 
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import memory_model
-from lowtide.schedule.smooth import _Walk, rounded, smooth
+from lowtide.analyse.storage import memory_model, rounded_up
+from lowtide.schedule.smooth import _Walk, smooth
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.order import check_order
 from support.random_graphs import random_graph
@@ -43,14 +43,14 @@ def test_the_peak_is_kept_and_the_load_falls(target: str) -> None:
     graph = zoo.build("random_width:n=60").graph()
     model = memory_model(graph, BUILT_IN[target])
     own = profile(model, range(len(graph.ops)))
-    most = profile(rounded(model), range(len(graph.ops))).peak
+    most = profile(rounded_up(model), range(len(graph.ops))).peak
     orders = {smooth(model, range(len(graph.ops)), own.peak, seed, 20) for seed in range(4)}
     assert len(orders) == 4
     for order in orders:
         check_order(graph, [graph.ops[i].id for i in order])
         steps = profile(model, order)
         assert steps.peak <= own.peak
-        assert profile(rounded(model), order).peak <= most
+        assert profile(rounded_up(model), order).peak <= most
         assert sum(f > 0.8 * own.peak for f in steps.footprint) < sum(f > 0.8 * own.peak for f in own.footprint)
     assert smooth(model, range(len(graph.ops)), own.peak, 3, 20) in orders
 
@@ -58,10 +58,10 @@ def test_the_peak_is_kept_and_the_load_falls(target: str) -> None:
 def test_rounded_models() -> None:
     """Multiples are left alone, the model itself then; everything else goes up."""
     model = memory_model(zoo.build("transformer:layers=1").graph(), BUILT_IN["generic"])
-    assert rounded(model) is model
+    assert rounded_up(model) is model
     small = memory_model(zoo.build("random_width:n=10").graph(), BUILT_IN["generic"])
-    assert {s.size % 64 for s in rounded(small).storages} == {0}
-    assert all(0 <= r.size - s.size < 64 for r, s in zip(rounded(small).storages, small.storages, strict=True))
+    assert {s.size % 64 for s in rounded_up(small).storages} == {0}
+    assert all(0 <= r.size - s.size < 64 for r, s in zip(rounded_up(small).storages, small.storages, strict=True))
 
 
 def test_little_to_swap() -> None:

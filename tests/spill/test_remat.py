@@ -21,6 +21,7 @@ from lowtide.spill.search import Spill
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
+from lowtide.verify.check.rewrites import rewritten
 from lowtide.write.graph_json import graph_json_bytes
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
@@ -98,6 +99,32 @@ def test_a_broken_rewrite_is_refused(name: str):
     assert caught.value.failure == "rewrites"
 
 
+def overwritten() -> Graph:
+    """`cheap_again` with an op in the middle that writes over x, which `make` reads."""
+    graph = cheap_again()
+    over = Op(7, (2, 0), (9,), "over")
+    ops = (*graph.ops[:2], over, replace(graph.ops[2], inputs=(2, 9)), *graph.ops[3:])
+    return replace(graph, tensors=(*graph.tensors, Tensor(9, 1, Kind.ACTIVATION, "x2", alias_of=0)), ops=ops)
+
+
+def test_an_op_whose_input_is_written_over_does_not_run_again():
+    """It would read what is there by then: neither planned nor believed."""
+    plan = lowtide.plan(overwritten(), target="strict", memories=["fast=10"], moves=AGAIN)
+    assert not plan.rewrites
+    with pytest.raises(VerificationError, match="writes over what") as caught:
+        rewritten(overwritten(), plan_again())
+    assert caught.value.failure == "rewrites"
+
+
+def test_a_random_op_does_not_run_again():
+    """It would make something else: neither planned nor believed."""
+    graph = cheap_again()
+    graph = replace(graph, ops=(replace(graph.ops[0], attributes={"random": 1}), *graph.ops[1:]))
+    assert not lowtide.plan(graph, target="strict", memories=["fast=10"], moves=AGAIN).rewrites
+    with pytest.raises(VerificationError, match="something else"):
+        rewritten(graph, plan_again())
+
+
 def test_rewrites_that_are_left_out_are_missed():
     """The ops say that one is recomputed."""
     with pytest.raises(VerificationError) as caught:
@@ -148,6 +175,7 @@ def test_never_more_than_without_and_what_brute_force_says_of_the_new_graph():
     assert cloned > 2
 
 
+@pytest.mark.slow
 def test_random_plans_with_clones_hold():
     """Under every target, read back from their file."""
     rng = Random(12)

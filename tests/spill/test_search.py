@@ -18,7 +18,7 @@ from lowtide.spill.mend import mend
 from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.search import Spill, found_by_core
+from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
@@ -64,7 +64,7 @@ def test_what_the_core_says_is_what_its_residency_costs():
             result = search(core_problem(problem), width=width)
             if not result.found:
                 continue
-            assert found_by_core(problem, core_problem(problem), result).traffic_bytes == result.cost
+            assert order_with_gaps(problem, core_problem(problem), result).traffic_bytes == result.cost
             assert result.cost >= exact.cost
 
 
@@ -155,7 +155,7 @@ def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
     """A problem whose best residency of the own order has a sum that fits, and no addresses; and what it drops."""
     problem = random_problem(Random(3033), 14)  # of seeds 0 to 3999 the only one
     asked = core_problem(problem, range(problem.steps), chain=True)
-    found = found_by_core(problem, asked, search(asked))
+    found = order_with_gaps(problem, asked, search(asked))
     line = timeline(problem, found.order)
     intervals = sorted(intervals_of(line, found.dropped))
     assert place(problem, found.order, intervals, line.in_place, Limits(5)).height_bytes > problem.capacity

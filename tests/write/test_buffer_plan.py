@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lowtide import api
-from lowtide.api.tflm import buffer_plan_of
+from lowtide.api.exports import buffer_plan_of
 from lowtide.cli import main
 from lowtide.errors import InputError
 from lowtide.write.buffer_plan import buffer_plan

@@ -134,6 +134,7 @@ def test_reader_gives_the_same_graph(name: str, tmp_path: Path) -> None:
     assert [replace(op, attributes={}) for op in read.ops] == [replace(op, attributes={}) for op in made.ops]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nasnet_a_cifar", "transformer:layers=1", "randwire_ba:nodes=8,channels=8", "fft"])
 def test_same_bytes_twice(name: str) -> None:
     """The same seed gives the same bytes, another one other weights."""

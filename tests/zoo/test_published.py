@@ -16,7 +16,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.target import BUILT_IN
 from lowtide.zoo.builder import Net
 from lowtide.zoo.randwire import SEEDS, barabasi_albert, draw_connected, erdos_renyi, watts_strogatz
-from lowtide.zoo.values import Node
+from lowtide.zoo.values import NetOp
 from support.plain_orders import reverse_post_order
 
 KIB = 1024
@@ -111,7 +111,7 @@ def operations(net: Net) -> int:
     return net.macs() + 4 * sum(prod(node.output.shape) for node in convolutions)
 
 
-def is_depthwise(node: Node) -> bool:
+def is_depthwise(node: NetOp) -> bool:
     """Whether a convolution has as many groups as channels: of a separable one the pointwise half is normalised."""
     return dict(node.attributes).get("group", 1) == node.output.shape[1]
 

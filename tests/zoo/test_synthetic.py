@@ -34,6 +34,7 @@ def test_these_are_the_families() -> None:
         zoo.build("gpt_training").onnx()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ops"),
     [

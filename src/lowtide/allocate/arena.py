@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
 from lowtide.allocate.cp_sat import CpSat
-from lowtide.allocate.exact import Exact
+from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.allocate.peak_first import PeakFirst
 from lowtide.allocate.squeaky import SqueakyWheel, Sweep
@@ -20,6 +20,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.graph import Tensor
+from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
 
@@ -41,19 +42,19 @@ class Engine(Protocol):
 class Improver(Engine, Protocol):
     """An engine that goes on from what is known already."""
 
-    def improve(self, problem: Problem, limits: Limits, known: Packing) -> Packing:
-        """Pack lower than `known`, or prove more; else return it."""
+    def improve(self, problem: Problem, limits: Limits, best: Packing) -> Packing:
+        """Pack lower than `best`, or prove more; else return it."""
         ...
 
 
-ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), Exact())
+ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel(), ExactFit())
 """In the order in which they are asked; the first one packs everything."""
 
 THOROUGH: tuple[Engine, ...] = (
     *ENGINES[:-1],
-    Exact(work=1_000_000_000, question=40_000_000),
+    ExactFit(work=1_000_000_000, question=40_000_000),
     CpSat(),
-    Exact(work=None, question=160_000_000),
+    ExactFit(work=None, question=160_000_000),
 )
 """For plain buffers: more of the exact search, CP-SAT for a second opinion, then that search until the time is over."""
 
@@ -161,41 +162,45 @@ def allocate(
     alignment = model.alignment if alignment is None else alignment
     limits = limits or Limits()
     wanted = tuple(overwrites) if model.target.overlap == "never" else tuple(_dying(model, order, lifetimes))
-    made = arena_buffers(model, order, wanted, alignment, lifetimes)
-    packing = allocate_best(made.problem, limits, engines[:1])
-    if not packing.optimal and len(made.problem.buffers) <= MOST_FOR_FREER:
-        needed = made.in_place if made.problem.pairs else _needed(model, order, made, alignment, lifetimes)
-        if len(needed) < len(made.in_place):
+    arena = arena_buffers(model, order, wanted, alignment, lifetimes)
+    packing = allocate_best(arena.problem, limits, engines[:1])
+    if not packing.optimal and len(arena.problem.buffers) <= MOST_FOR_FREER:
+        needed = arena.in_place if arena.problem.pairs else _needed(model, order, arena, alignment, lifetimes)
+        if len(needed) < len(arena.in_place):
             freer = arena_buffers(model, order, needed, alignment, lifetimes)
             other = allocate_best(freer.problem, limits, engines[:1])
             if other.height_bytes < packing.height_bytes:
-                made, packing = freer, other
-    if made.problem.pairs:
+                arena, packing = freer, other
+    if arena.problem.pairs:
         # What an op can share counts in the footprint: no placement needs less than the largest of them.
-        least = -(-lifetimes.peak // alignment) * alignment
+        least = round_up(lifetimes.peak, alignment)
         packing = replace(packing, lower_bound_bytes=max(packing.lower_bound_bytes, least))
-    packing = allocate_best(made.problem, limits, engines[1:], packing)
-    storage_offset = {s: packing.offsets[b] + above for s, (b, above) in made.place_of.items()}
-    sizes = model.graph.tensor_by_id
+    packing = allocate_best(arena.problem, limits, engines[1:], packing)
+    storage_offset = {s: packing.offsets[b] + above for s, (b, above) in arena.place_of.items()}
+    tensors = model.graph.tensor_by_id
     offsets = {
         t: storage_offset[s] + model.displacement[t]
         for t, s in model.storage_of.items()
-        if s in storage_offset and sizes[t].size
+        if s in storage_offset and tensors[t].size
     }
     step_of = {i: step for step, i in enumerate(order)}
-    taken = sorted(made.in_place, key=lambda o: step_of[o.op])
-    exact = [o for o in taken if o.distance is None or _coincide(o, offsets, sizes)]
-    kept, coinciding = {o.op for o in taken}, set(exact)
+    overwritten = sorted(arena.in_place, key=lambda o: step_of[o.op])
+    exact = [o for o in overwritten if o.distance is None or _coincide(o, offsets, tensors)]
+    kept, coinciding = {o.op for o in overwritten}, set(exact)
     return Allocation(
         offsets,
-        {op: packing.offsets[b] for op, b in made.workspace_of.items()},
+        {op: packing.offsets[b] for op, b in arena.workspace_of.items()},
         packing.height_bytes,
         packing.lower_bound_bytes,
         tuple((o.output, o.input) for o in exact),
         tuple((o.output, o.input) for o in wanted if o.op not in kept),
         packing.engine,
         packing.counters,
-        tuple((o.output, o.input, n) for o in taken if o not in coinciding and (n := _shared(o, offsets, sizes)) > 0),
+        tuple(
+            (o.output, o.input, n)
+            for o in overwritten
+            if o not in coinciding and (n := _shared(o, offsets, tensors)) > 0
+        ),
         packing.interrupted,
     )
 
@@ -233,15 +238,15 @@ def allocate_best(
         if engine.supports(problem) is not None:
             continue
         if best is None:
-            found = engine.pack(problem, limits)
+            packing = engine.pack(problem, limits)
         else:
             go_on = isinstance(engine, Improver)
-            found = engine.improve(problem, limits, best) if go_on else engine.pack(problem, limits)
-            bound = max(best.lower_bound_bytes, found.lower_bound_bytes)
-            kept = found if found.height_bytes < best.height_bytes else best
-            counters = best.counters | found.counters
-            found = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters, found.interrupted)
-        best = found
+            packing = engine.improve(problem, limits, best) if go_on else engine.pack(problem, limits)
+            bound = max(best.lower_bound_bytes, packing.lower_bound_bytes)
+            kept = packing if packing.height_bytes < best.height_bytes else best
+            counters = best.counters | packing.counters
+            packing = Packing(kept.offsets, kept.height_bytes, bound, kept.engine, counters, packing.interrupted)
+        best = packing
     assert best is not None, "no engine packs this problem"
     return best
 
@@ -288,7 +293,7 @@ def allocate_buffers(
 
 
 def _needed(
-    model: MemoryModel, order: Sequence[int], made: ArenaBuffers, alignment: int, lifetimes: Profile
+    model: MemoryModel, order: Sequence[int], arena: ArenaBuffers, alignment: int, lifetimes: Profile
 ) -> tuple[Overwrite, ...]:
     """Overwrites without which the peak would rise, in exact bytes or in aligned ones.
 
@@ -297,14 +302,14 @@ def _needed(
     step_of = {i: step for step, i in enumerate(order)}
     needed: set[Overwrite] = set()
     for unit in {1, alignment}:
-        same = made if unit == alignment else arena_buffers(model, order, made.in_place, unit, lifetimes)
+        same = arena if unit == alignment else arena_buffers(model, order, arena.in_place, unit, lifetimes)
         loads = _load_per_step(same.problem.buffers, len(order))
         peak = max(loads)
-        for o in made.in_place:
-            saving = -(-o.saving // unit) * unit
+        for o in arena.in_place:
+            saving = round_up(o.saving, unit)
             if loads[step_of[o.op]] + saving > peak:
                 needed.add(o)
-    return tuple(o for o in made.in_place if o in needed)
+    return tuple(o for o in arena.in_place if o in needed)
 
 
 def _load_per_step(buffers: Sequence[Buffer], steps: int) -> list[int]:

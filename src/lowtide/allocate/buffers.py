@@ -26,6 +26,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
+from lowtide.sizes import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,30 +166,31 @@ def core_problem(problem: Problem) -> _core.Buffers:
     InputError
         Two buffers have fixed offsets at which they overlap, or all together are too large to count.
     """
-    known = problem.buffers
-    if sum(b.size + b.alignment for b in known) + max((b.offset or 0 for b in known), default=0) > MAX_BYTES:
+    buffers = problem.buffers
+    if sum(b.size + b.alignment for b in buffers) + max((b.offset or 0 for b in buffers), default=0) > MAX_BYTES:
         raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
     core = _core.Buffers(
-        [b.size for b in known],
-        [b.alignment for b in known],
-        [-1 if b.offset is None else b.offset for b in known],
-        [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(known) for p in b.pieces],
+        [b.size for b in buffers],
+        [b.alignment for b in buffers],
+        [-1 if b.offset is None else b.offset for b in buffers],
+        [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces],
         [(p.lower, p.upper, p.distance) for p in problem.pairs],
         list(problem.apart),
     )
     clash = core.clash()
     if clash >= 0:
+        name, offset = buffers[clash].name, buffers[clash].offset
         raise InputError(
-            f"buffer {known[clash].name} cannot lie at its fixed offset {known[clash].offset}: {_who(known, clash)} is "
-            "in the way; move or free one of them"
+            f"buffer {name} cannot lie at its fixed offset {offset}: {_who(buffers, clash)} is in the way; "
+            "move or free one of them"
         )
     return core
 
 
-def _who(known: Sequence[Buffer], clash: int) -> str:
+def _who(buffers: Sequence[Buffer], clash: int) -> str:
     """Which fixed buffer has bytes of this one at the same time; one that is only tied to it is not named."""
-    mine = known[clash]
-    for i, other in enumerate(known):
+    mine = buffers[clash]
+    for i, other in enumerate(buffers):
         apart = (other.offset or 0) - (mine.offset or 0)
         if i != clash and other.offset is not None:
             for p in mine.pieces:
@@ -276,7 +278,7 @@ def arena_buffers(
     for root, storage in enumerate(model.storages):
         if root in overwritten or storage.size == 0:
             continue
-        size = _round_up(storage.size, alignment)
+        size = round_up(storage.size, alignment)
         pieces = [Piece(max(lifetimes.first[root], 0), end_of[root], 0, size)]
         place_of[root] = (len(buffers), 0)
         at, low = root, 0
@@ -286,7 +288,7 @@ def arena_buffers(
             place_of[at] = (len(buffers), low)
             part = model.storages[at].size
             if low % alignment == 0:
-                part = _round_up(part, alignment)
+                part = round_up(part, alignment)
             last = pieces[-1]
             if (last.low, last.size) == (low, part):
                 pieces[-1] = Piece(last.start, end_of[at], low, part)
@@ -301,7 +303,7 @@ def arena_buffers(
     for i, op in enumerate(model.graph.ops):
         if model.workspace[i]:
             workspace_of[op.id] = len(buffers)
-            size = _round_up(model.workspace[i], alignment)
+            size = round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
     pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
     return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(taken))
@@ -309,7 +311,7 @@ def arena_buffers(
 
 def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment: int) -> int | None:
     """Where the target fixes a buffer that holds storages, each so many bytes above its offset; None if it is free."""
-    found: int | None = None
+    agreed: int | None = None
     for s, above in held:
         for t in model.storages[s].tensors:
             tensor = model.graph.tensor_by_id[t]
@@ -323,14 +325,10 @@ def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment
                     f"of {alignment}",
                     model.graph.source or model.graph.name,
                 )
-            if found is not None and found != offset:
+            if agreed is not None and agreed != offset:
                 raise InputError(
                     f"{tensor.label} is fixed at {fixed}, where another tensor of its storage does not allow it",
                     model.graph.source or model.graph.name,
                 )
-            found = offset
-    return found
-
-
-def _round_up(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+            agreed = offset
+    return agreed

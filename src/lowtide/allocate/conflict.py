@@ -73,9 +73,9 @@ def find_conflict(
     limits, engines
         For the placements and proofs of the second case, which is left out without engines.
     """
-    found = _at_one_step(problem, capacity)
-    if found is not None or not engines or len(problem.buffers) > MOST_FILTERED:
-        return found
+    at_one_step = _at_one_step(problem, capacity)
+    if at_one_step is not None or not engines or len(problem.buffers) > MOST_FILTERED:
+        return at_one_step
     bounds = limits or Limits()
 
     def fits(members: Sequence[int]) -> tuple[bool | None, int]:
@@ -103,8 +103,8 @@ def find_indivisible(problem: Problem, capacities: Sequence[int]) -> Conflict | 
 
     def divisible(sizes: Sequence[int]) -> bool:
         alone = Problem(tuple(block(str(k), 0, 1, size) for k, size in enumerate(sizes)))
-        found = least_cost(Loads(alone), [everywhere] * len(sizes), capacities)
-        return found.bank_of is not None or not found.complete
+        assignment = least_cost(Loads(alone), [everywhere] * len(sizes), capacities)
+        return assignment.bank_of is not None or not assignment.complete
 
     steps = sorted({p.start for b in problem.buffers for p in b.pieces})
     live = {step: [] for step in steps}

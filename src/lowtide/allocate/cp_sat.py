@@ -60,42 +60,42 @@ class CpSat:
         """Pack from the best of the greedies."""
         return self.improve(problem, limits, Portfolio().pack(problem, limits))
 
-    def improve(self, problem: Problem, limits: Limits, known: Packing) -> Packing:
+    def improve(self, problem: Problem, limits: Limits, best: Packing) -> Packing:
         """Pack at the lower bound, stretch by stretch, or raise it by proof; else what is known is returned."""
-        offsets = list(known.offsets)
-        bound, calls, interrupted = known.lower_bound_bytes, 0, False
+        offsets = list(best.offsets)
+        bound, calls, interrupted = best.lower_bound_bytes, 0, False
         try:
             for members in core_problem(problem).split():
                 part = Problem(tuple(problem.buffers[i] for i in members))
-                asked = _Question(part, load_bound(part))
+                question = _Question(part, load_bound(part))
                 while height_of(part, [offsets[i] for i in members]) > bound:
-                    answer, found = self._ask(asked, bound, limits)
-                    calls += asked.calls
-                    asked.calls = 0
+                    answer, offsets_of_part = self._ask(question, bound, limits)
+                    calls += question.calls
+                    question.calls = 0
                     if answer is None:
                         break
                     if answer:
-                        for i, offset in zip(members, found, strict=True):
+                        for i, offset in zip(members, offsets_of_part, strict=True):
                             offsets[i] = offset
                     else:
-                        bound = (bound // asked.unit + 1) * asked.unit
+                        bound = (bound // question.unit + 1) * question.unit
                     if limits.report is not None:
                         used = limits.seconds - limits.left_seconds
                         limits.report(Progress(max(bound, height_of(problem, offsets)), bound, used))
         except KeyboardInterrupt:
             interrupted = True
         height = max(bound, height_of(problem, offsets))
-        winner = self.name if height < known.height_bytes else known.engine
+        winner = self.name if height < best.height_bytes else best.engine
         return Packing(tuple(offsets), height, bound, winner, {"cp-sat calls": calls}, interrupted)
 
-    def _ask(self, asked: _Question, height: int, limits: Limits) -> tuple[bool | None, Sequence[int]]:
+    def _ask(self, question: _Question, height: int, limits: Limits) -> tuple[bool | None, Sequence[int]]:
         for seconds in self.slices:
             for key in self.keys:
                 if limits.left_seconds <= 0:
                     return None, ()
-                answer, found = asked.solve(height, key, seconds, limits)
+                answer, offsets = question.solve(height, key, seconds, limits)
                 if answer is not None:
-                    return answer, found
+                    return answer, offsets
         return None, ()
 
 

@@ -51,10 +51,10 @@ def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
     InputError
         Unreadable, as `parse_buffers`, or with something in the columns that are lowtide's own.
     """
-    found = read_problem(path)
-    if found.problem.pairs or found.problem.apart or found.places:
+    file = read_problem(path)
+    if file.problem.pairs or file.problem.apart or file.places:
         raise InputError("this takes buffers alone: leave out the columns over, apart and memory", str(path))
-    return found.problem.buffers
+    return file.problem.buffers
 
 
 def read_problem(path: str | Path) -> BufferFile:

@@ -132,15 +132,15 @@ class _Stretch:
         self.height = max(o + size for o, size in zip(offsets, self.sizes, strict=True))
 
 
-class _Search:
+class _PlacementSearch:
     """The questions asked so far: bounds, placements, work."""
 
-    def __init__(self, engine: Exact, problem: Problem, limits: Limits, known: Packing) -> None:
+    def __init__(self, engine: ExactFit, problem: Problem, limits: Limits, best: Packing) -> None:
         self.engine, self.limits = engine, limits
         self.core = _core.Exact(core_problem(problem))
         self.switches = dict.fromkeys(engine.without, False)
-        self.stretches = [_Stretch(self.core, i, known.offsets, problem) for i in range(len(self.core))]
-        self.least = known.lower_bound_bytes
+        self.stretches = [_Stretch(self.core, i, best.offsets, problem) for i in range(len(self.core))]
+        self.least = best.lower_bound_bytes
         self.work = self.nodes = self.questions = 0
         self.share = 4  # what is asked next lies by so much of the gap below the best known
 
@@ -226,22 +226,22 @@ class _Search:
         """One search: its answer, whether that ends the question, and how many buffers were placed at once."""
         if self.limits.left_seconds <= 0:
             return None, True, 0
-        found = self.core.fits(
+        answer = self.core.fits(
             s.index, order, leaps, height, work, self.switches, lambda: self.limits.left_seconds <= 0
         )
-        self.work += found.work
-        self.nodes += found.nodes
-        if found.fits:
-            s.take(found.offsets)
+        self.work += answer.work
+        self.nodes += answer.nodes
+        if answer.fits:
+            s.take(answer.offsets)
             s.order, s.found = order, True
-        over = found.work < work and not leaps and self.limits.left_seconds > 0
-        if over and not found.fits:
+        over = answer.work < work and not leaps and self.limits.left_seconds > 0
+        if over and not answer.fits:
             s.tried = max(s.tried, height)
-        return found.fits, found.fits is not None or over, found.most
+        return answer.fits, answer.fits is not None or over, answer.most
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactFit:
     """Engine that asks, from the lower bound upwards, whether the buffers fit; its no is a proof.
 
     Attributes
@@ -270,21 +270,21 @@ class Exact:
         """Pack from the best of the greedies."""
         return self.improve(problem, limits, Portfolio().pack(problem, limits))
 
-    def improve(self, problem: Problem, limits: Limits, known: Packing) -> Packing:
+    def improve(self, problem: Problem, limits: Limits, best: Packing) -> Packing:
         """Pack lower, or prove more; what is known is returned if neither is found within the limits.
 
         With `Limits.enough_bytes` it ends at a height of no more, or at the proof that there is none.
         """
-        search = _Search(self, problem, limits, known)
+        search = _PlacementSearch(self, problem, limits, best)
         interrupted = False
         try:
             search.run()
         except KeyboardInterrupt:
             interrupted = True
-        offsets = list(known.offsets)
+        offsets = list(best.offsets)
         for s in search.stretches:
             for i, offset in zip(s.members, s.offsets, strict=True):
                 offsets[i] = offset
         counters = {"exact work": search.work, "exact nodes": search.nodes, "questions": search.questions}
-        winner = self.name if search.height < known.height_bytes else known.engine
+        winner = self.name if search.height < best.height_bytes else best.engine
         return Packing(tuple(offsets), search.height, search.bound, winner, counters, interrupted)

@@ -20,8 +20,8 @@ from typing import Any
 
 from lowtide.allocate.arena import Allocation
 from lowtide.analyse.liveness import Profile, profile
-from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.smooth import rounded
+from lowtide.analyse.storage import MemoryModel, rounded_up
+from lowtide.sizes import round_up
 
 MOST_STEPS = 256
 """So many steps of the top tensor's life are looked at: those of the highest footprint."""
@@ -70,16 +70,16 @@ class Lost:
     @property
     def text(self) -> str:
         """All of it in one sentence."""
-        said = f"{self.top} ({self.top_bytes:,} B) ends highest; at step {self.step:,}, {self.op}, "
+        where = f"{self.top} ({self.top_bytes:,} B) ends highest; at step {self.step:,}, {self.op}, "
         if not self.holes:
-            return f"{said}nothing is free below it"
+            return f"{where}nothing is free below it"
         most = self.holes[0]
         between = f"between {most.below} and {most.above}" if most.below is not None else f"below {most.above}"
         closed = " (other steps close it)" if most.bytes >= self.top_bytes else ""
         if self.hole_count == 1:
-            return f"{said}{self.free_bytes:,} B below it are free, {between}{closed}"
+            return f"{where}{self.free_bytes:,} B below it are free, {between}{closed}"
         return (
-            f"{said}{self.free_bytes:,} B below it are free in {self.hole_count} holes, the largest of "
+            f"{where}{self.free_bytes:,} B below it are free in {self.hole_count} holes, the largest of "
             f"{most.bytes:,} B {between}{closed}"
         )
 
@@ -89,7 +89,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _PlacedStorage:
     name: str
     begin: int
     end: int
@@ -112,11 +112,11 @@ def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: A
         Its arena.
     """
     gap = allocation.arena_bytes - _load(model, order, allocation)
-    blocks = _blocks(model, order, steps, allocation)
-    if gap <= 0 or not order or not blocks:
+    places = _places(model, order, steps, allocation)
+    if gap <= 0 or not order or not places:
         return None
-    top = max(blocks, key=lambda b: b.high)
-    others = [b for b in blocks if b is not top and b.begin < top.end and top.begin < b.end]
+    top = max(places, key=lambda b: b.high)
+    others = [b for b in places if b is not top and b.begin < top.end and top.begin < b.end]
     life = sorted(range(top.begin, top.end), key=lambda step: (-steps.footprint[step], step))[:MOST_STEPS]
     seen = [(_holes(others, top, step), -steps.footprint[step], step) for step in life]
     holes, _, step = min(seen, key=lambda s: (max((h.bytes for h in s[0]), default=0), *s[1:]))
@@ -136,41 +136,41 @@ def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: A
 def _load(model: MemoryModel, order: Sequence[int], allocation: Allocation) -> int:
     """Peak of the rounded sizes, with what the arena really has in place."""
     taken = {*allocation.in_place, *((out, into) for out, into, _ in allocation.overlap)}
-    aligned = rounded(model)
+    aligned = rounded_up(model)
     kept = tuple(tuple(o for o in row if (o.output, o.input) in taken) for row in aligned.overwrites)
     return profile(replace(aligned, overwrites=kept), order).peak
 
 
-def _blocks(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> list[_Block]:
+def _places(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> list[_PlacedStorage]:
     """Storages and workspaces where they lie, sizes rounded up to the alignment."""
     unit, tensors, n = model.alignment, model.graph.tensor_by_id, len(order)
-    blocks: list[_Block] = []
+    places: list[_PlacedStorage] = []
     for s, storage in enumerate(model.storages):
         placed = next((t for t in storage.tensors if t in allocation.offsets), None)
         if placed is None:
             continue
         low = allocation.offsets[placed] - model.displacement[placed]
-        high = low + -(-storage.size // unit) * unit
+        high = low + round_up(storage.size, unit)
         label = tensors[storage.tensors[0]].label
-        blocks.append(_Block(label, max(steps.first[s], 0), min(steps.last[s] + 1, n), low, high))
+        places.append(_PlacedStorage(label, max(steps.first[s], 0), min(steps.last[s] + 1, n), low, high))
     for step, i in enumerate(order):
         op = model.graph.ops[i]
         if op.id in allocation.workspace_offsets:
             low = allocation.workspace_offsets[op.id]
-            high = low + -(-model.workspace[i] // unit) * unit
-            blocks.append(_Block(f"workspace of {op.label}", step, step + 1, low, high))
-    return blocks
+            high = low + round_up(model.workspace[i], unit)
+            places.append(_PlacedStorage(f"workspace of {op.label}", step, step + 1, low, high))
+    return places
 
 
-def _holes(others: Sequence[_Block], top: _Block, step: int) -> list[Hole]:
-    """Free stretches below the top block at a step, ascending."""
-    found: list[Hole] = []
+def _holes(others: Sequence[_PlacedStorage], top: _PlacedStorage, step: int) -> list[Hole]:
+    """Free stretches below the top storage at a step, ascending."""
+    holes: list[Hole] = []
     until, below = 0, None
     for b in sorted((b for b in others if b.begin <= step < b.end), key=lambda b: (b.low, b.high)):
         if until < b.low < top.low:
-            found.append(Hole(until, b.low - until, below, b.name))
+            holes.append(Hole(until, b.low - until, below, b.name))
         if b.high > until:
             until, below = b.high, b.name
     if until < top.low:
-        found.append(Hole(until, top.low - until, below, top.name))
-    return found
+        holes.append(Hole(until, top.low - until, below, top.name))
+    return holes

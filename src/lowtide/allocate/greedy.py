@@ -39,7 +39,7 @@ KEYS = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class GreedyRule:
     """A greedy: in which order buffers are placed (one of `KEYS`), and whether by best or by first fit."""
 
     name: str
@@ -58,21 +58,21 @@ class Rule:
         return tuple(offsets)
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("tflm", "tflm", best_fit=False),
-    Rule("tflite", "tflite", best_fit=True),
-    Rule("contention/first", "contention", best_fit=False),
-    Rule("area/first", "area", best_fit=False),
-    Rule("size/first", "size", best_fit=False),
-    Rule("start/best", "start", best_fit=True),
-    Rule("duration/first", "duration", best_fit=False),
-    Rule("contention-area/first", "contention-area", best_fit=False),
-    Rule("contention/best", "contention", best_fit=True),
-    Rule("area/best", "area", best_fit=True),
-    Rule("size/best", "size", best_fit=True),
-    Rule("start/first", "start", best_fit=False),
-    Rule("duration/best", "duration", best_fit=True),
-    Rule("contention-area/best", "contention-area", best_fit=True),
+RULES: tuple[GreedyRule, ...] = (
+    GreedyRule("tflm", "tflm", best_fit=False),
+    GreedyRule("tflite", "tflite", best_fit=True),
+    GreedyRule("contention/first", "contention", best_fit=False),
+    GreedyRule("area/first", "area", best_fit=False),
+    GreedyRule("size/first", "size", best_fit=False),
+    GreedyRule("start/best", "start", best_fit=True),
+    GreedyRule("duration/first", "duration", best_fit=False),
+    GreedyRule("contention-area/first", "contention-area", best_fit=False),
+    GreedyRule("contention/best", "contention", best_fit=True),
+    GreedyRule("area/best", "area", best_fit=True),
+    GreedyRule("size/best", "size", best_fit=True),
+    GreedyRule("start/first", "start", best_fit=False),
+    GreedyRule("duration/best", "duration", best_fit=True),
+    GreedyRule("contention-area/best", "contention-area", best_fit=True),
 )
 """In the order in which the portfolio tries them: the likeliest first, for it stops at the load bound."""
 
@@ -119,7 +119,7 @@ class Portfolio:
     """
 
     name: ClassVar[str] = "greedy"
-    rules: tuple[Rule, ...] = RULES
+    rules: tuple[GreedyRule, ...] = RULES
     work: int = WORK
 
     def supports(self, problem: Problem) -> str | None:
@@ -128,18 +128,18 @@ class Portfolio:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        found = core_problem(problem).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
+        answer = core_problem(problem).portfolio([(r.key, r.best_fit) for r in self.rules], self.work)
         counters = {
             "buffers": len(problem.buffers),
-            "stretches": found.stretches,
-            "pairs": found.pairs,
-            "passes": found.passes,
-            "work": found.work,
+            "stretches": answer.stretches,
+            "pairs": answer.pairs,
+            "passes": answer.passes,
+            "work": answer.work,
         }
-        return packing(found, self.rules[found.rule].name, counters)
+        return packing(answer, self.rules[answer.rule].name, counters)
 
 
-def packing(found: _core.Packing, winner: str, counters: dict[str, int]) -> Packing:
+def packing(answer: _core.Packing, winner: str, counters: dict[str, int]) -> Packing:
     """What the core found, and who found it."""
-    engine = winner if found.rule >= 0 else "nothing to place"
-    return Packing(tuple(found.offsets), found.height, found.bound, engine, counters)
+    engine = winner if answer.rule >= 0 else "nothing to place"
+    return Packing(tuple(answer.offsets), answer.height, answer.bound, engine, counters)

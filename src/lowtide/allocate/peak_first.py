@@ -23,9 +23,10 @@ from typing import ClassVar
 
 from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound, load_sections
-from lowtide.allocate.greedy import RULES, Packing, Rule
+from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
+from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
 STACKS: Mapping[str, Callable[[Buffer], tuple[int, ...]]] = MappingProxyType(
@@ -58,7 +59,7 @@ class PeakFirst:
     """Engine that fixes the buffers of the peak, one on another, and places the others by the greedy rules."""
 
     name: ClassVar[str] = "peak first"
-    rules: tuple[Rule, ...] = RULES
+    rules: tuple[GreedyRule, ...] = RULES
     work: int = BUFFERS_TO_PLACE
 
     def supports(self, problem: Problem) -> str | None:
@@ -104,7 +105,7 @@ def _stacked(problem: Problem, stack: str) -> _core.Buffers:
         for i in order:
             low, size = (0, fixed[i].size) if whole else (pieces[i].low, pieces[i].size)
             alignment = fixed[i].alignment
-            offset = -(-max(0, top - low) // alignment) * alignment
+            offset = round_up(max(0, top - low), alignment)
             fixed[i], top = replace(fixed[i], offset=offset), offset + low + size
         try:
             return core_problem(replace(problem, buffers=tuple(fixed)))

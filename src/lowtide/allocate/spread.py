@@ -23,21 +23,21 @@ ROUNDS = 40
 
 
 def spread_out(
-    problem: Problem, capacity: int, known: Packing, limits: Limits, engines: Sequence[Engine] = ENGINES
+    problem: Problem, capacity: int, placed: Packing, limits: Limits, engines: Sequence[Engine] = ENGINES
 ) -> tuple[Packing, int]:
     """A placement within the capacity with as many buffers to themselves as is found, and how many those are.
 
     Parameters
     ----------
-    known
+    placed
         A placement of the problem; it stays if it is above the capacity.
     """
-    if known.height_bytes > capacity:
-        return known, 0
+    if placed.height_bytes > capacity:
+        return placed, 0
     tied = {i for p in problem.pairs for i in (p.lower, p.upper)}
     free = [i for i, b in enumerate(problem.buffers) if b.pieces and i not in tied]
     order = sorted(free, key=lambda i: (problem.buffers[i].size, i))
-    best, low, high = known, 0, len(order) + 1
+    best, low, high = placed, 0, len(order) + 1
     for _ in range(ROUNDS):
         if high - low <= 1:
             break
@@ -48,7 +48,7 @@ def spread_out(
             low, best = middle, packing
         else:
             high = middle
-    return replace(best, lower_bound_bytes=known.lower_bound_bytes), low
+    return replace(best, lower_bound_bytes=placed.lower_bound_bytes), low
 
 
 def _alone(problem: Problem, members: Sequence[int]) -> Problem:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lowtide.allocate.buffers import Problem, core_problem
-from lowtide.allocate.greedy import RULES, Packing, Rule, packing
+from lowtide.allocate.greedy import RULES, GreedyRule, Packing, packing
 from lowtide.stop import Limits
 
 WORK = 60_000_000
@@ -41,7 +41,7 @@ class Sweep:
     """
 
     name: ClassVar[str] = "sweep"
-    rules: tuple[Rule, ...] = RULES[:8]
+    rules: tuple[GreedyRule, ...] = RULES[:8]
     segments: tuple[int, ...] = (24, 12, 48)
     rounds: int = 30
     window_work: int = WINDOW_WORK
@@ -54,9 +54,9 @@ class Sweep:
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
         rules = [(r.key, r.best_fit) for r in self.rules]
-        found = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
-        counters = {"sweep passes": found.passes, "sweep work": found.work}
-        return packing(found, self.name, counters)
+        answer = core_problem(problem).sweep(rules, self.rounds, self.window_work, self.work, self.segments)
+        counters = {"sweep passes": answer.passes, "sweep work": answer.work}
+        return packing(answer, self.name, counters)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SqueakyWheel:
     """
 
     name: ClassVar[str] = "squeaky wheel"
-    rules: tuple[Rule, ...] = RULES[:8]
+    rules: tuple[GreedyRule, ...] = RULES[:8]
     rounds: int = 30
     work: int = WORK
 
@@ -77,7 +77,7 @@ class SqueakyWheel:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack; takes no notice of the time limit, so that the result does not depend on a clock."""
-        found = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
-        counters = {"squeaky passes": found.passes, "squeaky work": found.work}
-        winner = f"{self.name} on {self.rules[found.rule].name}"
-        return packing(found, winner, counters)
+        answer = core_problem(problem).squeaky([(r.key, r.best_fit) for r in self.rules], self.rounds, self.work)
+        counters = {"squeaky passes": answer.passes, "squeaky work": answer.work}
+        winner = f"{self.name} on {self.rules[answer.rule].name}"
+        return packing(answer, winner, counters)

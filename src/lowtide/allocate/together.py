@@ -13,7 +13,7 @@ from itertools import islice
 
 from lowtide.allocate.arena import ENGINES, Allocation, Engine, allocate
 from lowtide.allocate.cp_sat import CpSat
-from lowtide.allocate.exact import Exact
+from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.greedy import Portfolio
 from lowtide.allocate.peak_first import PeakFirst
 from lowtide.analyse.liveness import Profile, profile
@@ -31,7 +31,7 @@ OPS_TO_SMOOTH = 40_000
 
 MOST_SMOOTHED = 24
 
-QUICK = tuple(engine for engine in ENGINES if not isinstance(engine, Exact))
+QUICK = tuple(engine for engine in ENGINES if not isinstance(engine, ExactFit))
 """Engines for every order; the exact one is for those that are worth it."""
 
 WORK = 20_000_000
@@ -68,7 +68,7 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     """
     if not order:
         return place(model, order, limits)
-    search = _Search(model, profile(model, order).peak, limits)
+    search = _LayoutSearch(model, profile(model, order).peak, limits)
     try:
         search.by_drawing(order)
         search.by_smoothing(order)
@@ -79,7 +79,7 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     return replace(search.best, tried=search.tried)
 
 
-class _Search:
+class _LayoutSearch:
     """The best layout so far, and whether it is good enough."""
 
     def __init__(self, model: MemoryModel, peak: int, limits: Limits) -> None:
@@ -136,7 +136,7 @@ class _Search:
 
     def exactly(self, order: tuple[int, ...], work: int) -> Layout:
         """By the exact engine, and a short look by CP-SAT where it is installed: it learns, and finds others."""
-        engines: list[Engine] = [Portfolio(), PeakFirst(), Exact(work=work, question=work // 8)]
+        engines: list[Engine] = [Portfolio(), PeakFirst(), ExactFit(work=work, question=work // 8)]
         if self.limits.left_seconds > SECONDS_FOR_SOLVER:
             engines.append(CpSat(CpSat.keys[:1], (0.05,)))
         return place(self.model, order, self.limits, engines)

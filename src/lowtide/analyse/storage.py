@@ -8,12 +8,15 @@ memory is in `MemoryModel`; positions are indices into the graph's own order.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel, Overwrite, Storage
 from lowtide.graph import Graph, Kind, Op
+from lowtide.sizes import round_up
 from lowtide.target import Target
 
-__all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_aliases", "memory_model"]
+__all__ = ["MemoryModel", "Overwrite", "Storage", "body_bytes", "effective_aliases", "memory_model", "rounded_up"]
 
 
 def effective_aliases(graph: Graph, target: Target) -> dict[int, tuple[int, int]]:
@@ -62,7 +65,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
-    workspace = [target.workspace(graph, op) + body_bytes(graph, op, target) for op in graph.ops]
+    workspace = [target.workspace(graph, op) for op in graph.ops]
+    for i, op in enumerate(graph.ops):
+        if op.bodies:
+            workspace[i] += body_bytes(graph, op, target)
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
@@ -77,7 +83,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             at_start = at_end = True
         else:
             copies = max(target.copies(t) for t in tensors)
-            size = _aligned(size, target.alignment) * (copies - 1) + size if copies else size
+            size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
             at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
             at_start = bool(copies) or any(t.id not in made and t.kind is not Kind.ACTIVATION for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
@@ -112,7 +118,9 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
     A body is measured under the target's own rules (see `Target.inside`). What it makes for the op counts beside the
     op's outputs, except in ATen graphs, where the op hands on the very tensors that the body made.
     """
-    inside = target.inside if op.bodies else target
+    if not op.bodies:
+        return 0
+    inside = target.inside
     most = 0
     for body in op.bodies:
         seen = inside.as_seen(body)
@@ -125,8 +133,19 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
     return max(0, most)
 
 
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+def rounded_up(model: MemoryModel) -> MemoryModel:
+    """The model with every size rounded up to its alignment; itself if all of them are multiples already."""
+    unit = model.alignment
+    sizes = tuple(round_up(s.size, unit) for s in model.storages)
+    workspace = tuple(round_up(size, unit) for size in model.workspace)
+    if sizes == tuple(s.size for s in model.storages) and workspace == model.workspace:
+        return model
+    return replace(
+        model,
+        storages=tuple(replace(s, size=size) for s, size in zip(model.storages, sizes, strict=True)),
+        workspace=workspace,
+        overwrites=tuple(tuple(replace(o, saving=round_up(o.saving, unit)) for o in row) for row in model.overwrites),
+    )
 
 
 def _overwrites(
@@ -137,7 +156,7 @@ def _overwrites(
     displacement: dict[int, int],
 ) -> tuple[tuple[Overwrite, ...], ...]:
     """Keep the pairs whose storages allow it: the output fills a storage that this op begins."""
-    sizes = graph.tensor_by_id
+    tensors = graph.tensor_by_id
     result: list[tuple[Overwrite, ...]] = []
     for i, op in enumerate(graph.ops):
         pairs = []
@@ -148,16 +167,13 @@ def _overwrites(
                 continue
             into, begun = storages[s], storages[o]
             size = graph.tensor_by_id[out].size
-            begins_here = not begun.at_start and all(
-                j == i or _reads_only_later(graph, begun, j, i) for j in begun.touchers
-            )
-            if into.at_end or begun.size != size or not begins_here:
+            if into.at_end or begun.size != size or not _begins_at(graph, begun, i):
                 continue
             if into.at_start and not target.overwrite_inputs:
                 continue
             if any(
                 storage_of.get(t) == s
-                and _overlap_shifted((displacement[t], sizes[t].size), (displacement[read], size))
+                and _overlap_shifted((displacement[t], tensors[t].size), (displacement[read], size))
                 for t in op.inputs
             ):
                 continue
@@ -189,13 +205,15 @@ def _overlaps(
             continue
         into, begun = storages[s], storages[o]
         size, over = graph.tensor_by_id[out].size, graph.tensor_by_id[read].size
-        begins_here = not begun.at_start and all(
-            j == position or _reads_only_later(graph, begun, j, position) for j in begun.touchers
-        )
         if into.at_end or (into.at_start and not target.overwrite_inputs):
             continue
         others = (t for t in op.inputs if storage_of.get(t) == s and t not in allowed)
-        if begun.size != size or into.size != over or not begins_here or next(others, None) is not None:
+        if (
+            begun.size != size
+            or into.size != over
+            or not _begins_at(graph, begun, position)
+            or next(others, None) is not None
+        ):
             continue
         if all(p.storage != s for p in pairs):
             farthest = max(d for t, d in allowed.items() if storage_of.get(t) == s)
@@ -207,6 +225,12 @@ def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:
     """Whether two stretches of bytes (start, size) overlap without being the same: writing over one spoils the other
     before it is read."""
     return a != b and max(a[0], b[0]) < min(a[0] + a[1], b[0] + b[1])
+
+
+def _begins_at(graph: Graph, storage: Storage, position: int) -> bool:
+    """Whether a storage begins with the op at `position` in every order."""
+    others = (j for j in storage.touchers if j != position)
+    return not storage.at_start and all(_reads_only_later(graph, storage, j, position) for j in others)
 
 
 def _reads_only_later(graph: Graph, storage: Storage, toucher: int, first: int) -> bool:

@@ -6,23 +6,36 @@ Heavy imports are inside the functions, so that `import lowtide` and `lowtide ch
 from __future__ import annotations
 
 from lowtide.api.banks import MemoryUse, board, boards
-from lowtide.api.checking import prove, run, verify
+from lowtide.api.checking import prove, verify
+from lowtide.api.comparing import MethodResult, compare
 from lowtide.api.exports import Exports, export
+from lowtide.api.fitting import Check, check
+from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
+from lowtide.api.job import Job, Search
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
-from lowtide.api.planning import Check, check, plan
+from lowtide.api.planning import method_name, plan, plan_job, too_small
+from lowtide.api.probing import probe
+from lowtide.api.problem import Rules
+from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
-from lowtide.api.spilling import too_small
-from lowtide.api.surveys import MethodResult, compare, inspect, target, targets
-from lowtide.api.writing import apply, write_all
+from lowtide.api.surveys import inspect, target, targets
+from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
     "Check",
     "Exports",
+    "FastMemory",
+    "Job",
     "MemoryUse",
     "MethodResult",
+    "OneArena",
     "Placement",
+    "PlanFiles",
+    "Rules",
+    "Search",
+    "SeveralMemories",
     "Shared",
     "allocate",
     "apply",
@@ -33,7 +46,10 @@ __all__ = [
     "export",
     "inspect",
     "load",
+    "method_name",
     "plan",
+    "plan_job",
+    "probe",
     "prove",
     "run",
     "runtime_optimized",

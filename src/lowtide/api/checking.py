@@ -1,30 +1,32 @@
-"""Checking plans: verify, prove again, run."""
+"""Checking plans: verify, and prove again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lowtide.api.job import check_time
 from lowtide.api.models import NO_DIMS, load
-from lowtide.api.planning import check_time
+from lowtide.api.problem import Rules
+from lowtide.api.running import run as run_both
+from lowtide.api.running import runtime_format
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.target import NONE_FIXED, Target, resolve
+from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.run.onnx import RunReport
     from lowtide.run.tflite import TfliteRunReport
     from lowtide.run.torch import TorchRunReport
-    from lowtide.verify.prove.search import Proof
-    from lowtide.verify.report import Report
+    from lowtide.verify.report import Proof, Report
 
 
 def verify(
     model: Graph | str | Path,
-    made: Plan | str | Path | None = None,
+    plan: Plan | str | Path | None = None,
     *,
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
@@ -39,7 +41,7 @@ def verify(
 
     Parameters
     ----------
-    made
+    plan
         The plan; None for a .tflite file: check the offline plan that it holds, whoever wrote it.
     target, overwrite_inputs, pin_inputs
         As the plan was made with; ``"auto"`` takes the built-in target that the plan names.
@@ -68,39 +70,98 @@ def verify(
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
-    if made is None:
-        from lowtide.api.tflm import verify_file
-
+    if random_weights and not run:
+        raise InputError("--random-weights is for --run; leave it out, or run the model")
+    if plan is None:
         if run or prove:
             raise InputError("--run and --prove are about a plan; name its file", str(model))
-        return verify_file(model, target)
-    graph, plan, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
-    report = verify_plan(graph, plan, rules)
+        graph = load(model, dims)
+        return verify_file(graph, Rules(target, overwrite_inputs, pin_inputs).resolve(graph.source))
+    checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
+    report = verify_plan(checked.graph, checked.plan, checked.target)
     if prove:
-        report = replace(report, proof=search_again(graph, plan, rules, seconds=time))
+        report = replace(report, proof=search_again(checked.graph, checked.plan, checked.target, seconds=time))
     if run:
-        if isinstance(model, Graph):
-            raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-        from lowtide.verify.check.runtime_arena import tensor_bytes
-
-        tensors = tensor_bytes(graph, plan, rules)
-        ran = _run(model, None, plan, dims=dims, footprint_bytes=tensors, random_weights=random_weights)
-        _equal_outputs(ran)
-        report = replace(report, run=ran)
+        report = replace(report, run=_run_checked(model, checked, dims, random_weights))
     return report
 
 
-def _equal_outputs(ran: RunReport | TfliteRunReport | TorchRunReport) -> None:
+def verify_file(graph: Graph, target: Target) -> Report:
+    """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
+
+    A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
+
+    Raises
+    ------
+    InputError
+        No .tflite file, or one without an offline plan.
+    VerificationError
+        ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
+    """
+    from typing import get_args
+
+    from lowtide.read.tflite.model import TfliteFile
+    from lowtide.rules.tflm.libraries import Library
+    from lowtide.verify.check.offline import check_offline_plan
+
+    place = graph.source or graph.name
+    if not isinstance(graph.file, TfliteFile):
+        raise InputError("give the plan to check as well; only a .tflite file can hold one itself", place)
+    listed = graph.file.offline_plan()
+    if listed is None:
+        raise InputError("it holds no offline plan; give the plan to check as well", place)
+    held = next((name for name in get_args(Library) if name == graph.file.kernels), None)
+    if held is not None and target.rule == "tflm" and target.kernels == "any":
+        target = replace(target, kernels=held)
+    return check_offline_plan(graph, target, listed, graph.file.model.tensor_count)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A plan, with the graph and the target that it is to be checked against."""
+
+    graph: Graph
+    plan: Plan
+    target: Target
+
+    @classmethod
+    def of(cls, model: Graph | str | Path, dims: Mapping[str, int], plan: Plan | str | Path, rules: Rules) -> _Checked:
+        """Rules that the plan itself says hold too."""
+        from lowtide.plan import read_plan
+
+        plan = plan if isinstance(plan, Plan) else read_plan(plan)
+        own = Rules.of_plan(plan, rules.target)
+        target = replace(
+            own,
+            overwrite_inputs=own.overwrite_inputs or rules.overwrite_inputs,
+            pin_inputs=own.pin_inputs or rules.pin_inputs,
+        ).resolve()
+        return cls(target.as_seen(load(model, dims)), plan, target)
+
+
+def _run_checked(
+    model: Graph | str | Path, checked: _Checked, dims: Mapping[str, int], random_weights: bool
+) -> RunReport | TfliteRunReport | TorchRunReport:
+    """Run the model in both orders. Raises `VerificationError` if the outputs differ."""
+    from lowtide.verify.check.runtime_arena import tensor_bytes
+
+    if isinstance(model, Graph):
+        raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
+    more: dict[str, Any] = {"random_weights": random_weights, "dims": dims}
+    if runtime_format(model) == "onnx":
+        more["footprint_bytes"] = tensor_bytes(checked.graph, checked.plan, checked.target)
+    ran = run_both(model, None, checked.plan, **more)
     differ = [o for o in ran.outputs if not o.equal]
     if differ and ran.deterministic:
         names = ", ".join(f"{o.name} (by up to {o.max_abs_difference})" for o in differ[:5])
-        more = f" and {len(differ) - 5} more" if len(differ) > 5 else ""
-        raise VerificationError("outputs", f"{len(differ)} of {len(ran.outputs)} outputs differ: {names}{more}")
+        more_differ = f" and {len(differ) - 5} more" if len(differ) > 5 else ""
+        raise VerificationError("outputs", f"{len(differ)} of {len(ran.outputs)} outputs differ: {names}{more_differ}")
+    return ran
 
 
 def prove(
     model: Graph | str | Path,
-    made: Plan | str | Path,
+    plan: Plan | str | Path,
     *,
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
@@ -112,146 +173,5 @@ def prove(
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
-    graph, made, rules = _to_check(model, made, target, dims, overwrite_inputs, pin_inputs)
-    return search_again(graph, made, rules, seconds=time)
-
-
-def _to_check(
-    model: Graph | str | Path,
-    made: Plan | str | Path,
-    target: str | Target,
-    dims: Mapping[str, int],
-    overwrite_inputs: bool,
-    pin_inputs: bool,
-) -> tuple[Graph, Plan, Target]:
-    from lowtide.plan import read_plan
-    from lowtide.target import BUILT_IN
-
-    if not isinstance(made, Plan):
-        made = read_plan(made)
-    if target == "auto":
-        if made.target.partition(",")[0] not in BUILT_IN:
-            raise InputError(f"the plan is for target {made.target!r}; name its file with --target")
-        target = made.target
-    rules = resolve(
-        target,
-        overwrite_inputs=overwrite_inputs or bool(made.overwrite_inputs),
-        pin_inputs=pin_inputs or bool(made.pin_inputs),
-        persistent=made.persistent or (),
-        double_buffered=made.double_buffered or (),
-        fixed=made.fixed or NONE_FIXED,
-    )
-    graph = rules.as_seen(model if isinstance(model, Graph) else load(model, dims))
-    return graph, made, rules
-
-
-def run(
-    model: str | Path,
-    planned: str | Path | None,
-    made: Plan | str | Path,
-    *,
-    dims: Mapping[str, int] = NO_DIMS,
-    footprint_bytes: Sequence[int] = (),
-    random_weights: bool = False,
-) -> RunReport | TfliteRunReport | TorchRunReport:
-    """Run a model and its planned form in onnxruntime on the same random inputs, and compare.
-
-    Parameters
-    ----------
-    planned
-        What `apply` wrote; None to write it to a temporary place.
-    footprint_bytes
-        The plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what the runtime
-        measures.
-    random_weights
-        Put random weights where the model's own are missing.
-
-    Raises
-    ------
-    InputError
-        Not an ONNX model, or onnxruntime cannot run it as it is.
-    MissingExtraError
-        onnxruntime is not installed.
-    VerificationError
-        The planned file does not run.
-    """
-    import tempfile
-
-    from lowtide.plan import read_plan
-    from lowtide.run.onnx import run_onnx
-    from lowtide.run.random_weights import check_weights
-
-    if not isinstance(made, Plan):
-        made = read_plan(made)
-    name = str(model)
-    if name.lower().endswith(".tflite"):
-        return _run_tflite(Path(model), planned, made)
-    if name.lower().endswith(".pt2"):
-        return _run_torch(Path(model), planned, made, dims)
-    if not (name.startswith("zoo:") or name.lower().endswith(".onnx")):
-        raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        original = Path(model)
-        if name.startswith("zoo:"):
-            from lowtide import zoo
-
-            original = Path(folder) / "original.onnx"
-            original.write_bytes(zoo.build(name[4:]).onnx(made.seed).SerializeToString())
-        elif random_weights:
-            original = _with_weights(original, Path(folder) / "original.onnx")
-            planned = None if planned is None else _with_weights(Path(planned), Path(folder) / "planned.onnx")
-        else:
-            check_weights(original)
-        if planned is None:
-            from lowtide.write import write_model
-
-            target = Path(folder) / "planned.onnx"
-            write_model(original, made.order, target, copy_external=True)
-            planned = target
-        return run_onnx(original, Path(planned), made, seed=made.seed, dims=dims, footprint_bytes=footprint_bytes)
-
-
-def _run_tflite(model: Path, planned: str | Path | None, made: Plan) -> TfliteRunReport:
-    """Run a TFLite model and its planned form in TFLM and in LiteRT."""
-    import tempfile
-
-    from lowtide.run.tflite import run_tflite
-
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        if planned is None:
-            from lowtide.api.writing import offline_offsets
-            from lowtide.write import write_model
-
-            planned = Path(folder) / "planned.tflite"
-            write_model(model, made.order, planned, offsets=offline_offsets(made))
-        return run_tflite(model, Path(planned), made, seed=made.seed)
-
-
-def _run_torch(model: Path, planned: str | Path | None, made: Plan, dims: Mapping[str, int]) -> TorchRunReport:
-    """Run a torch.export archive and its planned form in eager mode."""
-    import tempfile
-
-    from lowtide.graph import Kind
-    from lowtide.run.torch import run_torch
-
-    shapes = [t.shape for t in load(model, dims=dims).tensors if t.kind is Kind.INPUT]
-
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
-        if planned is None:
-            from lowtide.write import write_model
-
-            planned = Path(folder) / "planned.pt2"
-            write_model(model, made.order, planned)
-        return run_torch(model, Path(planned), made, seed=made.seed, shapes=shapes)
-
-
-def _with_weights(model: Path, out: Path) -> Path:
-    from lowtide.run.random_weights import missing_weights, with_random_weights
-
-    if not missing_weights(model):
-        return model
-    with_random_weights(model, out)
-    return out
-
-
-_run = run  # `verify` has a parameter of that name
+    checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
+    return search_again(checked.graph, checked.plan, checked.target, seconds=time)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.target import NONE_FIXED, Target, resolve
+from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.allocate.buffers import Problem
@@ -39,9 +40,9 @@ class Exports:
     usmp: str | Path | None = None
 
     @property
-    def paths(self) -> tuple[str | Path | None, ...]:
-        """Every file, None for those that are not wanted."""
-        return (self.header, self.table, self.usmp)
+    def paths(self) -> list[str | Path]:
+        """The files that are wanted."""
+        return [path for path in (self.header, self.table, self.usmp) if path is not None]
 
     def write(self, layout: ArenaMap, outputs: Outputs) -> None:
         """Write what is wanted of a layout into outputs that the caller commits."""
@@ -63,7 +64,7 @@ NO_EXPORTS = Exports()
 
 
 def export(
-    made: Plan,
+    plan: Plan,
     model: Graph | str | Path,
     *,
     header: str | Path | None = None,
@@ -97,38 +98,61 @@ def export(
     """
     from lowtide.outputs import Outputs
 
-    layout = layout_of(made, model, target, dims)
+    layout = layout_of(plan, model, target, dims)
     with Outputs([] if isinstance(model, Graph) or str(model).startswith("zoo:") else [model]) as outputs:
         Exports(header, table, usmp).write(layout, outputs)
 
 
 def layout_of(
-    made: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Mapping[str, int] = NO_DIMS
+    plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Mapping[str, int] = NO_DIMS
 ) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
     from lowtide.write.arena_map import map_of_plan
 
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = planned_graph(plan, model, dims)
     place = graph.source or graph.name
-    if graph.sha256 != made.model_sha256:
-        raise InputError("the plan is for another model, or the file has changed; plan it again", place)
-    if made.arena_bytes is None:
+    if plan.arena_bytes is None:
         raise InputError("the plan has no arena; plan the model again", place)
-    if made.moves:
+    if plan.moves:
         raise InputError(
             "the plan spills, so that a tensor has no one place; --commands writes what a driver runs", place
         )
-    rules = resolve(
-        made.target if target == "auto" else target,
-        overwrite_inputs=bool(made.overwrite_inputs),
-        pin_inputs=bool(made.pin_inputs),
-        persistent=made.persistent or (),
-        double_buffered=made.double_buffered or (),
-        fixed=made.fixed or NONE_FIXED,
-    )
-    if rules.name != made.target:
-        raise InputError(f"the plan is for target {made.target!r}, not {rules.name!r}; name the plan's own", place)
-    return map_of_plan(made, rules.as_seen(graph), rules)
+    rules = Rules.of_plan(plan, target).resolve()
+    if rules.name != plan.target:
+        raise InputError(f"the plan is for target {plan.target!r}, not {rules.name!r}; name the plan's own", place)
+    return map_of_plan(plan, rules.as_seen(graph), rules)
+
+
+def planned_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
+    """The graph that a plan is for. Raises `InputError` if that is another one."""
+    graph = load(model, dims)
+    if graph.sha256 != plan.model_sha256:
+        place = graph.source or graph.name
+        raise InputError("the plan is for another model, or the file has changed; plan it again", place)
+    return graph
+
+
+def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
+    """A plan as TFLM's `BufferPlan`, in a C++ header.
+
+    Raises
+    ------
+    InputError
+        No plan for TFLM, or for another model.
+    """
+    from lowtide.runtimes.registry import runtime_of
+    from lowtide.runtimes.tflm.offline import offline_offsets
+    from lowtide.target import BUILT_IN, resolve
+    from lowtide.write.buffer_plan import buffer_plan
+
+    graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
+    target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
+    arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
+    if arena is None or parts is None:
+        place = graph.source or graph.name
+        raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)
+    name = Path(graph.source).stem
+    return buffer_plan(name, arena.buffers, arena.planned_bytes, arena.required_bytes, exact=parts.exact)
 
 
 def write_placement(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
@@ -71,30 +73,64 @@ def runtime_optimized(
             source = Path(folder) / "model.onnx"
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         files: dict[Level, Path] = {k: Path(folder) / f"{k}.onnx" for k in _LEVELS if level in (k, "best")}
-        unnamed = {axis: size for axis, size in dims.items() if ":" in axis}
+        unnamed = _by_place(dims)
         with Outputs([] if name.startswith("zoo:") else [source]) as outputs, outputs.create(out) as file:
-            for k, made in files.items():
-                write_optimized(source, made, dims, k)
-                if not _readable(made, unnamed):
-                    declare_shapes(made, dims, seed)
+            for k, path in files.items():
+                write_optimized(source, path, dims, k)
+                if not _readable(path, unnamed):
+                    declare_shapes(path, dims, seed)
             chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
             file.write(files[chosen].read_bytes())
     return chosen
 
 
-def _needs(made: Path, dims: Mapping[str, int], time: float) -> int:
+@dataclass(frozen=True)
+class Optimized:
+    """What to plan once onnxruntime optimised a model: the file that it made, under its own rules.
+
+    `dims` are those that the file still leaves open, `level` is the one that was taken.
+    """
+
+    model: str | Path
+    target: str
+    dims: Mapping[str, int]
+    level: str
+
+
+def optimize_first(
+    model: str | Path, out: str | Path, *, target: str, dims: Mapping[str, int], **more: Any
+) -> Optimized:
+    """Run `runtime_optimized` (`more` are its other arguments), and say what to plan then.
+
+    Raises
+    ------
+    InputError
+        The plan is to be for another runtime; or as `runtime_optimized`.
+    """
+    if target not in ("auto", "onnxruntime"):
+        raise InputError(f"--runtime-optimized is for target onnxruntime, not for {target}; drop one of them")
+    level = runtime_optimized(model, out, dims=dims, **more)
+    return Optimized(out, "onnxruntime", _by_place(dims), level)
+
+
+def _by_place(dims: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of dimensions without a name, which stay open in the file."""
+    return {axis: size for axis, size in dims.items() if ":" in axis}
+
+
+def _needs(file: Path, dims: Mapping[str, int], time: float) -> int:
     """Bytes of the arena of a plan."""
     from lowtide.api.planning import plan
 
-    return plan(made, target="onnxruntime", dims=dims, time=time).required_bytes
+    return plan(file, target="onnxruntime", dims=dims, time=time).required_bytes
 
 
-def _readable(made: Path, dims: Mapping[str, int]) -> bool:
+def _readable(file: Path, dims: Mapping[str, int]) -> bool:
     """Whether every shape is known without a run."""
     from lowtide.read import read_model
 
     try:
-        read_model(made, dims)
+        read_model(file, dims)
     except InputError:
         return False
     return True

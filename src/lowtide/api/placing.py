@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.banks import NO_PLACES, Banks, MemoryUse, Places, find_banks, place_buffers
-from lowtide.api.planning import Size, check_time
+from lowtide.api.banks import MemoryUse
+from lowtide.api.job import Size, check_time
+from lowtide.api.planning import NO_PLACES
 from lowtide.errors import InputError
-from lowtide.plan import Status
+from lowtide.plan import Status, exit_status
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
+    from lowtide.allocate.banks.places import Banks, Places
     from lowtide.allocate.buffers import Buffer, Problem
     from lowtide.allocate.conflict import Conflict
+    from lowtide.allocate.csv_buffers import BufferFile
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,16 @@ class Placement:
 
     def exit_status(self, capacity: int | None) -> int:
         """0 if it fits or there is no limit, 3 if nothing that fits was found, 4 if nothing can, 130 interrupted."""
-        if self.interrupted:
-            return 130
-        if self.status is not None:
-            return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
-        if capacity is None or self.height_bytes <= capacity:
-            return 0
-        return 4 if self.lower_bound_bytes > capacity else 3
+        status = self.status
+        if status is None:
+            never = capacity is not None and self.lower_bound_bytes > capacity
+            fits = capacity is None or self.height_bytes <= capacity
+            status = "ok" if fits else "impossible" if never else "over_budget"
+        return exit_status(status, interrupted=bool(self.interrupted))
 
 
 def allocate(
-    buffers: str | Path | Sequence[Buffer] | Problem,
+    buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
     capacity: Size | None = None,
     *,
     banks: Banks | None = None,
@@ -73,7 +75,8 @@ def allocate(
     Parameters
     ----------
     buffers
-        A CSV file as minimalloc's, buffers, or a problem with pairs and buffers kept apart.
+        A CSV file as minimalloc's, what `lowtide.allocate.csv_buffers.read_problem` read of one, buffers, or a problem
+        with pairs and buffers kept apart.
     capacity
         Bytes there are; a search may stop once they suffice.
     banks, board
@@ -97,20 +100,13 @@ def allocate(
     >>> placed.memory_of, placed.slow_bytes
     ({'a': 'fast', 'b': 'slow'}, 8)
     """
-    from lowtide.allocate.buffers import Problem
-    from lowtide.allocate.csv_buffers import read_problem
+    from lowtide.allocate.banks.places import find_banks
 
     began = clock.perf_counter()
     capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
     check_time(time)
     regions = find_banks(banks, board)
-    wanted: dict[str, str | Sequence[str]] = {}
-    if isinstance(buffers, str | Path):
-        read = read_problem(buffers)
-        problem = read.problem
-        wanted |= read.places
-    else:
-        problem = buffers if isinstance(buffers, Problem) else Problem(tuple(buffers))
+    problem, wanted = _problem(buffers)
     wanted |= places
     if wanted and not regions:
         raise InputError("buffers are placed, but in no memory; name memories with --bank or --board")
@@ -124,33 +120,46 @@ def allocate(
     return _in_one(problem, capacity_bytes, spread, limits, began)
 
 
+def _problem(
+    buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
+) -> tuple[Problem, dict[str, str | Sequence[str]]]:
+    """The buffers, and the memories that a file names for them."""
+    from lowtide.allocate.buffers import Problem
+    from lowtide.allocate.csv_buffers import BufferFile, read_problem
+
+    if isinstance(buffers, Problem):
+        return buffers, {}
+    file = read_problem(buffers) if isinstance(buffers, str | Path) else buffers
+    return (file.problem, {**file.places}) if isinstance(file, BufferFile) else (Problem(tuple(file)), {})
+
+
 def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits, began: float) -> Placement:
     from lowtide.allocate.arena import allocate_buffers
     from lowtide.allocate.conflict import find_conflict
     from lowtide.allocate.greedy import Packing
     from lowtide.allocate.spread import spread_out
 
-    found = allocate_buffers(problem, capacity, limits)
-    offsets, height, alone = found.offsets, found.height_bytes, None
+    placed = allocate_buffers(problem, capacity, limits)
+    offsets, height, alone = placed.offsets, placed.height_bytes, None
     if spread and capacity is not None:
         known = Packing(
-            tuple(offsets[b.name] for b in problem.buffers), height, found.lower_bound_bytes, found.method, {}
+            tuple(offsets[b.name] for b in problem.buffers), height, placed.lower_bound_bytes, placed.method, {}
         )
         packing, alone = spread_out(problem, capacity, known, limits)
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None
-    if capacity is not None and found.lower_bound_bytes > capacity:
+    if capacity is not None and placed.lower_bound_bytes > capacity:
         conflict = _conflict_text(problem, find_conflict(problem, capacity, limits))
     return Placement(
         height,
-        found.lower_bound_bytes,
-        height == found.lower_bound_bytes,
+        placed.lower_bound_bytes,
+        height == placed.lower_bound_bytes,
         offsets,
         clock.perf_counter() - began,
         alone=alone,
         conflict=conflict,
-        interrupted=found.interrupted or None,
+        interrupted=placed.interrupted or None,
     )
 
 
@@ -161,41 +170,44 @@ def _in_memories(
     limits: Limits,
     began: float,
 ) -> Placement:
+    from lowtide.allocate.banks.places import place_buffers
     from lowtide.allocate.buffers import load_bound
     from lowtide.allocate.conflict import find_conflict, find_indivisible
 
-    found = place_buffers(problem, banks, places, limits)
+    placed = place_buffers(problem, banks, places, limits)
     anywhere = replace(problem, buffers=tuple(replace(b, offset=None) for b in problem.buffers))
     conflict = None
-    if not found.fits:
+    if not placed.fits:
         capacities = [b.capacity for b in banks]
         why = find_conflict(anywhere, sum(capacities), engines=()) or find_indivisible(anywhere, capacities)
         conflict = _conflict_text(problem, why, {b.name: b.capacity for b in banks})
     names = [b.name for b in problem.buffers]
     return Placement(
-        sum(found.used_bytes),
+        sum(placed.used_bytes),
         load_bound(anywhere),
-        found.optimal,
-        dict(zip(names, found.offsets, strict=True)),
+        placed.optimal,
+        dict(zip(names, placed.offsets, strict=True)),
         clock.perf_counter() - began,
-        {name: banks[k].name for name, k in zip(names, found.bank_of, strict=True)},
+        {name: banks[k].name for name, k in zip(names, placed.bank_of, strict=True)},
         [
             MemoryUse(b.name, used, b.capacity, max(0, used - b.capacity), b.alignment)
-            for b, used in zip(banks, found.used_bytes, strict=True)
+            for b, used in zip(banks, placed.used_bytes, strict=True)
         ],
-        found.slow_bytes,
-        found.slow_lower_bound_bytes,
+        placed.slow_bytes,
+        placed.slow_lower_bound_bytes,
         conflict=conflict,
-        status="ok" if found.fits else "impossible" if found.impossible else "over_budget",
-        interrupted=found.interrupted or None,
+        status="ok" if placed.fits else "impossible" if placed.impossible else "over_budget",
+        interrupted=placed.interrupted or None,
     )
 
 
-def _conflict_text(problem: Problem, found: Conflict | None, memories: Mapping[str, int] | None = None) -> str | None:
+def _conflict_text(
+    problem: Problem, conflict: Conflict | None, memories: Mapping[str, int] | None = None
+) -> str | None:
     from lowtide.report.conflict import set_text
 
-    if found is None:
+    if conflict is None:
         return None
-    members = [(problem.buffers[i].name, problem.buffers[i].size) for i in found.members]
-    at = None if found.step is None else f"step {found.step:,}"
-    return set_text(members, found.capacity_bytes, found.needed_bytes, at, memories)
+    members = [(problem.buffers[i].name, problem.buffers[i].size) for i in conflict.members]
+    at = None if conflict.step is None else f"step {conflict.step:,}"
+    return set_text(members, conflict.capacity_bytes, conflict.needed_bytes, at, memories)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.api.exports import Exports, layout_of
-from lowtide.api.models import NO_DIMS, load
-from lowtide.api.offsets import PlacedPlan, placed_plan
-from lowtide.api.planning import Size, plan
+from lowtide.api.exports import Exports
+from lowtide.api.goals import OneArena
+from lowtide.api.job import NO_OPTIONS, Job, Search, Size
+from lowtide.api.models import NO_DIMS, load, load_own
+from lowtide.api.planning import plan_job
+from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, Status
+from lowtide.plan import Plan, Status, exit_status
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
-from lowtide.target import Target, resolve
+from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.allocate.buffers import Buffer
-    from lowtide.write.arena_map import ArenaMap
+    from lowtide.allocate.greedy import Packing
+    from lowtide.allocate.placed import Placed
+    from lowtide.write.arena_map import ArenaMap, Block, Place
 
 
 A_MOMENT_SECONDS = 0.1
@@ -73,9 +77,20 @@ class Shared:
     @property
     def exit_status(self) -> int:
         """0, 3 if the budget is exceeded, 4 if no order and no placement fits it, 130 if interrupted."""
-        if self.interrupted:
-            return 130
-        return {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}[self.status]
+        return exit_status(self.status, interrupted=self.interrupted)
+
+
+@dataclass(frozen=True)
+class SharedArena(Shared):
+    """A shared arena with what each model was planned as, which its exports are made of."""
+
+    graphs: tuple[Graph, ...] = field(default=(), repr=False, compare=False)
+    targets: tuple[Target, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `lowtide share --json` prints: all but graphs and targets."""
+        return {f.name: getattr(self, f.name) for f in fields(Shared)}
 
 
 def share(
@@ -92,7 +107,7 @@ def share(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
-) -> Shared:
+) -> SharedArena:
     """Plan models that never run at the same time into one arena.
 
     Each model gets its own best order; what is live in one uses the same bytes as what is live in the others.
@@ -117,80 +132,30 @@ def share(
     InputError
         As `plan`, or a name that is in no model.
     """
-    from lowtide.allocate.arena import allocate_best
-    from lowtide.allocate.buffers import Problem
-    from lowtide.verify.check.plan import verify_plan
-    from lowtide.verify.check.shared import check_shared
-
     if len(models) < 2:
         raise InputError("an arena is shared by two models or more; name at least two")
     room = None if budget is None else parse_size(budget, "budget")
-    graphs = [m if isinstance(m, Graph) else load(m, _own_dims(m, dims)) for m in models]
-    for name in (*persistent, *double_buffered):
-        if not any(t.name == name for graph in graphs for t in graph.tensors):
-            raise InputError(f"{name!r} is a tensor of none of the models; it cannot keep its memory")
-    names = _names(models, graphs)
+    goal = OneArena()
+    search = Search(goal.method("exact", NO_OPTIONS), time, parse_size(search_memory, "search memory"), seed)
+    rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered)
+    graphs = _load_all(models, dims)
+    _check_named(graphs, rules.named)
+    jobs = [Job(graph, NO_DIMS, _own_rules(rules, graph), goal, search) for graph in graphs]
+    for job in jobs:
+        if job.target.rule:
+            raise InputError(
+                f"under target {job.target.name} a model has its own arena; share one under another target"
+            )
     parts: list[_Part] = []
-    interrupted = False
-    for graph, name in zip(graphs, names, strict=True):
-        own = {t.name for t in graph.tensors}
-        once, twice = [p for p in persistent if p in own], [p for p in double_buffered if p in own]
-        settings: dict[str, Any] = {"time": time, "search_memory": search_memory, "seed": seed}
-        if report is not None:
-            settings["report"] = _teller(report, name)
-        settings |= {"overwrite_inputs": overwrite_inputs, "pin_inputs": pin_inputs}
-        made = plan(graph, target=target, persistent=once, double_buffered=twice, **settings)
-        if made.stopped == "interrupt":
-            interrupted, time = True, A_MOMENT_SECONDS
-        rules = resolve(
-            target,
-            source=graph.source,
-            overwrite_inputs=overwrite_inputs,
-            pin_inputs=pin_inputs,
-            persistent=once,
-            double_buffered=twice,
-        )
-        if rules.rule:
-            raise InputError(f"under target {rules.name} a model has its own arena; share one under another target")
-        parts.append(_Part(name, graph, made, rules))
-    steps = [max(len(part.made.order), 1) for part in parts]
-    buffers: list[Buffer] = []
-    spans: list[range] = []
-    for k, part in enumerate(parts):
-        moved = part.buffers(sum(steps[:k]), sum(steps))
-        spans.append(range(len(buffers), len(buffers) + len(moved)))
-        buffers += moved
-    packing = allocate_best(Problem(tuple(buffers)), Limits(time, seed=seed))
-    shared = [
-        part.with_offsets(packing.offsets[span.start : span.stop], packing.height_bytes)
-        for part, span in zip(parts, spans, strict=True)
-    ]
-    for part, made in zip(parts, shared, strict=True):
-        verify_plan(part.graph, made, part.target)
-    check_shared([(part.graph, made, part.target) for part, made in zip(parts, shared, strict=True)])
-    kept_bytes = [part.persistent_bytes for part in parts]
-    least = max(p.made.lower_bound_bytes + sum(kept_bytes) - own for p, own in zip(parts, kept_bytes, strict=True))
-    status: Status = "ok"
-    if room is not None and packing.height_bytes > room:
-        status = "impossible" if least > room else "over_budget"
-    return Shared(
-        packing.height_bytes,
-        packing.lower_bound_bytes,
-        packing.height_bytes == packing.lower_bound_bytes,
-        sum(kept_bytes),
-        sum(part.made.arena_bytes or 0 for part in parts),
-        status,
-        [SharedModel(p.name, p.made.arena_bytes or 0, made) for p, made in zip(parts, shared, strict=True)],
-        interrupted,
-    )
+    for name, job in zip(_names(models, graphs), jobs, strict=True):
+        late = any(part.plan.stopped == "interrupt" for part in parts)
+        job = replace(job, search=replace(search, seconds=A_MOMENT_SECONDS)) if late else job
+        parts.append(_Part.of(name, job, report))
+    return _in_one_arena(parts, room)
 
 
 def write_shared(
-    found: Shared,
-    models: Sequence[Graph | str | Path],
-    exports: Exports,
-    plans: str | Path | None,
-    settings: Mapping[str, Any],
+    shared: SharedArena, models: Sequence[Graph | str | Path], exports: Exports, plans: str | Path | None
 ) -> list[str | Path]:
     """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`.
 
@@ -206,52 +171,55 @@ def write_shared(
     """
     from lowtide.outputs import Outputs
 
-    written = [path for path in exports.paths if path is not None]
+    written = exports.paths
     with Outputs([m for m in models if not isinstance(m, Graph) and not str(m).startswith("zoo:")]) as outputs:
         if written:
-            name = Path(written[0]).name.split(".")[0]
-            exports.write(shared_map(found, models, name, settings), outputs)
+            exports.write(shared_map(shared, Path(written[0]).name.split(".")[0]), outputs)
         if plans is not None:
             try:
                 Path(plans).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"cannot make the folder: {error.strerror}", str(plans)) from None
-            for member in found.models:
+            for member in shared.models:
                 path = Path(plans) / f"{member.name}.plan.json"
                 outputs.write(path, member.plan.to_json())
                 written.append(path)
     return written
 
 
-def shared_map(found: Shared, models: Sequence[Graph | str | Path], name: str, settings: Mapping[str, Any]) -> ArenaMap:
-    """The layout of all models in one: names begin with the model's, and the steps of one come after the other's.
+def shared_map(shared: SharedArena, name: str) -> ArenaMap:
+    """The layout of all models in one: names begin with the model's, and the steps of one come after the other's."""
+    from lowtide.write.arena_map import ArenaMap, Region, map_of_plan
 
-    `settings` are `target` and `dims`, as `share` was called with.
-    """
-    from dataclasses import replace
-
-    from lowtide.write.arena_map import ArenaMap, Region
-
-    places, blocks, steps = [], [], 0
-    dims = settings.get("dims", NO_DIMS)
-    total = sum(max(len(m.plan.order), 1) for m in found.models)
-    for member, source in zip(found.models, models, strict=True):
-        graph = source if isinstance(source, Graph) else load(source, _own_dims(source, dims))
-        one = layout_of(member.plan, graph, settings.get("target", "auto"))
-        kept = {*(member.plan.persistent or ()), *(member.plan.double_buffered or ())}
+    places: list[Place] = []
+    blocks: list[Block] = []
+    steps = 0
+    total = sum(max(len(m.plan.order), 1) for m in shared.models)
+    for member, graph, target in zip(shared.models, shared.graphs, shared.targets, strict=True):
+        one = map_of_plan(member.plan, graph, target)
         places += [replace(p, name=f"{member.name}/{p.name}") for p in one.places]
-        # By address: the block of a view has the name of another tensor.
-        held = [p.offset for p in one.places if p.name in kept and p.purpose != "workspace"]
-        base = len(blocks)
-        for b in one.blocks:
-            spans = tuple((lo + steps, hi + steps) for lo, hi in b.spans)
-            if any(b.offset <= at < b.offset + b.size for at in held):
-                spans = ((0, total),)
-            over = None if b.over is None else b.over + base
-            blocks.append(replace(b, name=f"{member.name}/{b.name}", spans=spans, over=over))
+        blocks += _later(one, member, range(steps, total), len(blocks))
         steps += max(len(member.plan.order), 1)
-    alignment = max(m.plan.alignment for m in found.models)
-    return ArenaMap(name, (Region("arena", found.arena_bytes, alignment),), tuple(places), tuple(blocks), steps)
+    alignment = max(m.plan.alignment for m in shared.models)
+    return ArenaMap(name, (Region("arena", shared.arena_bytes, alignment),), tuple(places), tuple(blocks), steps)
+
+
+def _later(one: ArenaMap, member: SharedModel, steps: range, base: int) -> list[Block]:
+    """A model's blocks among those of all, from the first of `steps` on; what it keeps is there throughout.
+
+    Blocks are numbered from `base`.
+    """
+    kept = {*(member.plan.persistent or ()), *(member.plan.double_buffered or ())}
+    # By address: the block of a view has the name of another tensor.
+    held = [p.offset for p in one.places if p.name in kept and p.purpose != "workspace"]
+    blocks = []
+    for b in one.blocks:
+        spans = tuple((lo + steps.start, hi + steps.start) for lo, hi in b.spans)
+        if any(b.offset <= at < b.offset + b.size for at in held):
+            spans = ((0, steps.stop),)
+        over = None if b.over is None else b.over + base
+        blocks.append(replace(b, name=f"{member.name}/{b.name}", spans=spans, over=over))
+    return blocks
 
 
 @dataclass(frozen=True)
@@ -259,85 +227,169 @@ class _Part:
     """A model with the plan that it has alone."""
 
     name: str
+    job: Job
     graph: Graph
-    made: Plan
-    target: Target
+    plan: Plan
+
+    @classmethod
+    def of(cls, name: str, job: Job, report: Callable[[str, Progress], None] | None) -> _Part:
+        def tell(progress: Progress) -> None:
+            if report is not None:
+                report(name, progress)
+
+        plan = plan_job(job, report=None if report is None else tell)
+        return cls(name, job, job.target.as_seen(load(job.model)), plan)
 
     @cached_property
-    def _placed(self) -> PlacedPlan:
+    def placed(self) -> Placed:
+        """Its arena as buffers."""
+        from lowtide.allocate.placed import Placed
         from lowtide.analyse.storage import memory_model
 
-        return placed_plan(self.made, memory_model(self.graph, self.target))
+        return Placed.of_plan(self.plan, memory_model(self.graph, self.job.target))
 
     @cached_property
     def _kept(self) -> set[int]:
         """Buffers that hold something persistent."""
-        model, made = self._placed.model, self._placed.buffers
-        tensors = self.graph.tensor_by_id
+        model, buffers = self.placed.model, self.placed.buffers
+        tensors, target = self.graph.tensor_by_id, self.job.target
         return {
             b
-            for s, (b, _) in made.place_of.items()
-            if any(self.target.copies(tensors[t]) for t in model.storages[s].tensors)
+            for s, (b, _) in buffers.place_of.items()
+            if any(target.copies(tensors[t]) for t in model.storages[s].tensors)
         }
+
+    @property
+    def steps(self) -> int:
+        """Steps that it runs for."""
+        return max(len(self.plan.order), 1)
 
     @property
     def persistent_bytes(self) -> int:
         """Bytes of what is persistent."""
-        return sum(self._placed.buffers.problem.buffers[b].size for b in self._kept)
+        return sum(self.placed.buffers.problem.buffers[b].size for b in self._kept)
 
     def buffers(self, start: int, total: int) -> list[Buffer]:
         """This model's buffers in the steps from `start` on; what is persistent in all of `total`."""
-        from dataclasses import replace
-
         from lowtide.allocate.buffers import Piece
 
-        found = []
-        for i, b in enumerate(self._placed.buffers.problem.buffers):
+        buffers = []
+        for i, b in enumerate(self.placed.buffers.problem.buffers):
             moved = tuple(replace(p, start=p.start + start, end=p.end + start) for p in b.pieces)
             if i in self._kept:
                 moved = (Piece(0, total, 0, b.size),)
-            found.append(replace(b, name=f"{self.name}/{b.name}", pieces=moved))
-        return found
+            buffers.append(replace(b, name=f"{self.name}/{b.name}", pieces=moved))
+        return buffers
 
-    def with_offsets(self, offsets: Sequence[int], height: int) -> Plan:
+    def in_arena(self, offsets: Sequence[int], height: int) -> Plan:
         """The plan with these offsets of its buffers, in an arena of this height."""
-        return self._placed.moved(offsets, height)
+        import msgspec
+
+        from lowtide.api.answer import by_id
+
+        placed = replace(self.placed, offsets=tuple(offsets))
+        bound = self.plan.arena_lower_bound_bytes
+        return msgspec.structs.replace(
+            self.plan,
+            offsets=by_id(placed.tensor_offsets()),
+            workspace_offsets=by_id(placed.workspace_offsets()) or None,
+            arena_bytes=height,
+            required_bytes=height + (self.plan.reserve_bytes or 0),
+            arena_optimal=None if bound is None else bound == height,
+        )
 
 
-def _teller(report: Callable[[str, Progress], None], name: str) -> Callable[[Progress], None]:
-    def tell(progress: Progress) -> None:
-        report(name, progress)
+def _in_one_arena(parts: Sequence[_Part], room: int | None) -> SharedArena:
+    """Pack all parts, and check each plan and all together."""
+    packing, shared = _pack(parts)
+    _verify(parts, shared)
+    kept_bytes = [part.persistent_bytes for part in parts]
+    least = max(p.plan.lower_bound_bytes + sum(kept_bytes) - own for p, own in zip(parts, kept_bytes, strict=True))
+    status: Status = "ok"
+    if room is not None and packing.height_bytes > room:
+        status = "impossible" if least > room else "over_budget"
+    return SharedArena(
+        packing.height_bytes,
+        packing.lower_bound_bytes,
+        packing.height_bytes == packing.lower_bound_bytes,
+        sum(kept_bytes),
+        sum(part.plan.arena_bytes or 0 for part in parts),
+        status,
+        [SharedModel(p.name, p.plan.arena_bytes or 0, plan) for p, plan in zip(parts, shared, strict=True)],
+        any(part.plan.stopped == "interrupt" for part in parts),
+        tuple(part.graph for part in parts),
+        tuple(part.job.target for part in parts),
+    )
 
-    return tell
+
+def _pack(parts: Sequence[_Part]) -> tuple[Packing, list[Plan]]:
+    """One arena for the buffers of all parts, and each plan in it."""
+    from lowtide.allocate.arena import allocate_best
+    from lowtide.allocate.buffers import Problem
+
+    total = sum(part.steps for part in parts)
+    buffers: list[Buffer] = []
+    spans: list[range] = []
+    start = 0
+    for part in parts:
+        own = part.buffers(start, total)
+        spans.append(range(len(buffers), len(buffers) + len(own)))
+        buffers += own
+        start += part.steps
+    search = parts[-1].job.search
+    packing = allocate_best(Problem(tuple(buffers)), Limits(search.seconds, seed=search.seed))
+    plans = [
+        part.in_arena(packing.offsets[span.start : span.stop], packing.height_bytes)
+        for part, span in zip(parts, spans, strict=True)
+    ]
+    return packing, plans
 
 
-def _own_dims(model: str | Path, dims: Mapping[str, int]) -> Mapping[str, int]:
-    """Those sizes of free dimensions that a model has a use for."""
-    if not dims:
-        return dims
-    try:
-        load(model, dims)
-    except InputError:
-        own = {}
-        for name, size in dims.items():
-            try:
-                load(model, {name: size})
-            except InputError:
-                continue
-            own[name] = size
-        return own
-    return dims
+def _verify(parts: Sequence[_Part], plans: Sequence[Plan]) -> None:
+    from lowtide.verify.check.plan import verify_plan
+    from lowtide.verify.check.shared import check_shared
+
+    members = [(part.graph, plan, part.job.target) for part, plan in zip(parts, plans, strict=True)]
+    for graph, plan, target in members:
+        verify_plan(graph, plan, target)
+    check_shared(members)
+
+
+def _load_all(models: Sequence[Graph | str | Path], dims: Mapping[str, int]) -> list[Graph]:
+    """Each model with those sizes of free dimensions that it has a use for. Raises `InputError` if none has for one."""
+    loaded = [load_own(model, dims) for model in models]
+    used = {name for _, own in loaded for name in own}
+    for name in dims:
+        if name not in used:
+            raise InputError(f"none of the models has a free dimension {name!r}; leave it out")
+    return [graph for graph, _ in loaded]
+
+
+def _check_named(graphs: Sequence[Graph], names: Sequence[str]) -> None:
+    for name in names:
+        if not any(t.name == name for graph in graphs for t in graph.tensors):
+            raise InputError(f"{name!r} is a tensor of none of the models; it cannot keep its memory")
+
+
+def _own_rules(rules: Rules, graph: Graph) -> Rules:
+    """The rules with the tensors that a graph has."""
+    own = {t.name for t in graph.tensors}
+    return replace(
+        rules,
+        persistent=[name for name in rules.persistent if name in own],
+        double_buffered=[name for name in rules.double_buffered if name in own],
+    )
 
 
 def _names(models: Sequence[Graph | str | Path], graphs: Sequence[Graph]) -> list[str]:
     """A name for each model: its file's, its graph's, or a number after it where it is there already."""
-    found: list[str] = []
+    names: list[str] = []
     for model, graph in zip(models, graphs, strict=True):
         base = graph.name if isinstance(model, Graph) or str(model).startswith("zoo:") else Path(model).name
         base = base.split(".")[0] or "model"
         name, n = base, 1
-        while name in found:
+        while name in names:
             n += 1
             name = f"{base}_{n}"
-        found.append(name)
-    return found
+        names.append(name)
+    return names

@@ -3,18 +3,68 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowtide.api.exports import NO_EXPORTS, Exports, layout_of
+from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import NO_DIMS, user_function
 from lowtide.errors import InputError
+from lowtide.outputs import Outputs
 from lowtide.plan import Plan
 from lowtide.stop import Progress
 from lowtide.target import Target
 
 
-def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+@dataclass(frozen=True)
+class PlanFiles:
+    """Files to write of a plan, each or none, together or not at all.
+
+    Attributes
+    ----------
+    out
+        The model with its ops in the plan's order.
+    plan
+        The plan.
+    log
+        CSV with a line for each improvement of the search: seconds, best peak and lower bound in bytes.
+    snippet
+        Python that opens the written model as an onnxruntime session of the plan's order and arena.
+    buffer_plan
+        The layout as TFLM's struct.
+    commands
+        What a driver runs in a plan with spilling, as JSON if the name ends so.
+    exports
+        The layout for compilers and firmware.
+    copy_external
+        Whether external data is copied to where `out` is, if elsewhere.
+    """
+
+    out: str | Path | None = None
+    plan: str | Path | None = None
+    log: str | Path | None = None
+    snippet: str | Path | None = None
+    buffer_plan: str | Path | None = None
+    commands: str | Path | None = None
+    exports: Exports = NO_EXPORTS
+    copy_external: bool = False
+
+    def __post_init__(self) -> None:
+        if self.copy_external and self.out is None:
+            raise InputError("--copy-external is for the model that -o writes; name that, or leave it out")
+
+    @property
+    def paths(self) -> list[str | Path]:
+        """The files that are wanted."""
+        own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
+        return [*(path for path in own if path is not None), *self.exports.paths]
+
+    def possible(self, plan: Plan) -> PlanFiles:
+        """Without commands where memories were named and none of them was found: no driver could run that plan."""
+        return self if plan.moves is not None else replace(self, commands=None)
+
+
+def apply(plan: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
     """Write the model with its ops in the plan's order; every byte that need not change stays as it was.
 
     Raises
@@ -22,85 +72,92 @@ def apply(made: Plan, model: str | Path, out: str | Path, *, copy_external: bool
     InputError
         The plan is for another model, or the output cannot be written (`docs/contract.md`, Files).
     """
-    write_all(made, model, out=out, copy_external=copy_external)
+    write_all(plan, model, PlanFiles(out, copy_external=copy_external))
 
 
 def write_all(
-    made: Plan,
+    plan: Plan,
     model: str | Path,
+    files: PlanFiles,
     *,
-    out: str | Path | None = None,
-    plan_file: str | Path | None = None,
-    log_file: str | Path | None = None,
-    snippet: str | Path | None = None,
-    buffer_plan: str | Path | None = None,
     trace: Sequence[Progress] = (),
-    copy_external: bool = False,
-    exports: Exports = NO_EXPORTS,
-    commands: str | Path | None = None,
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
 
-    The log is a CSV with a line for each improvement in `trace`: seconds, best peak and lower bound in bytes. The
-    snippet is Python that opens the written model as an onnxruntime session of the plan's order and arena. The
-    buffer plan is the layout as TFLM's struct. `commands` is what a driver runs in a plan with spilling, as JSON if the
-    name ends so. `target` and `dims`, as the plan was made with, are for `exports` only.
+    Parameters
+    ----------
+    trace
+        What the log is to say.
+    target, dims
+        As the plan was made with; for exports of the layout.
 
     Raises
     ------
     InputError
         As `apply`.
     """
-    from lowtide.outputs import Outputs
-
-    if made.moves and any(path is not None for path in exports.paths):
+    if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     source = _file_of(model)
-    layout = layout_of(made, model, target, dims) if any(path is not None for path in exports.paths) else None
+    layout = layout_of(plan, model, target, dims) if files.exports.paths else None
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
-        if out is not None:
-            from lowtide.write import write_model
-
-            if made.rewrites:
-                raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
-
-            if source is None:
-                source = _made_file(model, made.seed, Path(folder), out)
-            else:
-                _same_model(made, source)
-            write_model(source, made.order, out, copy_external, outputs, offline_offsets(made))
-        if plan_file is not None:
-            outputs.write(plan_file, made.to_json())
-        if snippet is not None:
-            from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
-
-            outputs.write(snippet, onnxruntime_snippet(made, str(model if out is None else out)))
-        if buffer_plan is not None:
-            from lowtide.api.tflm import buffer_plan_of
-
-            outputs.write(buffer_plan, buffer_plan_of(made, model))
-        if log_file is not None:
-            lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
-            outputs.write(log_file, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode())
-        if commands is not None:
-            from lowtide.write.command_stream import commands_json, commands_text
-
-            if made.moves is None:
-                raise InputError("commands are for a plan with spilling; name the memories with --memory")
-            outputs.write(commands, (commands_json if str(commands).endswith(".json") else commands_text)(made))
+        if files.out is not None:
+            _write_model(plan, model, files, Path(folder), outputs)
+        for path, content in _contents(plan, model, files, trace):
+            outputs.write(path, content)
         if layout is not None:
-            exports.write(layout, outputs)
+            files.exports.write(layout, outputs)
 
 
-def offline_offsets(made: Plan) -> dict[int, int] | None:
-    """Offsets that go into the model file: those for a runtime that takes them from there."""
-    return {int(t): at for t, at in (made.offsets or {}).items()} if made.runtime_parts is not None else None
+def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs) -> None:
+    from lowtide.runtimes.tflm.offline import offline_offsets
+    from lowtide.write import write_model
+
+    assert files.out is not None
+    if plan.rewrites:
+        raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
+    source = _file_of(model)
+    if source is None:
+        source = _zoo_file(model, plan.seed, folder, files.out)
+    else:
+        _same_model(plan, source)
+    write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
 
 
-def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path | None) -> None:
+def _contents(
+    plan: Plan, model: str | Path, files: PlanFiles, trace: Sequence[Progress]
+) -> Iterator[tuple[str | Path, bytes]]:
+    """The files beside the model and the exports."""
+    if files.plan is not None:
+        yield files.plan, plan.to_json()
+    if files.snippet is not None:
+        from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
+
+        yield files.snippet, onnxruntime_snippet(plan, str(model if files.out is None else files.out))
+    if files.buffer_plan is not None:
+        yield files.buffer_plan, buffer_plan_of(plan, model)
+    if files.log is not None:
+        lines = [f"{p.seconds:.6f},{p.best_bytes},{p.bound_bytes}" for p in trace]
+        yield files.log, "\n".join(["seconds,best_bytes,bound_bytes", *lines, ""]).encode()
+    if files.commands is not None:
+        from lowtide.write.command_stream import commands_json, commands_text
+
+        if plan.moves is None:
+            raise InputError("commands are for a plan with spilling; name the memories with --memory")
+        yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
+
+
+def check_outputs(model: str | Path, paths: Iterable[str | Path], out: str | Path | None = None) -> None:
     """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
+
+    Parameters
+    ----------
+    paths
+        All of them.
+    out
+        The one among them that is to be the model, if any.
 
     Raises
     ------
@@ -108,17 +165,14 @@ def check_outputs(model: str | Path, out: str | Path | None, *others: str | Path
         An output is the input, a directory, cannot be written, has another format than the model; two outputs are one
         file; or there is no model file to write back.
     """
-    from lowtide.outputs import Outputs
-
     if out is not None:
         _ending(model, out)
     source = _file_of(model)
     outputs = Outputs([source] if source else [])
     try:
-        for path in (out, *others):
-            if path is not None:
-                with outputs.create(path):
-                    pass
+        for path in paths:
+            with outputs.create(path):
+                pass
     finally:
         outputs.discard()
 
@@ -132,7 +186,6 @@ def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
         No such network or parameter, another ending, or the output cannot be written.
     """
     from lowtide import zoo
-    from lowtide.outputs import Outputs
 
     _ending(f"zoo:{name}", out)
     net = zoo.build(name)
@@ -163,7 +216,7 @@ def _ending(model: str | Path, out: str | Path) -> None:
             raise InputError(f"the output has the model's own format; its name must end in {ending}", str(out))
 
 
-def _made_file(model: str | Path, seed: int, folder: Path, out: str | Path) -> Path:
+def _zoo_file(model: str | Path, seed: int, folder: Path, out: str | Path) -> Path:
     """A zoo network as a file, in the format of the output."""
     _ending(model, out)
     source = folder / ("model.onnx" if str(out).lower().endswith(".onnx") else "model.graph.json")
@@ -171,7 +224,7 @@ def _made_file(model: str | Path, seed: int, folder: Path, out: str | Path) -> P
     return source
 
 
-def _same_model(made: Plan, source: Path) -> None:
+def _same_model(plan: Plan, source: Path) -> None:
     import hashlib
 
     try:
@@ -179,5 +232,5 @@ def _same_model(made: Plan, source: Path) -> None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", str(source)) from None
-    if digest != made.model_sha256:
+    if digest != plan.model_sha256:
         raise InputError("the plan is for another model, or the file has changed; plan it again", str(source))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
-from lowtide.allocate.greedy import RULES, Packing, Rule
+from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.bench.peers import VelaHillClimb, peers
 from lowtide.bench.timing import one_line, quickest
 from lowtide.stop import Limits
@@ -91,7 +91,7 @@ class Row:
 class Greedy:
     """One greedy rule by itself."""
 
-    rule: Rule
+    rule: GreedyRule
 
     @property
     def name(self) -> str:

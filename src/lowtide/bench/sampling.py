@@ -95,7 +95,7 @@ class SpaceSuite(Suite[Row]):
 
     def rows(self, watch: Watch) -> Iterator[Row]:
         """Check what is asked; then draw, and run the methods."""
-        from lowtide.api.planning import check_time
+        from lowtide.api.job import check_time
 
         check_time(self.time)
         if self.orders < 1:

@@ -69,7 +69,7 @@ class ScheduleSuite(TableSuite[Cell]):
 
     def rows(self, watch: Watch) -> Iterator[Cell]:
         """Check the names; then run each method that each part asks for on each of its networks."""
-        from lowtide.api.planning import check_time
+        from lowtide.api.job import check_time
 
         check_time(self.time)
         for name in self.methods:

@@ -17,7 +17,7 @@ from lowtide.bench.networks import build
 from lowtide.bench.suite import Watch
 from lowtide.bench.timing import one_line, quickest
 from lowtide.graph import Graph
-from lowtide.plan import Plan, Spilling
+from lowtide.plan import Plan
 from lowtide.schedule.exact import Exact
 from lowtide.spill.answer import SpillAnswer, SpillMethod
 from lowtide.spill.baselines import Belady, GreedySpill
@@ -258,7 +258,12 @@ def measure(
 
 def _plan(problem: SpillProblem, answer: SpillAnswer, *, parameters: bool) -> Plan:
     """The answer as the checker takes it."""
-    from lowtide.api.spilling import assemble
+    from lowtide.api.answer import Answer, assemble
+    from lowtide.api.goals.fast_memory import spill_keys
+    from lowtide.api.problem import Problem, Rules
+    from lowtide.spill.words import Moves
 
-    moves = Spilling(parameters=parameters)
-    return assemble(problem.model.graph, resolve("strict"), problem, answer, moves, "spill", 0)
+    rules = Rules("strict")
+    whole = Problem.of(problem.model.graph, rules.resolve())
+    keys = spill_keys(problem, answer, whole, Moves(parameters=parameters))
+    return assemble(Answer(whole, answer.order, keys, "spill"), rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.report.text import columns
+from lowtide.report.columns import columns
 from lowtide.sizes import format_size
 from lowtide.write.arena_map import ArenaMap, Block
 

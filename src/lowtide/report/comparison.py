@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lowtide.report.columns import columns
+
 INTERRUPTED = "stopped by interrupt"
 """Reason of the row in which Ctrl-C came; the methods after it have none."""
 
@@ -54,8 +56,6 @@ class MethodResult:
 
 def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
     """One line per method, and where what is published comes from."""
-    from lowtide.report.text import columns
-
     spilling = any(row.traffic_bytes is not None for row in rows)
     names = ("traffic", "traffic bound", "fast memory") if spilling else ("peak", "arena", "lower bound")
     heads = ("method", *names, "ops to order", "states", "seconds", "published", "")

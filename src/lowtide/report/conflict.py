@@ -51,3 +51,16 @@ def set_text(
         return f"{', '.join(named)}{more} cannot be divided among {each}{where} ({needed:,} B needed)"
     verb = "cannot share" if len(rows) > 1 else "does not fit"
     return f"{', '.join(named)}{more} {verb} {available:,} B{where} ({needed:,} B needed)"
+
+
+def too_small_text(plan: Plan, name: str, capacity_bytes: int) -> str:
+    """Why there is no plan with moves: what is too large for the fast memory of this name."""
+    if plan.status != "impossible" or plan.conflict is None or plan.conflict.step is None:
+        return f"no order was found in which every op fits the {capacity_bytes:,} B of {name}"
+    needed = plan.conflict.needed_bytes
+    outputs = {t.id for t in plan.tensors if t.kind == "output"}
+    if plan.conflict.step == len(plan.order) - 1 and outputs.issuperset(plan.conflict.tensors):
+        return f"the graph outputs need {needed:,} B at once at the end; {name} has {capacity_bytes:,} B"
+    at = plan.order[plan.conflict.step]
+    op = next(op for op in plan.ops if op.id == at)
+    return f"{op.name or f'op {op.id}'} ({op.type}) alone needs {needed:,} B; {name} has {capacity_bytes:,} B"

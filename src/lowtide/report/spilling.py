@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.plan import Plan
-from lowtide.report.text import change, columns
+from lowtide.report.columns import change, columns
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40

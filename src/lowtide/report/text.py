@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
 from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
+from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
@@ -24,41 +26,12 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
-CUT_SHORT = {"time": "stopped by --time", "memory": "stopped by --search-memory", "interrupt": "interrupted"}
+RUNTIME_ARENA = {
+    "tflite": "what LiteRT's own planner makes of it, no delegates",
+    "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
+}
 MOST_LIVE = 12
 """Storages listed at the peak; the rest is summed up in a line."""
-
-
-def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Rows of cells as lines of aligned columns; `right` are the columns flush right. The last is never padded.
-
-    A line break in a cell, such as a model's name may hold, is written out.
-
-    >>> columns([("a", "10"), ("long", "5")], right=[1])
-    'a     10\\nlong   5'
-    """
-    if not rows:
-        return ""
-    rows = [[cell.replace("\n", "\\n") for cell in row] for row in rows]
-    count = max(len(row) for row in rows)
-    flush = set(right)
-    widths = [max((len(row[c]) for row in rows if c < len(row)), default=0) for c in range(count)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(widths[c]) if c in flush else cell.ljust(widths[c]) for c, cell in enumerate(row)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def change(before: int, after: int) -> str:
-    """How much less or more one number of bytes is than another, in percent.
-
-    >>> change(200, 150), change(150, 150)
-    ('-25.0 %', 'as before')
-    """
-    if before == after or before == 0:
-        return "as before"
-    return f"{100 * (after - before) / before:+.1f} %"
 
 
 def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
@@ -100,12 +73,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             own = plan.runtime_parts.own_planned
             gain = change(own, plan.arena_bytes)
             rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
-    elif plan.runtime_arena_bytes is not None and plan.target == "tflite":
-        rows.append(("runtime arena", plan.runtime_arena_bytes, "what LiteRT's own planner makes of it, no delegates"))
     elif plan.runtime_arena_bytes is not None:
-        rows.append(
-            ("runtime arena", plan.runtime_arena_bytes, "one block in which onnxruntime's own best fit succeeds")
-        )
+        rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
@@ -132,7 +101,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         tail.append(("bytes lost", where["text"]))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
-    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and plan.target != "tflite":
+    if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
     if why is not None:
@@ -163,6 +132,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     )
 
 
+def _runtime(plan: Plan) -> str:
+    """The runtime whose own planner makes a plan's arena: LiteRT where the target is called so, fields apart."""
+    return "tflite" if plan.target.partition(",")[0] == "tflite" else "onnxruntime"
+
+
 def _partly(plan: Plan) -> str:
     return f", {len(plan.overlap):,} over a part of one, behind what is read" if plan.overlap else ""
 
@@ -174,8 +148,9 @@ def parts_text(parts: RuntimeParts) -> str:
         text = f"{parts.planning:,} while TFLM starts, more than {text}"
     if parts.scratch:
         text += f", scratch {parts.scratch:,} in the planned"
-    sure = "exact" if parts.exact else "an estimate"
-    return f"{text}; {sure} for pip's x86-64 build, the planned part on all with the reference kernels"
+    strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
+    text += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'the pip build for x86-64'}{strange}"
+    return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
 def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
@@ -405,7 +380,7 @@ def _against(before: int, shipped: int, after: int) -> str:
 def target_text(target: Target) -> str:
     """A target as TOML that `--target` reads, and what it knows of op types as comments."""
     if target.rule:
-        return "\n".join([to_toml(target), *_rule_lines(target.full_rule)]) + "\n"
+        return "\n".join([to_toml(target), *_rule_lines(target.rule)]) + "\n"
     lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
     for kind in TABLE:
         says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lowtide.report.text import change, columns, format_count
-from lowtide.sizes import format_size
+from lowtide.report.columns import change, columns
+from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
     from lowtide.run.tflite import RuntimeRun, TfliteRunReport

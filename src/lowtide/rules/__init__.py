@@ -11,7 +11,6 @@ from typing import Protocol
 from lowtide.graph import Graph, Op
 from lowtide.rules.litert.rule import LitertRule
 from lowtide.rules.onnxruntime.rule import OnnxRuntimeRule
-from lowtide.rules.tflm.libraries import REPLACED
 from lowtide.rules.tflm.rule import TflmRule
 
 
@@ -43,6 +42,5 @@ RULES: Mapping[str, Rule] = {
     "onnxruntime": OnnxRuntimeRule(),
     "tflite": LitertRule(),
     "tflm": TflmRule(),
-    **{f"tflm:{library}": TflmRule(library) for library in REPLACED},
 }
-"""By name; for TFLM's kernel libraries with the library's."""
+"""By name. TFLM's rule depends on whose kernels run: `lowtide.target.Target` says."""

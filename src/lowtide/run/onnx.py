@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, Profile, open_session, read_profile, runtime
+from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
 from lowtide.run.random_weights import check_weights
 
 _DTYPES: dict[str, Any] = {
@@ -229,7 +229,9 @@ def run_onnx(
     )
 
 
-def _in_exact_arena(planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]) -> Profile | None:
+def _in_exact_arena(
+    planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
+) -> SessionProfile | None:
     """All inputs once more, in one block of the plan's size."""
     if plan.runtime_arena_bytes is None:
         return None
@@ -322,7 +324,7 @@ def _measure(
     path: Path,
     nodes: list[Any],
     op_at: Mapping[int, int],
-    profile: Profile,
+    profile: SessionProfile,
     planned: Mapping[int, int],
     first_block: int | None = None,
 ) -> FileRun:

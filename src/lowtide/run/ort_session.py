@@ -18,7 +18,7 @@ from lowtide.errors import MissingExtraError
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SessionSettings:
     """How a session runs.
 
     Attributes
@@ -36,9 +36,9 @@ class Settings:
     arena_bytes: int | None = None
 
 
-PLANNED = Settings()
+PLANNED = SessionSettings()
 """As planned, to measure what is in use."""
-AS_SHIPPED = Settings(keep_order=False, reuse=True)
+AS_SHIPPED = SessionSettings(keep_order=False, reuse=True)
 """As onnxruntime runs a file if nobody tells it otherwise."""
 
 
@@ -64,7 +64,7 @@ class NodeEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SessionProfile:
     """What a session's profile says: the first run's nodes, and the steps in which all runs made the arena grow."""
 
     nodes: tuple[NodeEvent, ...]
@@ -91,7 +91,7 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def open_session(path: Path, settings: Settings, folder: str, name: str) -> Any:
+def open_session(path: Path, settings: SessionSettings, folder: str, name: str) -> Any:
     """A profiling session on one thread of the CPU; its profile goes to `folder`."""
     ort = runtime()
     options = ort.SessionOptions()
@@ -119,7 +119,7 @@ def open_session(path: Path, settings: Settings, folder: str, name: str) -> Any:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def read_profile(path: str) -> Profile:
+def read_profile(path: str) -> SessionProfile:
     """Read a session's profile; without nodes if this onnxruntime does not tell (before 1.24)."""
     nodes: list[NodeEvent] = []
     seen: set[tuple[str, str]] = set()
@@ -148,4 +148,4 @@ def read_profile(path: str) -> Profile:
         if key not in seen:
             seen.add(key)
             nodes.append(NodeEvent(*key, requested - base["requested"], in_use - base["in_use"], mark - base["in_use"]))
-    return Profile(tuple(nodes), tuple(growth))
+    return SessionProfile(tuple(nodes), tuple(growth))

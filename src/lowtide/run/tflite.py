@@ -36,7 +36,7 @@ class TfliteOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
+class MeasuredArena:
     """Bytes of TFLM's arena: non-persistent, persistent, both, and the smallest arena with which it starts."""
 
     head_bytes: int
@@ -57,8 +57,8 @@ class RuntimeRun:
     runtime: str
     outputs: tuple[TfliteOutput, ...] = ()
     deterministic: bool = True
-    original: Arena | None = None
-    planned: Arena | None = None
+    original: MeasuredArena | None = None
+    planned: MeasuredArena | None = None
     original_bytes: int | None = None
     planned_bytes: int | None = None
     refused: str = ""
@@ -128,7 +128,7 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
                 raise VerificationError("run", f"{name} runs the original and not {planned}: {answer['error']}")
             runs.append(RuntimeRun(name, refused=answer["error"]))
             continue
-        arenas = [Arena(**m) if "head_bytes" in m else None for m in answer["measured"]]
+        arenas = [MeasuredArena(**m) if "head_bytes" in m else None for m in answer["measured"]]
         sizes = [m.get("arena_bytes") for m in answer["measured"]]
         outputs = tuple(TfliteOutput(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
         runs.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))

@@ -16,6 +16,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
 from lowtide.rules.litert.temporaries import temporaries
+from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.schedule.settle import equal_orders
 from lowtide.stop import Limits
 
@@ -32,6 +33,17 @@ class _Tensor:
     first: int
     last: int
     offset: int = 0
+
+
+@dataclass(frozen=True)
+class Litert(Plain):
+    """LiteRT without delegates: it takes the order, and places tensors by its own planner."""
+
+    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
+        """The order, and where LiteRT's last tensor ends."""
+        if not others:
+            return OwnArena(order, litert_arena(model, order).bytes)
+        return OwnArena(*smallest_arena(model, order, limits))
 
 
 @dataclass(frozen=True)
@@ -81,12 +93,12 @@ def smallest_arena(model: MemoryModel, order: tuple[int, ...], limits: Limits) -
     best, least = order, litert_arena(model, order).bytes
     candidates = [own] if profile(model, own).peak <= peak else []
     draws = 0 if not order else min(_ORDERS, _OPS_TO_TRY // len(order))
-    for found in chain(candidates, islice(equal_orders(model, order, peak, limits.seed), draws)):
+    for candidate in chain(candidates, islice(equal_orders(model, order, peak, limits.seed), draws)):
         if limits.left_seconds <= 0:
             break
-        size = litert_arena(model, found).bytes
-        if size < least or (size == least and found == own):
-            best, least = found, size
+        size = litert_arena(model, candidate).bytes
+        if size < least or (size == least and candidate == own):
+            best, least = candidate, size
     return best, least
 
 

@@ -182,9 +182,9 @@ def _no_worse_than_plain(
     for plain in (Rpo(), Kahn(), Dfs(), Bfs(), Lpmf(), Greedy()):
         if limits.left_seconds <= 0:
             break
-        found = plain.schedule(model, limits).order
-        if core.peak(found) < best:
-            best, order = core.peak(found), found
+        candidate = plain.schedule(model, limits).order
+        if core.peak(candidate) < best:
+            best, order = core.peak(candidate), candidate
     return order
 
 

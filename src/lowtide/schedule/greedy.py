@@ -17,7 +17,7 @@ from lowtide.schedule.order import successors
 from lowtide.stop import Limits
 
 
-class Live:
+class LiveBytes:
     """What is live between two steps, and what each next op would change.
 
     Attributes
@@ -80,7 +80,7 @@ class Greedy:
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
         """Ready ops wait in a heap; an op whose cost changed is put in again, and the older entry ignored."""
         after, waits = successors(model.graph)
-        live = Live(model)
+        live = LiveBytes(model)
         cost: dict[int, tuple[int, int]] = {}
         heap: list[tuple[tuple[int, int], int]] = []
 
@@ -137,7 +137,7 @@ class Lpmf:
         import numpy as np
 
         after, waits = successors(model.graph)
-        live = Live(model)
+        live = LiveBytes(model)
         peak = max(live.live_bytes, sum(s.size for s in model.storages if s.at_end))
         ready = [i for i, n in enumerate(waits) if n == 0]
         slot_of = {i: k for k, i in enumerate(ready)}

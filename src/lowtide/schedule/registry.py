@@ -38,7 +38,7 @@ def methods() -> dict[str, type[Method]]:
     An entry point that cannot be loaded, is no method, or takes a name that is in use is left out with a
     warning.
     """
-    found = built_in()
+    methods_by_name = built_in()
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
         try:
             method = point.load()
@@ -50,11 +50,11 @@ def methods() -> dict[str, type[Method]]:
             _leave_out(point, "it is no dataclass with a name")
         elif not (callable(getattr(method, "supports", None)) and callable(getattr(method, "schedule", None))):
             _leave_out(point, "it lacks supports() or schedule()")
-        elif name in found:
+        elif name in methods_by_name:
             _leave_out(point, f"there is a method {name!r} already")
         else:
-            found[name] = cast("type[Method]", method)
-    return found
+            methods_by_name[name] = cast("type[Method]", method)
+    return methods_by_name
 
 
 def _leave_out(point: metadata.EntryPoint, why: str) -> None:
@@ -90,10 +90,10 @@ def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:
     return sum(left) if isinstance(left, list) else left
 
 
-Made = TypeVar("Made")
+Optioned = TypeVar("Optioned")
 
 
-def with_options(made: type[Made], name: str, options: Mapping[str, str]) -> Made:
+def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) -> Optioned:
     """Make a frozen dataclass from its fields as typed: a method, or what else has options. `name` is for messages.
 
     Raises
@@ -101,18 +101,20 @@ def with_options(made: type[Made], name: str, options: Mapping[str, str]) -> Mad
     InputError
         No such option; a value of the wrong type; an option that has no default is missing.
     """
-    hints, known = get_type_hints(made), options_of(made)
-    listing = ", ".join(f"{option} ({text})" for option, text in known.items()) or "none"
+    hints, defined = get_type_hints(kind), options_of(kind)
+    listing = ", ".join(f"{option} ({text})" for option, text in defined.items()) or "none"
     values: dict[str, Any] = {}
     for option, text in options.items():
-        if option not in known:
+        if option not in defined:
             raise InputError(f"{name} has no option {option!r}; its options: {listing}")
         try:
             values[option] = _parse(hints[option], text)
         except ValueError:
-            raise InputError(f"{name.removeprefix('method ')}.{option} is {text!r}; it takes {known[option]}") from None
+            raise InputError(
+                f"{name.removeprefix('method ')}.{option} is {text!r}; it takes {defined[option]}"
+            ) from None
     try:
-        return made(**values)
+        return kind(**values)
     except TypeError:
         raise InputError(f"{name} needs more options; its options: {listing}") from None
 

@@ -39,13 +39,13 @@ def hourglass_ops(graph: Graph) -> list[int]:
     reached_late = [0] * n  # largest first successor of the ops before
     for v in range(1, n):
         reached_late[v] = max(reached_late[v - 1], first_successor[v - 1])
-    found = []
+    positions = []
     waits_early = n  # smallest last predecessor of the ops behind
     for v in reversed(range(n)):
         if reached_late[v] <= v <= waits_early:
-            found.append(v)
+            positions.append(v)
         waits_early = min(waits_early, last_predecessor[v])
-    return found[::-1]
+    return positions[::-1]
 
 
 def at_hourglasses(graph: Graph) -> Segments:

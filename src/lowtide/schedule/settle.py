@@ -34,10 +34,10 @@ def equal_orders(model: MemoryModel, order: Sequence[int], peak: int, seed: int)
     seen: set[tuple[int, ...]] = set()
 
     def fresh(candidate: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        found = tuple(candidate)
-        if found and found not in seen:
-            seen.add(found)
-            yield found
+        distinct = tuple(candidate)
+        if distinct and distinct not in seen:
+            seen.add(distinct)
+            yield distinct
 
     yield from fresh(_core.settle(core, list(order), peak))
     yield from fresh(order)

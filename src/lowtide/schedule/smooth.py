@@ -11,12 +11,11 @@ Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", S
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import exp
 from random import Random
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel
+from lowtide.analyse.storage import MemoryModel, rounded_up
 
 ROUNDS = 100
 """Swaps tried, in multiples of the number of ops."""
@@ -46,7 +45,7 @@ def smooth(model: MemoryModel, order: Sequence[int], peak: int, seed: int, round
         return tuple(order)
     random = Random(seed)
     exact = _Walk(model, order)
-    aligned = rounded(model)
+    aligned = rounded_up(model)
     walk = exact if aligned is model else _Walk(aligned, order)
     most = max(walk.footprint)
     share = SHARES[seed % len(SHARES)]
@@ -74,25 +73,6 @@ def smooth(model: MemoryModel, order: Sequence[int], peak: int, seed: int, round
             if walk is not exact:
                 exact.swap(p)
     return tuple(walk.order)
-
-
-def rounded(model: MemoryModel) -> MemoryModel:
-    """The model with sizes rounded up to its alignment; itself if they are multiples already."""
-    unit = model.alignment
-
-    def up(size: int) -> int:
-        return -(-size // unit) * unit
-
-    sizes = tuple(up(s.size) for s in model.storages)
-    workspace = tuple(map(up, model.workspace))
-    if sizes == tuple(s.size for s in model.storages) and workspace == model.workspace:
-        return model
-    return replace(
-        model,
-        storages=tuple(replace(s, size=size) for s, size in zip(model.storages, sizes, strict=True)),
-        workspace=workspace,
-        overwrites=tuple(tuple(replace(o, saving=up(o.saving)) for o in row) for row in model.overwrites),
-    )
 
 
 class _Walk:

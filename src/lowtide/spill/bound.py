@@ -20,7 +20,7 @@ SIZES = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
-class Window:
+class BoundedWindow:
     """Running `ops` (positions, ascending) moves at least `bytes`, whatever else is done; `states` were looked at."""
 
     ops: tuple[int, ...]
@@ -28,7 +28,7 @@ class Window:
     states: int
 
 
-def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, limits: Limits) -> Window:
+def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, limits: Limits) -> BoundedWindow:
     """Least traffic of the storages that only `ops` touch, as far as `state_limit` states prove it."""
     part = tuple(sorted(ops))
     inside = set(part)
@@ -38,7 +38,7 @@ def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, li
         if storage.touchers and inside.issuperset(storage.touchers)
     }
     if not costs:
-        return Window(part, 0, 0)
+        return BoundedWindow(part, 0, 0)
     result = _core.spill(
         core_problem(problem, part, costs=costs).core,
         width=0,
@@ -49,13 +49,13 @@ def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, li
         jitter=0,
         seconds=limits.left_seconds,
     )
-    return Window(part, result.bound, result.states)
+    return BoundedWindow(part, result.bound, result.states)
 
 
-def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limits: Limits) -> tuple[Window, ...]:
+def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limits: Limits) -> tuple[BoundedWindow, ...]:
     """Windows of an order that do not meet and whose sum is largest, of those of `SIZES`."""
     n = len(order)
-    ending: dict[int, list[tuple[int, Window]]] = {}
+    ending: dict[int, list[tuple[int, BoundedWindow]]] = {}
     for size in SIZES:
         if size // 2 >= n:
             break
@@ -65,10 +65,10 @@ def windows(problem: SpillProblem, order: Sequence[int], state_limit: int, limit
             end = min(n, begin + size)
             if end - begin == n:
                 continue
-            found = window_bound(problem, order[begin:end], state_limit, limits)
-            if found.bytes:
-                ending.setdefault(end, []).append((begin, found))
-    best: list[tuple[int, tuple[Window, ...]]] = [(0, ())]
+            part_bound = window_bound(problem, order[begin:end], state_limit, limits)
+            if part_bound.bytes:
+                ending.setdefault(end, []).append((begin, part_bound))
+    best: list[tuple[int, tuple[BoundedWindow, ...]]] = [(0, ())]
     for end in range(1, n + 1):
         best.append(best[-1])
         for begin, window in ending.get(end, ()):

@@ -39,18 +39,18 @@ def joint(
         raise MissingExtraError("OR-tools", "solvers", "joint placement of what is spilled") from None
     if sum(map(len, line.touches)) > MOST_TOUCHES or limits.left_seconds <= 0:
         return None
-    made = _Model(cp_model.CpModel(), problem, line, order)
-    made.build(in_place)
+    builder = _Model(cp_model.CpModel(), problem, line, order)
+    builder.build(in_place)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limits.seed
     solver.parameters.max_deterministic_time = DETERMINISTIC_SECONDS
     solver.parameters.max_time_in_seconds = limits.left_seconds
     solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process
-    status = solver.solve(made.model)
+    status = solver.solve(builder.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
-    dropped = tuple(gap for gap, out in zip(line.gaps, made.out, strict=True) if solver.boolean_value(out))
+    dropped = tuple(gap for gap, out in zip(line.gaps, builder.out, strict=True) if solver.boolean_value(out))
     return dropped, status == cp_model.OPTIMAL
 
 

@@ -18,7 +18,7 @@ from lowtide.allocate.squeaky import SqueakyWheel
 from lowtide.errors import MissingExtraError
 from lowtide.spill.answer import Interval
 from lowtide.spill.joint import joint
-from lowtide.spill.place import Placement, place
+from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, Timeline, timeline
 from lowtide.spill.traffic import intervals_of, moves_of, moves_of_one, traffic_of
 from lowtide.stop import Limits
@@ -30,7 +30,7 @@ QUICK: tuple[Engine, ...] = (Portfolio(), SqueakyWheel(work=200_000))
 class Mended:
     """A placement that fits, and its traffic; `best` if no other residency of the order costs less."""
 
-    placement: Placement
+    placement: PlacedResidency
     traffic_bytes: int
     best: bool
 
@@ -40,13 +40,13 @@ def mend(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], li
     line = timeline(problem, order)
     answers = []
     try:
-        found = joint(problem, line, line.in_place, order, limits)
+        jointly = joint(problem, line, line.in_place, order, limits)
     except MissingExtraError:
-        found = None
-    if found is not None:
-        placement = place(problem, order, sorted(intervals_of(line, found[0])), line.in_place, limits)
+        jointly = None
+    if jointly is not None:
+        placement = place(problem, order, sorted(intervals_of(line, jointly[0])), line.in_place, limits)
         if placement.height_bytes <= problem.capacity:
-            answers.append(Mended(placement, _traffic(problem, order, placement.intervals), found[1]))
+            answers.append(Mended(placement, _traffic(problem, order, placement.intervals), jointly[1]))
     if not answers or not answers[0].best:
         answers.append(_by_hand(problem, order, line, dropped, limits))
     return min(answers, key=lambda a: a.traffic_bytes)
@@ -102,7 +102,7 @@ def _cheapest(
     problem: SpillProblem,
     order: Sequence[int],
     line: Timeline,
-    placement: Placement,
+    placement: PlacedResidency,
     now: Sequence[Interval],
     gaps: dict[tuple[int, int], int],
 ) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
     done = [0, *(before[c] for c in chain), everything]
     ends: list[int | None] = [None, *chain, None]
     paid_in = _where_writes_count(problem, done)
-    found = []
+    bounds = []
     for k in range(len(done) - 1):
         ops = _members(done[k + 1] & ~done[k])
         core = _phase(problem, ops, ends[k], done[k], {s for s, at in paid_in.items() if at == k})
@@ -76,8 +76,8 @@ def phases(problem: SpillProblem, chain: Sequence[int], state_limit: int, limits
             jitter=0,
             seconds=limits.left_seconds,
         )
-        found.append(Phase(ends[k], ends[k + 1], result.bound, result.states))
-    return tuple(found)
+        bounds.append(Phase(ends[k], ends[k + 1], result.bound, result.states))
+    return tuple(bounds)
 
 
 def _members(bits: int) -> list[int]:

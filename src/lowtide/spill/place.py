@@ -18,7 +18,7 @@ from lowtide.stop import Limits
 
 
 @dataclass(frozen=True)
-class Placement:
+class PlacedResidency:
     """Offsets for every interval and workspace. `height_bytes` is within the capacity if and only if they fit."""
 
     intervals: tuple[Interval, ...]
@@ -34,7 +34,7 @@ def place(
     in_place: Iterable[Overwrite],
     limits: Limits,
     engines: Sequence[Engine] = ENGINES,
-) -> Placement:
+) -> PlacedResidency:
     """Pack the intervals of an order; first with only those overwrites without which the sum does not fit.
 
     Parameters
@@ -82,7 +82,7 @@ def _pack(
     in_place: Sequence[Overwrite],
     limits: Limits,
     engines: Sequence[Engine],
-) -> Placement:
+) -> PlacedResidency:
     model = problem.model
     step_of = {i: step for step, i in enumerate(order)}
     at_start = {(v.storage, v.start): k for k, v in enumerate(intervals)}
@@ -91,9 +91,9 @@ def _pack(
     over: set[int] = set()
     for o in in_place:
         step = step_of[o.op]
-        dying, made = at_end[o.storage, step + 1], at_start[model.storage_of[o.output], step]
-        into[dying] = (made, model.displacement[o.input])
-        over.add(made)
+        dying, begun = at_end[o.storage, step + 1], at_start[model.storage_of[o.output], step]
+        into[dying] = (begun, model.displacement[o.input])
+        over.add(begun)
     buffers: list[Buffer] = []
     place_of: dict[int, tuple[int, int]] = {}
     for k, visit in enumerate(intervals):
@@ -121,4 +121,4 @@ def _pack(
         replace(visit, offset=packing.offsets[place_of[k][0]] + place_of[k][1]) for k, visit in enumerate(intervals)
     )
     workspaces = {i: packing.offsets[b] for i, b in workspace_of.items()}
-    return Placement(placed, workspaces, tuple(in_place), packing.height_bytes)
+    return PlacedResidency(placed, workspaces, tuple(in_place), packing.height_bytes)

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from lowtide.analyse.liveness import profile
-from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model
+from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model, rounded_up
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.target import Target
@@ -186,17 +186,17 @@ def spill_problem(
         target = replace(target, constants="always")
     exact = memory_model(graph, target)
     views = {op.outputs[0] for op in graph.ops if target.view_source(graph, op) is not None}
-    kinds, made = graph.tensor_by_id, graph.producer
+    kinds, producer = graph.tensor_by_id, graph.producer
     index = graph.index_of
     copied, is_output, writers = [], [], []
     for s in exact.storages:
         constant = kinds[s.tensors[0]].kind is Kind.CONSTANT
-        from_outside = any(t not in made and kinds[t].kind is not Kind.ACTIVATION for t in s.tensors)
+        from_outside = any(t not in producer and kinds[t].kind is not Kind.ACTIVATION for t in s.tensors)
         copied.append(constant or (from_outside and semantics.inputs_have_copy))
         is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
-        writers.append(tuple(sorted({index[made[t]] for t in s.tensors if t in made and t not in views})))
+        writers.append(tuple(sorted({index[producer[t]] for t in s.tensors if t in producer and t not in views})))
     return SpillProblem(
-        _rounded(exact, target.alignment),
+        _aligned(exact),
         tuple(s.size for s in exact.storages),
         tuple(memories),
         tuple(copied),
@@ -207,20 +207,11 @@ def spill_problem(
     )
 
 
-def _rounded(model: MemoryModel, unit: int) -> MemoryModel:
-    """The model with every size a multiple of `unit`. Overwrites at no multiple of it are left out."""
-    if unit == 1:
-        return model
-
-    def up(size: int) -> int:
-        return -(-size // unit) * unit
-
-    storages = tuple(replace(s, size=up(s.size)) for s in model.storages)
-    overwrites = tuple(
-        tuple(replace(o, saving=up(o.saving)) for o in row if model.displacement[o.input] % unit == 0)
-        for row in model.overwrites
-    )
-    return replace(model, storages=storages, workspace=tuple(map(up, model.workspace)), overwrites=overwrites)
+def _aligned(model: MemoryModel) -> MemoryModel:
+    """The model with every size a multiple of its alignment. Overwrites at no multiple of it are left out."""
+    unit = model.alignment
+    overwrites = tuple(tuple(o for o in row if model.displacement[o.input] % unit == 0) for row in model.overwrites)
+    return rounded_up(replace(model, overwrites=overwrites))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ def spill_methods() -> dict[str, type[SpillMethod]]:
     from lowtide.spill.cosma.method import Cosma, CosmaDnc, CosmaFs
     from lowtide.spill.search import Spill
 
-    found = (Spill, Belady, GreedySpill, Cosma, CosmaFs, CosmaDnc)
-    return {method.name: cast("type[SpillMethod]", method) for method in found}
+    methods = (Spill, Belady, GreedySpill, Cosma, CosmaFs, CosmaDnc)
+    return {method.name: cast("type[SpillMethod]", method) for method in methods}
 
 
 def make_spill(name: str, options: Mapping[str, str] | None = None) -> SpillMethod:
@@ -28,7 +28,7 @@ def make_spill(name: str, options: Mapping[str, str] | None = None) -> SpillMeth
     InputError
         No such method, no such option, or a value of the wrong type.
     """
-    known = spill_methods()
-    if name not in known:
-        raise InputError(f"with --memory there is no method {name!r}; use one of {', '.join(known)}")
-    return with_options(known[name], f"method {name}", options or {})
+    methods = spill_methods()
+    if name not in methods:
+        raise InputError(f"with --memory there is no method {name!r}; use one of {', '.join(methods)}")
+    return with_options(methods[name], f"method {name}", options or {})

@@ -8,59 +8,16 @@ graph with it is smaller. This is a local search: no bound is known for it, but 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph
 from lowtide.plan import TrafficProof
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.problem import SpillProblem
+from lowtide.transform.change import Change
+from lowtide.transform.clone import Clone, apply, why_not
 
 MOST_TRIES = 200
-
-
-@dataclass(frozen=True)
-class Clone:
-    """Op `op` is op `of` once more; what `of` makes as `replaced`, `readers` read from `op`.
-
-    All are ids; `outputs` are in the order of those of `of`.
-    """
-
-    op: int
-    of: int
-    replaced: int
-    outputs: tuple[int, ...]
-    readers: tuple[int, ...]
-
-
-def with_clone(graph: Graph, of: int, replaced: int, readers: tuple[int, ...]) -> tuple[Graph, Clone]:
-    """The graph with op `of` run again for some readers of a tensor that it makes; the clone stands behind it."""
-    op_id = max((op.id for op in (*graph.ops, *graph.folded)), default=0) + 1
-    next_tensor = max(t.id for t in graph.tensors) + 1
-    original = graph.op_by_id[of]
-    new_of = {t: next_tensor + k for k, t in enumerate(original.outputs)}
-    by_id = graph.tensor_by_id
-    made = tuple(
-        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in new_of.items()
-    )
-    clone = replace(
-        original,
-        id=op_id,
-        name=f"{original.label} (again)",
-        outputs=tuple(new_of[t] for t in original.outputs),
-    )
-    ops = []
-    for op in graph.ops:
-        if op.id in readers:
-            op = replace(
-                op,
-                inputs=tuple(new_of[t] if t == replaced else t for t in op.inputs),
-                operands=tuple(new_of[replaced] if t == replaced else t for t in op.operands),
-            )
-        ops.append(op)
-        if op.id == of:
-            ops.append(clone)
-    found = replace(graph, tensors=(*graph.tensors, *made), ops=tuple(ops))
-    return found, Clone(op_id, of, replaced, clone.outputs, readers)
 
 
 def rematerialise(
@@ -69,7 +26,7 @@ def rematerialise(
     again: Callable[[Graph], SpillProblem],
     spill: Callable[[SpillProblem], SpillAnswer],
     in_time: Callable[[], bool],
-) -> tuple[SpillProblem, SpillAnswer, tuple[Clone, ...]]:
+) -> tuple[SpillProblem, SpillAnswer, tuple[Change[Clone], ...]]:
     """Clone ops as long as that lowers the traffic.
 
     Parameters
@@ -80,18 +37,23 @@ def rematerialise(
         The best answer of a problem.
     in_time
         Whether to go on.
+
+    Returns
+    -------
+    tuple
+        The problem of the graph with its clones, the best answer, and the changes, each of the graph before it.
     """
-    clones: tuple[Clone, ...] = ()
+    clones: tuple[Change[Clone], ...] = ()
     tries = 0
     better = True
     while better and answer.traffic_bytes:
         better = False
-        for of, tensor, readers in _candidates(problem, answer):
+        for clone in _candidates(problem, answer):
             tries += 1
             if tries > MOST_TRIES or not in_time():
                 return problem, _unproved(answer, clones), clones
-            graph, clone = with_clone(problem.model.graph, of, tensor, readers)
-            other = again(graph)
+            change = apply(problem.model.graph, clone)
+            other = again(change.graph)
             if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
@@ -99,12 +61,12 @@ def rematerialise(
             except NoRoomError:
                 continue
             if found.traffic_bytes < answer.traffic_bytes:
-                problem, answer, clones, better = other, found, (*clones, clone), True
+                problem, answer, clones, better = other, found, (*clones, change), True
                 break
     return problem, _unproved(answer, clones), clones
 
 
-def _unproved(answer: SpillAnswer, clones: tuple[Clone, ...]) -> SpillAnswer:
+def _unproved(answer: SpillAnswer, clones: tuple[Change[Clone], ...]) -> SpillAnswer:
     """The bound is of orders that run each op once."""
     counters = answer.counters | {"recomputed_ops": len(clones)}
     stopped = answer.stopped if answer.stopped != "proof" or not answer.traffic_bytes else "complete"
@@ -113,22 +75,23 @@ def _unproved(answer: SpillAnswer, clones: tuple[Clone, ...]) -> SpillAnswer:
     )
 
 
-def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Op, tensor and late readers for each fill whose storage is one tensor that one op makes; largest first."""
+def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[Clone]:
+    """A clone for the late readers of each fill whose storage is one tensor that one op makes; largest fill first.
+
+    Ops with a workspace are left out: running them again needs room where there is little.
+    """
     model, order = problem.model, answer.order
     graph = model.graph
-    found = []
+    clones = []
     for move in sorted(answer.moves, key=lambda m: (-m.bytes, m.step)):
         storage = model.storages[move.storage]
         if move.kind != "fill" or len(storage.tensors) != 1 or len(problem.writers[move.storage]) != 1:
             continue
         tensor = storage.tensors[0]
-        late = {order[t] for t in range(move.step, len(order))}
+        late = set(order[move.step :])
         readers = tuple(graph.ops[i].id for i in storage.touchers if i in late and tensor in graph.ops[i].inputs)
         maker = graph.ops[problem.writers[move.storage][0]]
-        alone = all(graph.tensor_by_id[t].alias_of is None for t in maker.outputs)
-        if maker.attributes.get("random"):
-            continue  # run again, it would make something else
-        if readers and alone and not maker.workspace and maker.id not in readers:
-            found.append((maker.id, tensor, readers))
-    return list(dict.fromkeys(found))
+        clone = Clone(maker.id, tensor, readers)
+        if not maker.workspace and why_not(graph, clone) is None:
+            clones.append(clone)
+    return list(dict.fromkeys(clones))

@@ -113,10 +113,10 @@ def _in_rows(
     problem: SpillProblem, line: Timeline, values: Sequence[float], slack: float
 ) -> tuple[tuple[Gap, Fraction], ...]:
     """The solver's fractions in whole rows, rounded up; `slack` of a row is taken for rounding of the solver's."""
-    found = []
+    leaving = []
     for gap, value in zip(line.gaps, values, strict=True):
         rows = rows_of(problem, gap.storage)
         count = min(rows, max(0, ceil(value * rows - slack)))
         if count and value > 1e-12:
-            found.append((gap, Fraction(count, rows)))
-    return tuple(found)
+            leaving.append((gap, Fraction(count, rows)))
+    return tuple(leaving)

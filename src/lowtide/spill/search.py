@@ -20,13 +20,13 @@ from lowtide.plan import CutCertificate, TrafficPart, TrafficProof
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
-from lowtide.spill.bound import Window, live_too_much, windows
+from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
-from lowtide.spill.place import Placement, place
+from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
@@ -40,7 +40,7 @@ CHAIN_STATES = 20_000
 
 
 @dataclass(frozen=True)
-class Found:
+class OrderWithGaps:
     """An order, the gaps that are dropped in it, and the bytes that this costs; addresses not looked at.
 
     `leaving_steps` are those at which the search made room.
@@ -85,7 +85,7 @@ class Spill:
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Find the best order, residency and addresses within the limits."""
-        search = _Search(problem, limits, self)
+        search = _TrafficSearch(problem, limits, self)
         search.run()
         if search.proved or search.no_room or why_not_apart(problem) is not None:
             return search.answer()
@@ -102,10 +102,10 @@ class Spill:
         return search.answer(min(online, key=lambda answer: answer.traffic_bytes, default=None))
 
 
-class _Search:
+class _TrafficSearch:
     def __init__(self, problem: SpillProblem, limits: Limits, options: Spill) -> None:
         self.problem, self.limits, self.options = problem, limits, options
-        self.best: Found | None = None
+        self.best: OrderWithGaps | None = None
         self.orders: list[tuple[int, ...]] = []
         self.peak = Schedule(())
         self.bound = 0
@@ -152,22 +152,22 @@ class _Search:
         if not self._prove(summed, self.options.states, parts) and self.best is not None:
             self._improve()
 
-    def _parts(self) -> tuple[Window, ...]:
+    def _parts(self) -> tuple[BoundedWindow, ...]:
         """Bounds by parts of the graph around the best order; the windows among them, which a search can add up."""
         if self.best is None:
             return ()
-        found = windows(self.problem, self.best.order, self.options.window_states, self.limits)
-        self._raise(sum(w.bytes for w in found), "windows", parts=found)
+        by_windows = windows(self.problem, self.best.order, self.options.window_states, self.limits)
+        self._raise(sum(w.bytes for w in by_windows), "windows", parts=by_windows)
         if not self.proved and self.limits.left_seconds > 0:
             line = longest_chain(ancestors(self.problem), self._left_before())
             split = phases(self.problem, line, self.options.window_states, self.limits)
             self._raise(sum(p.bytes for p in split), "phases", parts=split)
-        return found
+        return by_windows
 
     def _with_lead(self) -> None:
         """The orders that are good without a lead, each searched with it; what they cost without it is a bound."""
         free = replace(self.problem, semantics=replace(self.problem.semantics, lead=0))
-        without = _Search(free, self.limits, self.options)
+        without = _TrafficSearch(free, self.limits, self.options)
         without.run()
         self.states, self.interrupted = without.states, without.interrupted
         if without.best is None:
@@ -178,7 +178,7 @@ class _Search:
             self._ask(core_problem(self.problem, order, chain=True), state_limit=self.options.states)
         self.bound, self.proof = without.bound, without.proof
 
-    def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[Window | Phase] = ()) -> None:
+    def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[BoundedWindow | Phase] = ()) -> None:
         if bound > self.bound:
             self.bound = bound
             self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
@@ -192,10 +192,10 @@ class _Search:
             self.bound = bound
             self.proof = TrafficProof(kind="peak", parts=[TrafficPart(bytes=bound, peak=peak, cut=cut)])
 
-    def _told(self, part: Window | Phase) -> TrafficPart:
+    def _told(self, part: BoundedWindow | Phase) -> TrafficPart:
         """The part as a plan names it, by ids."""
         ops = self.problem.model.graph.ops
-        if isinstance(part, Window):
+        if isinstance(part, BoundedWindow):
             return TrafficPart(bytes=part.bytes, ops=[ops[i].id for i in part.ops])
         begin, end = (None if i is None else ops[i].id for i in (part.begin, part.end))
         return TrafficPart(bytes=part.bytes, begin=begin, end=end)
@@ -210,7 +210,7 @@ class _Search:
             self._ask(whole, width=width)
             yield
 
-    def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[Window] = ()) -> bool:
+    def _prove(self, whole: CoreProblem, state_limit: int, parts: Sequence[BoundedWindow] = ()) -> bool:
         """Whether the search ended: then the best is proved. `parts`: windows that `whole` counts on."""
         if self.interrupted or self.limits.left_seconds <= 0:
             return False
@@ -221,11 +221,11 @@ class _Search:
             self._raise(min(result.bound, self.best.traffic_bytes), "search", states=result.states, parts=parts)
         return self.proved or self.no_room
 
-    def _ask(self, asked: CoreProblem, *, width: int = 0, state_limit: int = 0) -> _core.SpillResult:
+    def _ask(self, question: CoreProblem, *, width: int = 0, state_limit: int = 0) -> _core.SpillResult:
         """One search for something better than the best."""
         best = self.best
         result = _core.spill(
-            asked.core,
+            question.core,
             width=width,
             state_limit=state_limit,
             memory_bytes=self.limits.memory_bytes,
@@ -239,9 +239,9 @@ class _Search:
         self.states += result.states
         self.interrupted |= result.ended == "interrupt"
         if result.found:
-            found = found_by_core(self.problem, asked, result)
-            if best is None or found.traffic_bytes < best.traffic_bytes:
-                self.best = found
+            better = order_with_gaps(self.problem, question, result)
+            if best is None or better.traffic_bytes < best.traffic_bytes:
+                self.best = better
         return result
 
     def _improve(self) -> None:
@@ -272,8 +272,8 @@ class _Search:
         NoRoomError
             Nothing was found.
         """
-        found = None if self.best is None else self._placed()
-        if online is not None and (found is None or online.traffic_bytes < found.traffic_bytes):
+        placed = None if self.best is None else self._placed()
+        if online is not None and (placed is None or online.traffic_bytes < placed.traffic_bytes):
             stopped = "interrupt" if self.interrupted else "complete" if self.limits.left_seconds > 0 else "time"
             counters = {"states": self.states, "height_bytes": self.problem.capacity, "mended": False}
             return replace(
@@ -283,9 +283,9 @@ class _Search:
                 stopped=stopped,
                 counters=counters,
             )
-        if found is None:
+        if placed is None:
             raise NoRoomError(proved=self.no_room)
-        return found
+        return placed
 
     def _placed(self) -> SpillAnswer:
         assert self.best is not None
@@ -318,7 +318,7 @@ class _Search:
             counters,
         )
 
-    def _addresses(self, best: Found) -> tuple[Placement, bool]:
+    def _addresses(self, best: OrderWithGaps) -> tuple[PlacedResidency, bool]:
         """Where everything lies; if the pieces do not fit, the residency gives way."""
         line = timeline(self.problem, best.order)
         intervals = sorted(intervals_of(line, best.dropped))
@@ -328,15 +328,15 @@ class _Search:
         return mend(self.problem, best.order, best.dropped, self.limits).placement, True
 
 
-def found_by_core(problem: SpillProblem, asked: CoreProblem, result: _core.SpillResult) -> Found:
+def order_with_gaps(problem: SpillProblem, question: CoreProblem, result: _core.SpillResult) -> OrderWithGaps:
     """What a search of the whole graph says, as an order and gaps."""
-    order = tuple(asked.ops[v] for v in result.order if v < len(asked.ops))
+    order = tuple(question.ops[v] for v in result.order if v < len(question.ops))
     line = timeline(problem, order)
     by_storage: dict[int, list[Gap]] = {}
     for gap in line.gaps:
         by_storage.setdefault(gap.storage, []).append(gap)
     dropped = []
     for step, s in result.leaves:
-        dropped += [gap for gap in by_storage.get(asked.storages[s], ()) if gap.start <= step < gap.end]
+        dropped += [gap for gap in by_storage.get(question.storages[s], ()) if gap.start <= step < gap.end]
     traffic = traffic_of(moves_of(problem, order, intervals_of(line, dropped)))
-    return Found(order, tuple(dropped), traffic, frozenset(step for step, _ in result.leaves))
+    return OrderWithGaps(order, tuple(dropped), traffic, frozenset(step for step, _ in result.leaves))

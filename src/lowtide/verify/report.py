@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from lowtide.run.onnx import RunReport
     from lowtide.run.tflite import TfliteRunReport
     from lowtide.run.torch import TorchRunReport
-    from lowtide.verify.prove.search import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +17,29 @@ class HeldRule:
 
     name: str
     result: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of proving the bound again.
+
+    Attributes
+    ----------
+    result
+        ``"re-proved"``: refuted again by search. ``"checked"``: a certificate that needs no search holds.
+        ``"not re-proved"``: the search did not end.
+    reason
+        Which, and why.
+    states
+        Sets of ops looked at.
+    seconds
+        Wall time.
+    """
+
+    result: str
+    reason: str
+    states: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ def write_model(
     copy_external: bool = False,
     outputs: Outputs | None = None,
     offsets: Mapping[int, int] | None = None,
+    kernels: str = "",
 ) -> None:
     """Write a model file with its ops in another order; the format is known by the ending of `source`.
 
@@ -25,6 +26,8 @@ def write_model(
         As `lowtide.write.onnx.write_onnx`; only ONNX models have external data.
     offsets
         Tensor id to offset in the arena, for a format that holds them (`lowtide.write.tflite`); else left out.
+    kernels
+        For whose kernels these hold; the file says so then.
 
     Raises
     ------
@@ -49,7 +52,7 @@ def write_model(
     elif ending == ".tflite":
         from lowtide.write.tflite import write_tflite
 
-        write_tflite(source, order, target, outputs, offsets)
+        write_tflite(source, order, target, outputs, offsets, kernels)
     else:
         from lowtide.write.graph_json import write_graph_json
 

@@ -11,9 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from lowtide.plan import Plan, PlanMove, Residency
-
-HOST = "host"
+from lowtide.plan import HOST, Plan, PlanMove, Residency
 
 Action = Literal["spill", "store", "free", "allocate", "load", "fill", "run"]
 

@@ -69,7 +69,13 @@ def write_pt2(
 
 
 def permuted(document: bytes, sequence: Sequence[int], place: str) -> bytes:
-    """The graph's JSON with its nodes in another sequence; what stands between them stays."""
+    """The graph's JSON with its nodes in another sequence; what stands between them stays.
+
+    Raises
+    ------
+    InputError
+        The graph is not JSON as Python reads it, or has another number of nodes.
+    """
     text = document.decode()
     try:
         spans = _elements(text, place)

@@ -22,16 +22,17 @@ from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.outputs import Outputs
 from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, dependency_bytes
-from lowtide.read.tflite.model import OFFLINE_PLAN, Extent, TfliteModel, parse_file
+from lowtide.read.tflite.model import KERNELS, OFFLINE_PLAN, Extent, TfliteModel, parse_file
 from lowtide.read.tflite.reader import graph_of
 from lowtide.read.tflite.schema import IDENTIFIER
 from lowtide.read.tflite.wire import Flatbuffer, Table, WireError
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
+from lowtide.runtimes.tflm.offline import ONLINE, emptied_tensors, listed_offsets
 from lowtide.write.slots import fill_slots
 
-ONLINE = -1
-"""Offset of a tensor that TFLM is to place itself."""
 _BUFFERS, _METADATA, _LAST_FIELD = 4, 6, 9
+_KERNELS_BYTES = 16
+"""Room for the name of a kernel library, always as much, so that a later plan overwrites it where it stands."""
 
 
 def write_tflite(
@@ -40,6 +41,7 @@ def write_tflite(
     target: str | Path,
     outputs: Outputs | None = None,
     offsets: Mapping[int, int] | None = None,
+    kernels: str = "",
 ) -> None:
     """Write a TFLite model with its operators in another order.
 
@@ -56,6 +58,8 @@ def write_tflite(
     offsets
         Offset in TFLM's arena of each tensor of subgraph 0 that is planned; None: no offline plan. A plan that the
         file holds already is replaced then, or, if the order changes, emptied.
+    kernels
+        For whose kernels the offsets hold, for `lowtide verify`: metadata of lowtide's own; empty: not said.
 
     Raises
     ------
@@ -65,14 +69,16 @@ def write_tflite(
     """
     if outputs is None:
         with Outputs() as own:
-            return write_tflite(source, order, target, own, offsets)
+            return write_tflite(source, order, target, own, offsets, kernels)
     outputs.protect(source)
     with open_bytes(Path(source)) as data:
-        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source)))
+        outputs.write(target, planned_bytes(bytes(data), order, offsets, str(source), kernels))
     return None
 
 
-def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str) -> bytes:
+def planned_bytes(
+    data: bytes, order: Sequence[int], offsets: Mapping[int, int] | None, place: str, kernels: str = ""
+) -> bytes:
     """The bytes that `write_tflite` writes. Raises as it does."""
     file = parse_file(data, place)
     model, listed = file.model, file.dependencies
@@ -91,10 +97,14 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
         remapped = [[(slot[a], slot[b]) for a, b in listed[0]], *listed[1:]]
         wanted[CONTROL_DEPENDENCIES] = dependency_bytes(remapped)
     if offsets is not None:
-        _shrink(out, model, offsets)
+        for i in emptied_tensors(model, offsets):
+            struct.pack_into("<i", out, model.subgraphs[0].tensors[i].shape_at or 0, 0)
         wanted[OFFLINE_PLAN] = offline_plan(model, offsets)
     elif moved and any(name == OFFLINE_PLAN for name, _ in model.metadata):
         wanted[OFFLINE_PLAN] = None
+    written = offsets is not None and kernels
+    if written or (OFFLINE_PLAN in wanted and any(name == KERNELS for name, _ in model.metadata)):
+        wanted[KERNELS] = (kernels if written else "").encode("ascii").ljust(_KERNELS_BYTES, b"\0")
     left = {name: new for name, new in wanted.items() if not _overwritten(out, model, name, new)}
     if not left:
         return bytes(out)
@@ -107,52 +117,13 @@ def planned_bytes(data: bytes, order: Sequence[int], offsets: Mapping[int, int] 
 def offline_plan(model: TfliteModel, offsets: Mapping[int, int]) -> bytes:
     """Buffer of TFLM's metadata: version 0, number of subgraphs, number of all tensors, an offset for each.
 
-    What is not planned is left to TFLM (-1), but for tensors that nothing touches: TFLM gives them memory all the same,
-    so they lie at 0, where they are in nobody's way. (Those larger than the whole plan lose their elements.)
-
     Raises
     ------
     InputError
-        TFLM would leave a variable tensor of another subgraph without memory: it asks for the offset of the tensor of
-        the same index in subgraph 0; or an offset does not fit its 32 bits.
+        As `listed_offsets`.
     """
-    main = model.subgraphs[0]
-    idle = set(idle_tensors(model))
-    listed: list[int] = []
-    for i, t in enumerate(main.tensors):
-        listed.append(0 if i in idle else ONLINE if t.buffer_bytes or t.variable else offsets.get(i, ONLINE))
-    for k, other in enumerate(model.subgraphs[1:], 1):
-        for i, t in enumerate(other.tensors):
-            if t.variable and i < len(main.tensors) and listed[i] != ONLINE:
-                raise InputError(
-                    f"TFLM cannot take an offline plan for it: tensor {i} of subgraph {k} is a variable, and TFLM looks"
-                    f" for its offset at tensor {i} of subgraph 0; write it without offsets, with --target strict",
-                    model.place,
-                )
-        listed += [ONLINE] * len(other.tensors)
-    if max(listed, default=0) >= 2**31:
-        raise InputError(f"TFLM cannot take an offline plan for it: an offset is {max(listed)}", model.place)
+    listed = listed_offsets(model, offsets)
     return struct.pack(f"<{3 + len(listed)}i", 0, len(model.subgraphs), len(listed), *listed)
-
-
-def idle_tensors(model: TfliteModel) -> list[int]:
-    """Tensors of subgraph 0 that nothing touches and that TFLM gives memory all the same."""
-    main = model.subgraphs[0]
-    touched = {t for op in main.ops for t in (*op.inputs, *op.outputs)} | {*main.inputs, *main.outputs}
-    return [
-        i for i, t in enumerate(main.tensors) if i not in touched and not t.buffer_bytes and not t.variable and t.size
-    ]
-
-
-def _shrink(out: bytearray, model: TfliteModel, offsets: Mapping[int, int]) -> None:
-    """Give idle tensors that are larger than the plan no elements, where their shape is theirs alone."""
-    tensors = model.subgraphs[0].tensors
-    end = max((at + tensors[t].size for t, at in offsets.items()), default=0)
-    shapes = [t.shape_at for graph in model.subgraphs for t in graph.tensors]
-    for i in idle_tensors(model):
-        at = tensors[i].shape_at
-        if tensors[i].size > end and at is not None and shapes.count(at) == 1:
-            struct.pack_into("<i", out, at, 0)
 
 
 def _permute(out: bytearray, model: TfliteModel, sequence: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.zoo.mixing import DOMAIN, VERSION, mix_attributes, mix_function, mix_type
-from lowtide.zoo.values import TINY, UNIT, Ints, Node, Signal, Value, Weight, mean_taps
+from lowtide.zoo.values import TINY, UNIT, Ints, NetOp, Signal, Value, Weight, mean_taps
 
 if TYPE_CHECKING:
     import onnx
@@ -67,7 +67,7 @@ class Net:
     def __init__(self, name: str, *, merge: bool = True, runnable: bool = True) -> None:
         self.name = name
         self.runnable = runnable
-        self.nodes: list[Node] = []
+        self.nodes: list[NetOp] = []
         self.inputs: list[Value] = []
         self.weights: list[Weight] = []
         self.outputs: list[Value] = []
@@ -115,7 +115,7 @@ class Net:
             return self._known[signature]
         name = f"{self._scope}{kind}_{len(self.nodes)}"
         value = self._value(name, shape, dtype, signal)
-        self.nodes.append(Node(kind, name, tuple(inputs), value, tuple(attributes.items())))
+        self.nodes.append(NetOp(kind, name, tuple(inputs), value, tuple(attributes.items())))
         self._known[signature] = value
         return value
 

@@ -32,7 +32,7 @@ LAST_FILTERS = 2048
 
 
 @dataclass(frozen=True)
-class Layout:
+class HrnetShape:
     """What distinguishes the HRNets.
 
     Attributes
@@ -54,12 +54,12 @@ class Layout:
     widths: tuple[int, int, int, int]
 
 
-SMALL_V1 = Layout(1, 32, (1, 1, 1), 2, (16, 32, 64, 128))
-SMALL_V2 = Layout(2, 64, (1, 3, 2), 2, (18, 36, 72, 144))
-W32 = Layout(4, 64, (1, 4, 3), 4, (32, 64, 128, 256))
+SMALL_V1 = HrnetShape(1, 32, (1, 1, 1), 2, (16, 32, 64, 128))
+SMALL_V2 = HrnetShape(2, 64, (1, 3, 2), 2, (18, 36, 72, 144))
+W32 = HrnetShape(4, 64, (1, 4, 3), 4, (32, 64, 128, 256))
 
 
-def build_hrnet(name: str, *, layout: Layout, side: int, bottleneck: int) -> Net:
+def build_hrnet(name: str, *, shape: HrnetShape, side: int, bottleneck: int) -> Net:
     """Stem, four stages, classification head; batch normalisation folded.
 
     Raises
@@ -72,16 +72,16 @@ def build_hrnet(name: str, *, layout: Layout, side: int, bottleneck: int) -> Net
     net = Net(name)
     x = net.relu(net.conv(net.input("image", (1, 3, side, side)), 64, 3, 2))
     x = net.relu(net.conv(x, 64, 3, 2))
-    for i in range(layout.bottlenecks):
+    for i in range(shape.bottlenecks):
         with net.scope(f"stage1/block{i}"):
             x = _bottleneck(net, x, bottleneck)
     branches = [x]
-    for stage, modules in enumerate(layout.modules, 2):
+    for stage, modules in enumerate(shape.modules, 2):
         with net.scope(f"stage{stage}/transition"):
-            branches = _transition(net, branches, layout.widths[:stage])
+            branches = _transition(net, branches, shape.widths[:stage])
         for i in range(modules):
             with net.scope(f"stage{stage}/module{i}"):
-                branches = _module(net, branches, layout.blocks)
+                branches = _module(net, branches, shape.blocks)
     with net.scope("head"):
         net.output(_head(net, branches))
     return net
@@ -146,16 +146,16 @@ def _head(net: Net, branches: list[Value]) -> Value:
     return net.gemm(net.reshape(net.global_average_pool(y), (y.shape[0], LAST_FILTERS)), CLASSES)
 
 
-def _network(name: str, what: str, layout: Layout, zhong: str = "") -> Network:
+def _network(name: str, what: str, shape: HrnetShape, zhong: str = "") -> Network:
     return Network(
         name,
         f"{what}: Wang et al., Deep High-Resolution Representation Learning for Visual Recognition, TPAMI 2020",
         "ImageNet classification, float32, batch 1, batch normalisation folded, nearest upsampling; 256x256, which "
         f"{zhong}gives the RPO peak of Zhong et al. (ICCAD 2023, Table II), who state no configuration",
-        partial(build_hrnet, layout=layout),
+        partial(build_hrnet, shape=shape),
         {
             "side": Parameter(256, 32, 4096, "height and width of the image, a multiple of 32"),
-            "bottleneck": Parameter(layout.bottleneck_width, 1, 1024, "inner channels of the first stage's blocks"),
+            "bottleneck": Parameter(shape.bottleneck_width, 1, 1024, "inner channels of the first stage's blocks"),
         },
     )
 

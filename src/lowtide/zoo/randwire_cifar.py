@@ -21,7 +21,7 @@ LAST_FILTERS = 1280
 
 
 @dataclass(frozen=True)
-class Layout:
+class RandwireShape:
     """A data set's network: `cells` random cells from `channels` channels on, what SERENITY says of its size."""
 
     data: str
@@ -32,11 +32,11 @@ class Layout:
     weights: str
 
 
-CIFAR_10 = Layout("CIFAR-10", 10, 2, 77, "111.0 M", "1.2 M")
-CIFAR_100 = Layout("CIFAR-100", 100, 3, 80, "160.0 M", "4.7 M")
+CIFAR_10 = RandwireShape("CIFAR-10", 10, 2, 77, "111.0 M", "1.2 M")
+CIFAR_100 = RandwireShape("CIFAR-100", 100, 3, 80, "160.0 M", "4.7 M")
 
 
-def build_network(name: str, *, layout: Layout, nodes: int, channels: int, seed: int) -> Net:
+def build_network(name: str, *, layout: RandwireShape, nodes: int, channels: int, seed: int) -> Net:
     """Stem, the cells, head."""
     random = Random(seed)
     net = Net(name)
@@ -70,7 +70,7 @@ def _cell(net: Net, x: Value, nodes: int, channels: int, random: Random) -> Valu
     return stage(net, x, nodes, _wiring(nodes, random), channels, stacked=False)
 
 
-def _networks(name: str, layout: Layout) -> tuple[Network, ...]:
+def _networks(name: str, layout: RandwireShape) -> tuple[Network, ...]:
     parameters = {
         "nodes": Parameter(32, 8, 1024, "nodes per cell"),
         "channels": Parameter(layout.channels, 1, 1024, "channels of cell A"),

@@ -27,7 +27,7 @@ STEM_FILTERS = 16
 CLASSES = 2
 
 
-class Block(NamedTuple):
+class CellBlock(NamedTuple):
     """Part of a cell: its kind, the blocks that it reads (a read: the cell's input), its channels."""
 
     kind: str
@@ -35,30 +35,30 @@ class Block(NamedTuple):
     channels: int
 
 
-class Cell(NamedTuple):
+class SwiftnetCell(NamedTuple):
     """Waves of blocks, numbered through; the blocks that are concatenated; the stride of the reads."""
 
-    waves: tuple[tuple[Block, ...], ...]
+    waves: tuple[tuple[CellBlock, ...], ...]
     concat: tuple[int, ...]
     stride: int
 
 
-def read(channels: int) -> Block:
+def read(channels: int) -> CellBlock:
     """Depthwise and 1x1 convolution of the cell's input."""
-    return Block("read", (), channels)
+    return CellBlock("read", (), channels)
 
 
-def blend(*inputs: int, channels: int) -> Block:
+def blend(*inputs: int, channels: int) -> CellBlock:
     """Concatenation, depthwise and 1x1 convolution."""
-    return Block("blend", inputs, channels)
+    return CellBlock("blend", inputs, channels)
 
 
-def join(*inputs: int, channels: int) -> Block:
+def join(*inputs: int, channels: int) -> CellBlock:
     """Concatenation and 1x1 convolution."""
-    return Block("join", inputs, channels)
+    return CellBlock("join", inputs, channels)
 
 
-A = Cell(
+A = SwiftnetCell(
     (
         (read(1), read(2), read(1), read(4)),
         (blend(0, 1, channels=2), blend(1, 2, channels=1)),
@@ -67,7 +67,7 @@ A = Cell(
     concat=(6, 7),
     stride=2,
 )
-B = Cell(
+B = SwiftnetCell(
     (
         (read(3), read(4), read(5)),
         (blend(0, 1, channels=4), join(1, 2, channels=5)),
@@ -77,7 +77,7 @@ B = Cell(
     concat=(6, 7),
     stride=2,
 )
-C = Cell(
+C = SwiftnetCell(
     (
         (read(13), read(5), read(5), read(11), read(3)),
         (blend(0, 1, channels=10), blend(2, 3, channels=3)),
@@ -130,7 +130,7 @@ def _chain(net: Net, x: Value) -> Value:
     return x
 
 
-def add_cell(net: Net, x: Value, cell: Cell) -> Value:
+def add_cell(net: Net, x: Value, cell: SwiftnetCell) -> Value:
     """Add a cell, its waves step by step: all concats, then all depthwise convolutions, then all 1x1."""
     branches: list[Value] = []
     for wave in cell.waves:

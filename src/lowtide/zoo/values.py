@@ -85,7 +85,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NetOp:
     """An op with one output."""
 
     type: str

@@ -106,6 +106,7 @@ def said(model: onnx.ModelProto, folder: Path, kept: bool) -> int:
     return 0 if shared and (not over or over == (a.id,)) else made.size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True], ids=["dies", "lives"])
 @pytest.mark.parametrize(("op", "attributes", "constants"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
 def test_a_kernel_allocates_what_the_rule_says(

@@ -81,6 +81,7 @@ def test_paddings(shape: tuple[int, ...], data: st.DataObject):
     assert distance(op("PAD"), shape, out.shape) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(shapes, st.data())
 def test_slices(shape: tuple[int, ...], data: st.DataObject):
@@ -97,6 +98,7 @@ def test_slices(shape: tuple[int, ...], data: st.DataObject):
     assert distance(op("STRIDED_SLICE", _1=at, _2=stop, _3=[-1] * len(at)), shape, out.shape) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(shapes, st.data())
 def test_permutations(shape: tuple[int, ...], data: st.DataObject):

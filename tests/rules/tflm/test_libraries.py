@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lowtide import api
+from lowtide.api.kernels import kernel_choices
+from lowtide.bench.tflite_kinds import kinds
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op
@@ -126,38 +129,80 @@ def test_a_file_holds_the_kernels(tmp_path: Path):
 
 
 def test_plans_for_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Less is shared, the plan names its target and is checked under it, its file too; its arena is an estimate."""
+    """Less is shared, the plan names its target and is checked under it, its file too; what is not known is said."""
     model, out, plan = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "p.json"
     model.write_bytes(residual().bytes())
     arenas = []
-    for chosen in ([], ["--set", "kernels=cmsis_nn"], ["--set", "target.overlap=never"]):
-        assert main(["plan", str(model), "-o", str(out), "--plan", str(plan), "-q", *chosen]) == 0
+    for chosen in ("kernels=reference", "kernels=any", "kernels=esp_nn", "target.overlap=never", "kernels=cmsis_nn"):
+        assert main(["plan", str(model), "-o", str(out), "--plan", str(plan), "-q", "--set", chosen]) == 0
         made = json.loads(plan.read_text())
         arenas.append(made["arena_bytes"])
-        assert made["runtime_parts"]["exact"] == (made["target"] != "tflm,kernels=cmsis_nn")
+        assert made["runtime_parts"]["exact"] == (chosen != "kernels=esp_nn")
         assert main(["verify", str(model), str(plan), "-q"]) == 0
-    assert arenas == sorted(arenas)
-    assert arenas[0] < arenas[2]
+        assert main(["verify", str(out), "-q"]) == 0
+    assert arenas[:4] == sorted(arenas[:4])
+    assert arenas[0] < arenas[3]
     assert main(["plan", str(model), "-q", "--set", "kernels=none"]) == 2
-    assert "reference, cmsis_nn, esp_nn" in capsys.readouterr().err
+    assert "any, reference, cmsis_nn, esp_nn" in capsys.readouterr().err
 
 
 def test_a_file_is_checked_for_a_library(tmp_path: Path):
-    """An overlap behind a 1x1 convolution holds for the reference kernels only."""
+    """An overlap behind a 1x1 convolution holds for the reference kernels only; the file says for whose it was made."""
     net = Net()
     x = net.tensor((1, 8, 8, 16))
     net.ends([x], [net.conv(net.conv(x, 16, (1, 1)), 16, (1, 1))])
     model, out = tmp_path / "m.tflite", tmp_path / "o.tflite"
     model.write_bytes(net.bytes())
-    api.plan(model).apply(model, out)
-    assert api.verify(out).checks
+    api.plan(model, target="tflm,kernels=reference").apply(model, out)
+    assert api.verify(out).checks[-1].result == "under the reference kernels only"
+    for others in ("cmsis_nn", "esp_nn"):
+        with pytest.raises(VerificationError, match="which is alive"):
+            api.verify(out, target=f"tflm,kernels={others}")
+    anonymous = out.read_bytes().replace(b"reference\0", b"\0" * 10)
+    assert anonymous != out.read_bytes()
+    out.write_bytes(anonymous)
     with pytest.raises(VerificationError, match="which is alive"):
-        api.verify(out, target="tflm,kernels=cmsis_nn")
+        api.verify(out)
+    api.plan(model).apply(out, out := tmp_path / "o2.tflite")
+    for kernels in ("any", "reference", "cmsis_nn", "esp_nn"):
+        assert api.verify(out, target=f"tflm,kernels={kernels}").checks
 
 
 def test_no_method_falls_below_the_bound_of_a_library():
-    """The scheduler counts what the library allows."""
+    """The scheduler counts what the library allows: less than the reference, and under any no more than under each."""
     graph = graph_of(parse_tflite(branches().bytes(), "m"), [], "m", "")
-    peaks = [api.plan(graph, target=f"tflm,kernels={k}", time=5) for k in ("reference", "cmsis_nn", "esp_nn")]
-    assert all(p.optimal for p in peaks)
-    assert peaks[0].peak_bytes <= peaks[1].peak_bytes <= peaks[2].peak_bytes
+    made = [api.plan(graph, target=f"tflm,kernels={k}", time=5) for k in ("reference", "cmsis_nn", "esp_nn", "any")]
+    assert all(p.optimal for p in made)
+    reference, cmsis, esp, anyone = (p.peak_bytes for p in made)
+    assert reference <= min(cmsis, esp)
+    assert esp <= anyone
+
+
+def test_any_kernels_allow_what_all_allow():
+    """Under any, an output may lie over an input if it may under each, at the longest of the distances."""
+    seen = set()
+    for seed in range(3):
+        for (kind, variant), make in kinds().items():
+            net = Net(seed)
+            given, made = make(random.Random(f"{kind} {variant} {seed}"), net)
+            net.ends(given, [made])
+            graph = graph_of(parse_tflite(net.bytes(), "m"), [], "m", "")
+            for op in graph.ops:
+                each = [dict(library_distances(name, graph, op)) for name in ("reference", "cmsis_nn", "esp_nn")]
+                shared = {t: max(row[t] for row in each) for t in each[0] if all(t in row for row in each)}
+                assert dict(library_distances("any", graph, op)) == shared, (kind, variant)
+                seen.add((len(shared) == len(each[0]), bool(each[0])))
+    assert {(True, True), (False, True)} <= seen
+
+
+def test_heads_of_each_choice(tmp_path: Path):
+    """What the default gives up, and what each choice would give, for a screen."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(residual().bytes())
+    choices = kernel_choices(model)
+    assert list(choices) == ["any", "reference", "cmsis_nn", "esp_nn"]
+    assert choices["reference"].head_bytes < choices["any"].head_bytes
+    assert choices["any"].head_bytes == api.plan(model).arena_bytes
+    assert [c.exact for c in choices.values()] == [True, True, True, False]
+    with pytest.raises(InputError, match="under target tflm only"):
+        kernel_choices(model, target="generic")

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from lowtide import api
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import read_plan
+from lowtide.plan import Plan, read_plan
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.target import BUILT_IN
@@ -26,6 +27,7 @@ from lowtide.verify.check.order import simulate
 from support.tflite_builder import SAME, VALID, Net, branches, residual, s
 
 TFLM = BUILT_IN["tflm"]
+REFERENCE = "tflm,kernels=reference"
 
 
 def mixed(seed: int, ops: int) -> Net:
@@ -103,11 +105,13 @@ def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
     return walk(())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_the_peak_is_the_least_of_all_orders(seed: int):
     """Overlaps in part are counted by the scheduler itself: brute force with the checker's rules agrees."""
     graph = graph_from(mixed(seed, 7))
-    for target in (TFLM, replace(TFLM, overlap="in_place"), replace(TFLM, overlap="never")):
+    reference = replace(TFLM, kernels="reference")
+    for target in (TFLM, reference, replace(reference, overlap="in_place"), replace(TFLM, overlap="never")):
         memory = work_out(graph, target)
         least = min(simulate(graph, memory, order).peak for order in orders(graph))
         made = api.plan(graph, target=target, time=10)
@@ -184,7 +188,7 @@ def test_false_plans_are_refused(tmp_path: Path, name: str, value: Any, failure:
     """Whatever is changed, a named check fails."""
     model = tmp_path / "m.tflite"
     model.write_bytes(residual().bytes())
-    api.plan(model).save(tmp_path / "p.json")
+    api.plan(model, target=REFERENCE).save(tmp_path / "p.json")
     with pytest.raises(VerificationError) as error:
         api.verify(model, read_plan(changed(tmp_path, name, value)))
     assert failure in (None, error.value.failure)
@@ -199,7 +203,7 @@ def test_an_output_nearer_than_the_distance_is_refused(tmp_path: Path):
     net.ends([x], [y])
     model = tmp_path / "m.tflite"
     model.write_bytes(net.bytes())
-    made = api.plan(model)
+    made = api.plan(model, target=REFERENCE)
     made.save(tmp_path / "p.json")
     offsets = dict(made.offsets or {})
     assert made.overlap
@@ -216,15 +220,18 @@ def test_check_tells_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     model = tmp_path / "m.tflite"
     model.write_bytes(residual().bytes())
-    made = api.plan(model)
+    build = ["--set", "kernels=reference", "--set", "interpreter=recording"]
+    made = api.plan(model, target="tflm,kernels=reference,interpreter=recording")
     assert made.runtime_parts is not None
     need = made.required_bytes
     assert need == made.runtime_parts.planned + made.runtime_parts.persistent
-    assert main(["check", str(model), "--budget", str(need)]) == 0
+    assert main(["check", str(model), "--budget", str(need), *build]) == 0
     seen = capsys.readouterr()
     assert "kTensorArenaSize: planned" in seen.err
-    assert main(["check", str(model), "--budget", str(need - 1)]) == (4 if made.optimal else 3)
-    assert main(["check", str(model), "--budget", str(need), "--as-is"]) == 3
+    assert made.optimal
+    assert main(["check", str(model), "--budget", str(made.least_required_bytes - 1), *build]) == 4
+    assert main(["check", str(model), "--budget", str(made.least_required_bytes), *build]) in (0, 3)
+    assert main(["check", str(model), "--budget", str(need), "--as-is", *build]) == 3
     capsys.readouterr()
     assert main(["check", str(model), "--budget", "1MiB", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["parts"]["persistent"] == made.runtime_parts.persistent
@@ -245,6 +252,7 @@ def test_subgraphs_that_run_themselves(tmp_path: Path):
         api.plan(path)
 
 
+@pytest.mark.slow
 def test_planning_needs_no_runtime(tmp_path: Path):
     """Prediction and file are made in a process where neither runtime can be imported."""
     model, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
@@ -273,3 +281,53 @@ def test_every_method_counts_the_overlaps(tmp_path: Path):
     assert rows["exact"].optimal
     assert all((row.peak_bytes or 0) >= least for row in rows.values())
     assert rows["own"].peak_bytes == api.plan(model).own_order_peak_bytes
+
+
+def test_impossible_is_said_of_what_is_left_open(tmp_path: Path):
+    """Below what pip's build needs firmware may still fit: exit 3, until no build and no kernels fit; then 4."""
+    from lowtide.cli import main
+
+    net = Net()
+    x = y = net.tensor((1, 16, 16, 8))
+    for _ in range(3):
+        y = net.conv(y, 8, (1, 1))
+    net.ends([x], [y])
+    model = tmp_path / "m.tflite"
+    model.write_bytes(net.bytes())
+    needs = {
+        (kernels, pointer): api.plan(model, target=f"tflm,kernels={kernels},pointer={pointer}").required_bytes
+        for kernels in ("any", "reference")
+        for pointer in (64, 32)
+    }
+    assert needs["reference", 32] < needs["reference", 64] < needs["any", 32] < needs["any", 64]
+
+    def status(budget: int, *settings: str) -> int:
+        return main(["check", str(model), "--budget", str(budget), *(w for s in settings for w in ("--set", s))])
+
+    assert status(needs["any", 64] - 1) == 3
+    assert status(needs["any", 32] - 1) == 3
+    assert status(needs["reference", 64] - 1, "kernels=reference") == 3
+    recording = "kernels=reference", "interpreter=recording"
+    least = api.plan(model, target=f"tflm,{','.join(recording)}").least_required_bytes
+    assert least <= needs["reference", 64] < least + 32
+    assert status(least - 1, *recording) == 4
+    assert status(needs["reference", 32], "kernels=reference", "pointer=32") == 0
+    smallest = api.plan(model, target="tflm,kernels=reference,pointer=32,enums=short").required_bytes
+    assert smallest <= needs["reference", 32]
+    assert status(smallest - 1024) == 4
+
+
+def test_older_plans_say_less(tmp_path: Path):
+    """Parts without the least ones of any build: only the bound itself is proved."""
+    model = tmp_path / "m.tflite"
+    model.write_bytes(residual().bytes())
+    made = api.plan(model, target=REFERENCE)
+    older = replace_parts(made, least_beside=None)
+    assert made.least_required_bytes > older.least_required_bytes == made.lower_bound_bytes
+
+
+def replace_parts(made: Plan, **changes: Any) -> Plan:
+    """A plan with other parts."""
+    assert made.runtime_parts is not None
+    parts = msgspec.structs.replace(made.runtime_parts, **changes)
+    return msgspec.structs.replace(made, runtime_parts=parts)

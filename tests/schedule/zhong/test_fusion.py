@@ -5,13 +5,15 @@ import pytest
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.problem import Problem, problem_of
+from lowtide.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from stress_zhong import flaws, optimum, sample
 
 
-def problem(ops: list[tuple[tuple[int, ...], int]], outputs: tuple[int, ...], inputs: tuple[int, ...] = ()) -> Problem:
+def problem(
+    ops: list[tuple[tuple[int, ...], int]], outputs: tuple[int, ...], inputs: tuple[int, ...] = ()
+) -> ReducedProblem:
     """One op per ``(tensors read, bytes made)``; op i makes tensor i; graph inputs are tensors 100, 101, ..."""
     tensors = [Tensor(100 + i, size, Kind.INPUT) for i, size in enumerate(inputs)]
     tensors += [Tensor(i, size, Kind.OUTPUT if i in outputs else Kind.ACTIVATION) for i, (_, size) in enumerate(ops)]
@@ -72,7 +74,7 @@ def test_valley_is_kept() -> None:
 
 @pytest.mark.parametrize(("fusion", "nodes"), [("none", 4), ("monotonic", 3), ("general", 1), ("both", 1)])
 def test_residual_block_needs_the_second_theorem(fusion: Fusion, nodes: int) -> None:
-    """Figure 6: convolution, convolution, addition with the block's input become one op."""
+    """Figure 6: convolution, convolution, addition with the storage's input become one op."""
     whole = problem([((100,), 4), ((0,), 4), ((1,), 4), ((2, 0), 4)], (3,), (4,))
     fused = fuse(whole, Limits(), fusion=fusion)
     assert fused.n == nodes

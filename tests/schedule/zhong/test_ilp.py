@@ -12,8 +12,8 @@ from lowtide.schedule.zhong import cumulative
 from lowtide.schedule.zhong import program as printed
 from lowtide.schedule.zhong.fusion import fuse
 from lowtide.schedule.zhong.ilp import Formulation, Solver, solve
-from lowtide.schedule.zhong.problem import Problem, as_printed, problem_of
-from lowtide.schedule.zhong.program import PEAK, Program
+from lowtide.schedule.zhong.problem import ReducedProblem, as_printed, problem_of
+from lowtide.schedule.zhong.program import PEAK, OrderProgram
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.brute import optimum as brute_optimum
@@ -31,7 +31,7 @@ def sample(seed: int, target: str | None = None, most: int = 8) -> tuple[Random,
     return rng, memory_model(graph, BUILT_IN[target or rng.choice(("strict", "hmcos", "generic"))])
 
 
-def holds(program: Program, values: dict[int, int]) -> bool:
+def holds(program: OrderProgram, values: dict[int, int]) -> bool:
     """Whether values satisfy every row and are 1 where they must be."""
     inside = all(
         (lower is None or lower <= sum(a * values[i] for i, a in row.items()))
@@ -104,10 +104,10 @@ def test_pruning_leaves_variables_out() -> None:
             counts.append(program.variables)
         assert counts[0] <= counts[1]
         if not any(whole.overwrites):
-            assert counts[1] <= whole.n**2 + whole.n * len(whole.blocks) + 1
+            assert counts[1] <= whole.n**2 + whole.n * len(whole.storages) + 1
 
 
-def toy(kinds: tuple[Kind, Kind]) -> Problem:
+def toy(kinds: tuple[Kind, Kind]) -> ReducedProblem:
     """Two ops that read nothing and make 3 and 5 bytes that nobody reads."""
     tensors = tuple(Tensor(i, size, kind) for i, (size, kind) in enumerate(zip((3, 5), kinds, strict=True)))
     graph = Graph("toy", tensors, (Op(0, (), (0,)), Op(1, (), (1,))))

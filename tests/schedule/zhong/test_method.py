@@ -26,7 +26,7 @@ from lowtide.schedule.zhong.fusion import Fusion, fuse
 from lowtide.schedule.zhong.ilp import Solver
 from lowtide.schedule.zhong.method import Zhong
 from lowtide.schedule.zhong.partition import partition
-from lowtide.schedule.zhong.problem import Problem, problem_of
+from lowtide.schedule.zhong.problem import ReducedProblem, problem_of
 from lowtide.schedule.zhong.program import count_variables
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN
@@ -127,6 +127,7 @@ def test_parts_cost_optimality_and_nothing_else() -> None:
             assert best == found.counters["algorithm_peak_bytes"] or not found.counters["ilp_optimal"]
 
 
+@pytest.mark.slow
 def test_a_cut_is_the_least_footprint_of_a_node() -> None:
     """Over every set of nodes that can have run before it; and no order beats the bound."""
     for seed in range(120):
@@ -140,7 +141,7 @@ def test_a_cut_is_the_least_footprint_of_a_node() -> None:
         assert cut_bound(problem, range(problem.n), enough=1) >= 1
 
 
-def least_held(problem: Problem, v: int) -> int:
+def least_held(problem: ReducedProblem, v: int) -> int:
     """Least footprint of a node, by trying every set that can have run."""
     held = []
     for done in range(1 << problem.n):
@@ -149,10 +150,10 @@ def least_held(problem: Problem, v: int) -> int:
         if not closed or done & (problem.descendants[v] | 1 << v):
             continue
         live = problem.extra[v] - max((saving for _, saving in problem.overwrites[v]), default=0)
-        for block in problem.blocks:
-            begun = block.at_start or any(u in inside or u == v for u in block.touchers)
-            lasts = block.at_end or any(u not in inside for u in block.touchers)
-            live += block.size * (begun and lasts)
+        for storage in problem.storages:
+            begun = storage.at_start or any(u in inside or u == v for u in storage.touchers)
+            lasts = storage.at_end or any(u not in inside for u in storage.touchers)
+            live += storage.size * (begun and lasts)
         held.append(live)
     return min(held)
 

@@ -13,7 +13,7 @@ from lowtide import zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.cosma.divide import crossings, divide, order_parts, variables_of
 from lowtide.spill.cosma.method import Cosma, CosmaDnc, CosmaFs, best_start, start_for
-from lowtide.spill.cosma.solve import Settings, estimate, least_peak, model_encoding
+from lowtide.spill.cosma.solve import ProgramSettings, estimate, least_peak, model_encoding
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem, timeline
 from lowtide.stop import Limits, Progress
@@ -101,7 +101,7 @@ def test_least_peak_is_that_of_brute_force() -> None:
     for k in range(40):
         graph = random_graph(rng, rng.randint(2, 7), aliases=0)
         problem = spill_problem(graph, STRICT, (Memory("fast", 10**6),))
-        settings = Settings(overlap=k % 3 > 0, cuts=k % 2 > 0)
+        settings = ProgramSettings(overlap=k % 3 > 0, cuts=k % 2 > 0)
         order, bound, ended, counters = least_peak(problem, Limits(30), settings)
         assert (bound, ended) == (optimum(graph, STRICT), "optimal")
         assert sorted(order) == list(range(problem.steps))
@@ -115,7 +115,7 @@ def test_model_encoding_spills_nothing() -> None:
     fitted = 0
     for _ in range(12):
         problem = tiny(rng, Semantics(), n_ops=5)
-        _, bound, ended, _ = model_encoding(problem, Limits(30), Settings())
+        _, bound, ended, _ = model_encoding(problem, Limits(30), ProgramSettings())
         assert ended == "optimal"
         roomy = replace(problem, memories=(Memory("fast", bound),))
         found = Cosma(encoding="model").spill(roomy, Limits(30))
@@ -180,6 +180,7 @@ def test_break_points_are_narrow_and_balanced() -> None:
     assert divide(space, order, 10**9).stretches == ((0, 48),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["a", "b", "c"])
 def test_divide_and_conquer_is_no_worse_than_a_fixed_order(cell: str) -> None:
     """On SwiftNet's cells in a row; where the whole is one part its order is the best one."""
@@ -202,7 +203,7 @@ def test_parts_put_together_are_an_order() -> None:
         own = tuple(range(problem.steps))
         for most in (1, 60, 10**6):
             parts = divide(space, own, most)
-            ordered = order_parts(problem, space, own, parts, Limits(30), Settings())
+            ordered = order_parts(problem, space, own, parts, Limits(30), ProgramSettings())
             done: set[int] = set()
             for i in ordered.order:
                 assert done.issuperset(problem.model.graph.predecessors[i])

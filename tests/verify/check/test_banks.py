@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.allocate.banks.orders import best_in_banks
+from lowtide.allocate.banks.places import find_banks
 from lowtide.analyse.storage import memory_model
-from lowtide.api.banks import best_in_banks, find_banks
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan, PlanMemory, Residency
@@ -202,6 +203,7 @@ def test_tensors_of_one_storage_are_placed_alike():
         lowtide.plan(graph, banks=["f=64", "s=64"], places={"w": "f"})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.data())
 def test_random_models_in_random_memories_hold(seed: int, target: str, data: st.DataObject):
@@ -257,9 +259,9 @@ def test_another_order_of_the_same_peak_may_need_less_slow_memory():
     one, best = (
         best_in_banks(model, order, find_banks(banks, None), {}, Limits(), explore=explore) for explore in (False, True)
     )
-    assert best.found.slow_bytes < one.found.slow_bytes
+    assert best.placement.slow_bytes < one.placement.slow_bytes
     assert best.layout.profile.peak == one.layout.profile.peak
     plan = lowtide.plan(graph, banks=banks)
     assert plan.peak_bytes == whole.peak_bytes
     assert plan.search is not None
-    assert plan.search["slow_bytes"] <= best.found.slow_bytes
+    assert plan.search["slow_bytes"] <= best.placement.slow_bytes

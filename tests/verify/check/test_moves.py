@@ -89,6 +89,7 @@ def test_each_broken_plan_fails_by_name(name: str):
     assert caught.value.failure == failure
 
 
+@pytest.mark.slow
 def test_random_plans_hold_under_every_target_and_rule():
     """Whatever a move costs, the checker counts what the planner counted, and its commands keep the books."""
     rng = Random(5)

@@ -15,6 +15,8 @@ from lowtide.read.tflite.reader import read_tflite
 from lowtide.write.tflite import planned_bytes
 from support.tflite_builder import Net, branches, residual
 
+REFERENCE = "tflm,kernels=reference"
+
 
 def file(folder: Path, data: bytes, name: str = "m.tflite") -> Path:
     """The bytes as a file."""
@@ -27,14 +29,14 @@ def test_a_plan_of_our_own_holds(tmp_path: Path):
     """In place, behind, reshapes: all with their reasons."""
     path = file(tmp_path, residual().bytes())
     out = tmp_path / "out.tflite"
-    api.plan(path).apply(path, out)
+    api.plan(path, target=REFERENCE).apply(path, out)
     report = api.verify(out)
-    assert [c.name for c in report.checks] == ["offline plan", "alignment", "overlap"]
-    parts, own = api.plan(path).runtime_parts, api.plan(out).runtime_parts
+    assert [c.name for c in report.checks] == ["offline plan", "alignment", "overlap", "kernels"]
+    parts, own = api.plan(path, target=REFERENCE).runtime_parts, api.plan(out, target=REFERENCE).runtime_parts
     assert parts is not None
     assert own is not None
     assert own.own_planned == parts.planned < (parts.own_planned or 0)
-    found = api.check(out, "1MiB", as_is=True).parts
+    found = api.check(out, "1MiB", as_is=True, target=REFERENCE).parts
     assert found is not None
     assert (found.planned, found.persistent, found.exact) == (parts.planned, parts.persistent, parts.exact)
 
@@ -91,7 +93,7 @@ def test_corrupt_plans(tmp_path: Path, places: dict[int, int], failure: str, sai
     """Each with its name and its reason; tensor 3 is made from 0, and 6 from 3, which lives on."""
     path = file(tmp_path, planned_bytes(residual().bytes(), range(8), places, "m"))
     with pytest.raises(VerificationError, match=said) as error:
-        api.verify(path)
+        api.verify(path, target=REFERENCE)
     assert error.value.failure == failure
 
 

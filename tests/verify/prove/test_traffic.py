@@ -54,6 +54,7 @@ def test_the_search_finds_the_least_traffic(k: int):
     assert moved > 1
 
 
+@pytest.mark.slow
 def test_windows_and_phases_cost_what_the_planner_says():
     """Random ones of larger graphs; one byte more is refuted."""
     rng = Random(3)

@@ -76,15 +76,15 @@ def least_cost(
         return Assignment(None, 0, True)
     limit: tuple[int, ...] | None = None
     for key in _ORDERS:
-        found = _greedy(loads, demands, capacities, key)
-        if found is not None and (limit is None or _full_cost(demands, found) < _full_cost(demands, limit)):
-            limit = found
+        bank_of = _greedy(loads, demands, capacities, key)
+        if bank_of is not None and (limit is None or _full_cost(demands, bank_of) < _full_cost(demands, limit)):
+            limit = bank_of
     best = Assignment(limit, 0, False)
     for width in widths:
         cost = None if best.bank_of is None else cost_of(demands, best.bank_of)
         over = partial(_over, limits, cost, best.lower_bound, width == widths[0])
         try:
-            swept = Sweep(loads, demands, capacities, best.bank_of, width).run(over)
+            swept = AssignmentSweep(loads, demands, capacities, best.bank_of, width).run(over)
         except KeyboardInterrupt:
             return replace(best, interrupted=True)
         if swept is None:
@@ -132,10 +132,10 @@ State = tuple[int, int, float, tuple[int, ...], Chosen]
 """Cost in bytes, cost in accesses, bound of the cost at the end, load of each memory, and the way."""
 
 
-class Sweep:
+class AssignmentSweep:
     """States by key: the memory of each live buffer, `bits` bits wide, at the buffer's slot.
 
-    `known` is an assignment whose loads fit, if there is one: dearer ones are not looked for.
+    `best_known` is an assignment whose loads fit, if there is one: dearer ones are not looked for.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class Sweep:
         loads: Loads,
         demands: Sequence[Demand],
         capacities: Sequence[int],
-        known: tuple[int, ...] | None = None,
+        best_known: tuple[int, ...] | None = None,
         width: int = WIDTHS[-1],
     ) -> None:
-        self.loads, self.demands, self.capacities, self.known = loads, demands, capacities, known
+        self.loads, self.demands, self.capacities, self.best_known = loads, demands, capacities, best_known
         self.bits = max(1, (len(capacities) - 1).bit_length())
         self.mask = (1 << self.bits) - 1
         self.width = width
@@ -156,13 +156,13 @@ class Sweep:
         self.visited = 0
         self.limit = float("inf")
         everything = sum(d.bytes * (len(d.allowed) - 1) for d in demands)
-        if known is not None:
-            cost = cost_of(demands, known)
+        if best_known is not None:
+            cost = cost_of(demands, best_known)
             self.limit = cost + _ROUNDING * (1 + cost)
         self.prices: Prices | None = None
         if not loads.shared and loads.sections and sum(len(d.allowed) > 1 for d in demands) > MOST_WITHOUT_PRICES:
             self.prices = find_prices(
-                loads, demands, capacities, everything if known is None else cost_of(demands, known)
+                loads, demands, capacities, everything if best_known is None else cost_of(demands, best_known)
             )
         bound = 0.0 if self.prices is None else self.prices.bound
         self.states: dict[int, State] = {0: (0, 0, bound, (0,) * len(capacities), None)}
@@ -196,7 +196,7 @@ class Sweep:
                 break
         best = min(self.states.values(), key=lambda s: s[:2], default=None)
         least = None if self.dropped is None else max(0, math.ceil(self.dropped - _ROUNDING * (1 + abs(self.dropped))))
-        bank_of = self.known
+        bank_of = self.best_known
         if best is not None:
             found = [d.allowed[0] for d in self.demands]
             way = best[4]
@@ -248,8 +248,8 @@ class Sweep:
         merged: dict[int, State] = {}
         for key, (cost, accesses, bound, load, way) in self.states.items():
             k, rest = key >> shift & self.mask, key & rest_of
-            known = merged.get(rest)
-            if known is None or (cost, accesses) < known[:2]:
+            cheapest = merged.get(rest)
+            if cheapest is None or (cost, accesses) < cheapest[:2]:
                 common = sum(c for s, c in partners if key >> s & self.mask == k) if partners else 0
                 merged[rest] = (cost, accesses, bound, _plus(load, k, common - size), way)
         self.states = merged

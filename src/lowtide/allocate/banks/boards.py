@@ -53,10 +53,10 @@ def find_board(name: str | Path) -> Board:
         No such board, an unreadable file, an unknown key, a memory named twice, or a size that is none.
     """
     if not str(name).endswith(".toml"):
-        known = boards()
-        if str(name) not in known:
-            raise InputError(f"there is no board {str(name)!r}; use {', '.join(known)}, or a file ending in .toml")
-        return known[str(name)]
+        built_in = boards()
+        if str(name) not in built_in:
+            raise InputError(f"there is no board {str(name)!r}; use {', '.join(built_in)}, or a file ending in .toml")
+        return built_in[str(name)]
     path = Path(name)
     try:
         table = tomllib.loads(read_whole(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))

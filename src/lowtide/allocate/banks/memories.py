@@ -114,25 +114,25 @@ def place_in_banks(
         demands = [Demand(tuple(range(len(banks))), b.size) for b in problem.buffers]
     loads = Loads(problem)
     capacities = [b.capacity for b in banks]
-    first = found = least_cost(loads, demands, capacities, limits=limits)
+    first = assignment = least_cost(loads, demands, capacities, limits=limits)
     bound, counters = first.lower_bound, {"states": first.states}
     best: BankPlacement | None = None
-    interrupted, late = found.interrupted, 0
+    interrupted, late = assignment.interrupted, 0
     for _ in range(ROUNDS):
-        if found.bank_of is None:
+        if assignment.bank_of is None:
             break
-        placed, stopped = _place(problem, banks, found.bank_of, limits, engines[:1] if interrupted else engines)
+        placed, stopped = _place(problem, banks, assignment.bank_of, limits, engines[:1] if interrupted else engines)
         interrupted |= stopped
         late += interrupted or limits.left_seconds <= 0
         over = [size - b.capacity for size, b in zip(placed[1], banks, strict=True)]
         if max(over, default=0) <= 0:
-            best = _result(found.bank_of, placed, demands, bound, counters, fits=True)
+            best = _result(assignment.bank_of, placed, demands, bound, counters, fits=True)
             break
         if late > LATE_ROUNDS:
             break
         capacities = [max(0, c - max(0, o)) for c, o in zip(capacities, over, strict=True)]
-        found = least_cost(loads, demands, capacities, () if late else WIDTHS, limits)
-        interrupted |= found.interrupted
+        assignment = least_cost(loads, demands, capacities, () if late else WIDTHS, limits)
+        interrupted |= assignment.interrupted
     impossible = first.bank_of is None and first.complete
     settled = impossible or (best is not None and best.optimal)
     joint = None
@@ -151,11 +151,13 @@ def place_in_banks(
         return replace(best, slow_lower_bound_bytes=bound, interrupted=interrupted)
     unbounded = sum(b.size + b.alignment for b in problem.buffers)
     for roomy in ([b.capacity for b in banks[:-1]] + [unbounded], [unbounded] * len(banks)):
-        found = least_cost(loads, demands, roomy, WIDTHS[:1])
-        if found.bank_of is not None:
-            placed, stopped = _place(problem, banks, found.bank_of, limits, engines[:1] if interrupted else engines)
-            made = _result(found.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
-            return replace(made, interrupted=interrupted or stopped)
+        assignment = least_cost(loads, demands, roomy, WIDTHS[:1])
+        if assignment.bank_of is not None:
+            placed, stopped = _place(
+                problem, banks, assignment.bank_of, limits, engines[:1] if interrupted else engines
+            )
+            placement = _result(assignment.bank_of, placed, demands, bound, counters, fits=False, impossible=impossible)
+            return replace(placement, interrupted=interrupted or stopped)
     raise AssertionError("everything fits memories without end")
 
 
@@ -169,11 +171,11 @@ def _place(
     for k, bank in enumerate(banks):
         members = [i for i, at in enumerate(bank_of) if at == k]
         part = part_of(problem, members, bank.alignment)
-        asked = replace(limits, enough_bytes=bank.capacity, report=None)  # a memory's height is not the cost
+        for_bank = replace(limits, enough_bytes=bank.capacity, report=None)  # a memory's height is not the cost
         try:
-            packing = allocate_best(part, asked, engines[:1] if stopped else engines)
+            packing = allocate_best(part, for_bank, engines[:1] if stopped else engines)
         except KeyboardInterrupt:
-            packing, stopped = allocate_best(part, asked, engines[:1]), True
+            packing, stopped = allocate_best(part, for_bank, engines[:1]), True
         stopped |= packing.interrupted
         for i, offset in zip(members, packing.offsets, strict=True):
             offsets[i] = offset

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from lowtide.files import Buffer
 
 OFFLINE_PLAN = "OfflineMemoryAllocation"
+KERNELS = "lowtide_kernels"
+"""Metadata of lowtide's own: for whose kernels the offline plan holds."""
 _VERSION = 3
+_MOST_NAME = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,14 @@ class TfliteFile(ModelFile):
 
     `size_bytes`: of the file. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
     `offline_words`: the 32-bit words of TFLM's offline plan, as many as it can need; None if the file holds no plan.
+    `kernels`: whose kernels lowtide wrote that plan for; empty if the file does not say.
     """
 
     model: TfliteModel
     size_bytes: int
     dependencies: tuple[tuple[tuple[int, int], ...], ...] = ()
     offline_words: tuple[int, ...] | None = None
+    kernels: str = ""
 
     def offline_plan(self) -> list[int] | None:
         """Offset or -1 of TFLM's offline plan for each tensor of all subgraphs; None if there is no plan.
@@ -169,7 +174,15 @@ def parse_file(data: Buffer, place: str) -> TfliteFile:
     extent = model.metadata_extent(CONTROL_DEPENDENCIES)
     listed = bytes(data[extent.at : extent.at + extent.size]) if extent is not None else None
     dependencies = control_dependencies(listed, len(model.subgraphs), place)
-    return TfliteFile(model, len(data), tuple(map(tuple, dependencies)), _offline_words(model, data))
+    return TfliteFile(
+        model, len(data), tuple(map(tuple, dependencies)), _offline_words(model, data), _kernels(model, data)
+    )
+
+
+def _kernels(model: TfliteModel, data: Buffer) -> str:
+    extent = model.metadata_extent(KERNELS)
+    held = bytes(data[extent.at : extent.at + extent.size]) if extent is not None else b""
+    return held.rstrip(b"\0").decode("ascii", "replace")[:_MOST_NAME]
 
 
 def read_offline_plan(data: Buffer, place: str) -> list[int] | None:

@@ -36,7 +36,13 @@ def read_tflite(path: str | Path) -> Graph:
 
 
 def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]]], source: str, sha256: str) -> Graph:
-    """Graph of subgraph 0. `dependencies`: per subgraph, pairs of operators, the first to run before the second."""
+    """Graph of subgraph 0. `dependencies`: per subgraph, pairs of operators, the first to run before the second.
+
+    Raises
+    ------
+    InputError
+        A tensor without a fixed size, or a graph that `Graph` refuses.
+    """
     main = model.subgraphs[0]
     made = {t for op in main.ops for t in op.outputs}
     read = {t for op in main.ops for t in op.inputs}

@@ -45,7 +45,7 @@ class Flatbuffer:
         return Table(self, self.offset(0))
 
     def number(self, form: str, at: int) -> Any:
-        """A little-endian number of `struct` form ``form``."""
+        """A little-endian number of `struct` form ``form``. Raises `WireError` if it lies outside of the file."""
         if not 0 <= at <= self.size - struct.calcsize(form):
             raise WireError(f"byte {at} is read, and the file ends at {self.size}")
         return struct.unpack_from("<" + form, self.data, at)[0]
@@ -58,7 +58,7 @@ class Flatbuffer:
         return bytes(self.data[at : at + size])
 
     def integers(self, form: str, at: int, count: int) -> tuple[Any, ...]:
-        """So many little-endian numbers of `struct` form ``form``, one after another."""
+        """So many little-endian numbers of `struct` form ``form``, in a row. Raises `WireError` as `number`."""
         self.spend(count)
         whole = f"<{count}{form}"
         if not 0 <= at <= self.size - struct.calcsize(whole):
@@ -66,14 +66,26 @@ class Flatbuffer:
         return struct.unpack_from(whole, self.data, at)
 
     def offset(self, at: int) -> int:
-        """Where the offset at `at` leads."""
+        """Where the offset at `at` leads.
+
+        Raises
+        ------
+        WireError
+            It leads nowhere, or out of the file.
+        """
         to = at + self.number("I", at)
         if to == at or to > self.size - 4:
             raise WireError(f"the offset at byte {at} leads to {to}, and the file ends at {self.size}")
         return to
 
     def count(self, at: int, element_bytes: int) -> int:
-        """Length of the vector at `at`, all of which lies in the file."""
+        """Length of the vector at `at`, all of which lies in the file.
+
+        Raises
+        ------
+        WireError
+            It has more elements than the file holds.
+        """
         n = self.number("I", at)
         if n * element_bytes > self.size - at - 4:
             raise WireError(f"the vector at byte {at} has {n} elements, more than the file holds")

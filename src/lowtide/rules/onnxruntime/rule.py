@@ -22,6 +22,7 @@ from math import prod
 from types import MappingProxyType
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.geometry import filter_elements, is_pointwise
 from lowtide.rules.onnxruntime.einsum import einsum_chunks
 from lowtide.rules.onnxruntime.recurrent import recurrent_chunks
 from lowtide.sizes import round_up
@@ -189,12 +190,15 @@ def _quantised(op: Op, read: Shape, weights: Shape, output: Shape) -> tuple[int,
     groups, places = op.attributes.get("group", 1), prod(output[2:])
     turned = prod(read[1:]), prod(output[1:])
     kernel = prod(weights[2:])
-    stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
-    pointwise = kernel == 1 and stride_1 and not any(op.attributes.get("pads", ()))
+    pointwise = _is_pointwise(op, weights)
     if _by_pointers(groups, read, output):
         return turned if pointwise and groups == 1 else (*turned, 8 * kernel * places)
-    unfolded = () if pointwise else (kernel * weights[1] * places,)
+    unfolded = () if pointwise else (filter_elements(weights) * places,)
     return (*turned, 4 * output[1] * places, *unfolded)
+
+
+def _is_pointwise(op: Op, weights: tuple[int, ...]) -> bool:
+    return is_pointwise(weights[2:], op.attributes.get("strides", ()), op.attributes.get("pads", ()))
 
 
 def _by_pointers(groups: int, read: Shape, output: Shape) -> bool:
@@ -237,10 +241,9 @@ def _unfolded_bytes(op: Op, read: Shape, weights: Shape, output: Shape) -> int:
     if read is None or weights is None or output is None:
         return 0
     if op.type == "ConvTranspose":
-        return 4 * prod(weights[1:]) * prod(read[2:])
-    stride_1 = all(s == 1 for s in op.attributes.get("strides", ()))
-    if prod(weights[2:]) == 1 and stride_1 and not any(op.attributes.get("pads", ())):
+        return 4 * filter_elements(weights) * prod(read[2:])
+    if _is_pointwise(op, weights):
         return 0
     places = prod(output[2:])
     filters = weights[0] // op.attributes.get("group", 1)
-    return 4 * places * prod(weights[1:]) if filters > places else SEGMENT_BYTES
+    return 4 * places * filter_elements(weights) if filters > places else SEGMENT_BYTES

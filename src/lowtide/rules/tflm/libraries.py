@@ -1,5 +1,8 @@
 """Kernel libraries for TFLM that replace some of its reference kernels: how much of `kernels.py` holds there.
 
+Firmware mostly has a library's kernels, and neither the file nor TFLM says whose: so only what holds under the
+reference kernels and every library may overlap, unless the user names the kernels that will run.
+
 A library replaces kernels of some operators for some types; all others are the reference's, and so is what may overlap.
 Of those that it replaces an overlap is allowed where the source was read in all its variants (plain C, DSP, MVE), and
 reads of the input never come later than the reference kernel's; where they come later, the distance grows; else none
@@ -44,9 +47,18 @@ from lowtide.graph import Graph, Op, Tensor
 from lowtide.rules.tflm.copies import constant
 from lowtide.rules.tflm.kernels import distances, raster_distance, window_of
 
-Library = Literal["reference", "cmsis_nn", "esp_nn"]
+Library = Literal["any", "reference", "cmsis_nn", "esp_nn"]
+"""Whose kernels run; ``"any"``: one of the others, it is not known which."""
 Review = Callable[[Op, list[Tensor], Tensor, int], int | None]
 """From the operator, its inputs, its output and the reference kernel's distance: the library's, None for none."""
+
+KERNEL_WORDS: Mapping[str, str] = {
+    "any": "whichever kernels run: the reference ones, CMSIS-NN's or ESP-NN's",
+    "reference": "the reference kernels only",
+    "cmsis_nn": "CMSIS-NN's kernels",
+    "esp_nn": "ESP-NN's kernels",
+}
+"""For screens: under what a plan holds."""
 
 _MVE_CHANNELS = 124
 _INT8 = ("int8",)
@@ -67,9 +79,20 @@ REPLACED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """Operators, with types of their input, that a library has kernels of its own for."""
 
 
-def library_distances(library: str, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """As `lowtide.rules.tflm.kernels.distances`, for the kernels of a library."""
+def library_distances(library: Library, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+    """As `kernels.distances`, for the kernels of a library; for any, what holds under all: the longest distance."""
     reference = distances(graph, op)
+    if library == "any":
+        each = [dict(_reviewed(name, graph, op, reference)) for name in REPLACED]
+        shared = [(t, d) for t, d in reference if all(t in row for row in each)]
+        return tuple((t, max(d, *(row[t] for row in each))) for t, d in shared)
+    return _reviewed(library, graph, op, reference)
+
+
+def _reviewed(
+    library: str, graph: Graph, op: Op, reference: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """The distances under the kernels of one library, from those of the reference kernels."""
     types = REPLACED.get(library, {}).get(op.type, ())
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not reference or not data or graph.tensor_by_id[reference[0][0]].dtype not in types:

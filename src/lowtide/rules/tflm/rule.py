@@ -2,12 +2,12 @@
 
 TFLM's own planner never lets tensors share memory. It takes offsets from the file (metadata `OfflineMemoryAllocation`)
 as they are, though: what may lie over what is ours to know (`rules/tflm/kernels.py`). `overlap` says how much of that
-is used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones or those of a library
-(`rules/tflm/libraries.py` says what was reviewed of it).
+is used: "never", "in_place" or "diagonal"; `kernels` whose kernels run: the reference ones, those of a library
+(`rules/tflm/libraries.py` says what was reviewed of it), or any of them: then only what holds under all may overlap.
 
 Scratch is what the reference kernels ask for (`RequestScratchBufferInArena` in tensorflow/lite/micro/kernels, at
-tflite-micro commit 90b983c), each buffer rounded up to 16 bytes. Variable tensors and what kernels keep are persistent:
-TFLM takes them from the other end of the arena.
+tflite-micro commit 90b983c), and CMSIS-NN's where its kernels run (`rules/tflm/cmsis_nn.py`), each buffer rounded up
+to 16 bytes. Variable tensors and what kernels keep are persistent: TFLM takes them from the other end of the arena.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.rules.tflm.cmsis_nn import Simd, cmsis_nn_scratch
+from lowtide.rules.tflm.flexbuffer import custom_numbers
 from lowtide.rules.tflm.kernels import KERNELS, RESHAPES
-from lowtide.rules.tflm.libraries import library_distances
+from lowtide.rules.tflm.libraries import REPLACED, Library, library_distances
 from lowtide.sizes import round_up
 
 ALIGNMENT = 16
@@ -28,14 +30,16 @@ NPU = "CUSTOM:ethos-u"
 """Vela's operator. Its commands hold places in the arena, which no plan of ours may change."""
 _REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL")
 _INT = 4
-_POINTER = 8
+_WIDTH = {"int16": 2, "int32": 4, "float32": 4}
 
 
 @dataclass(frozen=True)
 class TflmRule:
-    """See the module. `kernels`: those of a library instead of the reference ones; they change what may overlap."""
+    """See the module. `kernels` change what may overlap; with `simd` and `pointer`, its bytes, they change scratch."""
 
-    kernels: str = "reference"
+    kernels: Library = "any"
+    simd: Simd = "dsp"
+    pointer: int = 8
 
     tables: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType(
         {"Share their input's memory": RESHAPES}
@@ -61,15 +65,23 @@ class TflmRule:
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """All scratch buffers of the kernel."""
-        return sum(round_up(size, ALIGNMENT) for size in scratch(graph, op))
+        return sum(round_up(size, ALIGNMENT) for size in self.scratch(graph, op))
+
+    def scratch(self, graph: Graph, op: Op) -> tuple[int, ...]:
+        """Bytes of each scratch buffer that the op's kernel asks for, in the order of asking."""
+        own = cmsis_nn_scratch(graph, op, self.simd) if self.kernels == "cmsis_nn" else None
+        return scratch(graph, op, self.pointer) if own is None else own
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """The file's order."""
         return list(order)
 
 
-def scratch(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking."""
+def scratch(graph: Graph, op: Op, pointer: int = 8) -> tuple[int, ...]:
+    """Bytes of each scratch buffer that the op's reference kernel asks for, in the order of asking.
+
+    `pointer`: bytes of one.
+    """
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not data or not op.outputs:
         return ()
@@ -93,19 +105,24 @@ def scratch(graph: Graph, op: Op) -> tuple[int, ...]:
         sums = quantised and op.type in ("MEAN", "SUM")
         return (_INT * prod(output.shape or ()), *walk) if sums else walk
     if op.type == "ADD_N":
-        return (_POINTER * len(data),)
+        return (pointer * len(data),)
     if op.type == "MIRROR_PAD":
         return (_INT * len(source.shape or ()),) * 2
     if op.type == "SVDF" and len(data) > 1 and source.shape and data[1].shape:
         batches, filters = source.shape[0], data[1].shape[0]
         units = (output.shape or (0,))[-1]
         return (4 * batches * filters, 4 * batches * units) if quantised else (4 * batches * filters,)
+    if op.type == "CUSTOM:SignalRfft":
+        return (custom_numbers(op.attributes).get("fft_length", 0) * _WIDTH.get(source.dtype or "", 0),)
     if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and source.shape and len(source.shape) == 3 and output.shape:
         batches = source.shape[1 if op.attributes.get("time_major") else 0]
         return (batches * output.shape[-1] * (2 if quantised else 4),) * 4
     return ()
 
 
-def scratch_unknown(op: Op) -> bool:
-    """Whether the op's kernel may ask for scratch that this module cannot tell: custom operators."""
-    return op.type.startswith("CUSTOM:")
+def scratch_unknown(op: Op, kernels: Library = "reference") -> bool:
+    """Whether the op's kernel may ask for scratch that this module cannot tell: most custom operators, ESP-NN's own."""
+    if kernels == "esp_nn" and op.type in REPLACED["esp_nn"]:
+        return True
+    name = op.type.removeprefix("CUSTOM:")
+    return name != op.type and not name.startswith("Signal") and name != "CIRCULAR_BUFFER"

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteModel
-from lowtide.rules.tflm.rule import ALIGNMENT, scratch
+from lowtide.rules.tflm.rule import ALIGNMENT, TflmRule
 
 ONLINE = -1
+REFERENCE = TflmRule("reference")
 MOST_BUFFERS = 6000
 """Up to so many buffers TFLM's placement is played through; it takes time that grows with their square."""
 _NEVER = -1
@@ -48,7 +49,11 @@ class Head:
 
 
 def tflm_head(
-    model: TfliteModel, graph: Graph, order: Sequence[int], offline: Sequence[int] | None = None
+    model: TfliteModel,
+    graph: Graph,
+    order: Sequence[int],
+    offline: Sequence[int] | None = None,
+    rule: TflmRule = REFERENCE,
 ) -> Head | None:
     """Head that TFLM makes of a file.
 
@@ -62,6 +67,8 @@ def tflm_head(
         Operators of subgraph 0, in the order in which they run; the other subgraphs are as in the file.
     offline
         Offset or -1 for each tensor of all subgraphs, one after another; None: there is no offline plan.
+    rule
+        Whose kernels run: their scratch is in the head.
 
     Returns
     -------
@@ -82,7 +89,7 @@ def tflm_head(
             at = offline[starts[k] + i] if offline is not None else ONLINE
             planned = not t.buffer_bytes and t.size and (not t.variable or at != ONLINE)
             buffers.append(_Buffer(_up(t.size), offset=at) if planned else None)
-    extra = _mark(model, graph, order, starts, buffers)
+    extra = _mark(model, graph, order, starts, buffers, rule)
     placed = [b for b in (*buffers, *extra) if b is not None]
     online = sum(b.offset == ONLINE for b in placed)
     if len(placed) * max(online, 1) > MOST_BUFFERS**2:
@@ -93,7 +100,12 @@ def tflm_head(
 
 
 def _mark(
-    model: TfliteModel, graph: Graph, order: Sequence[int], starts: Sequence[int], buffers: Sequence[_Buffer | None]
+    model: TfliteModel,
+    graph: Graph,
+    order: Sequence[int],
+    starts: Sequence[int],
+    buffers: Sequence[_Buffer | None],
+    rule: TflmRule,
 ) -> list[_Buffer]:
     """Set the lifetimes of all tensors. Scratch buffers, with theirs."""
     scope = 0
@@ -130,7 +142,7 @@ def _mark(
                 if t >= 0:
                     end(base + t)
             if index == 0:
-                extra.extend(_Buffer(_up(size), began, scope) for size in scratch(graph, graph.op_by_id[i]))
+                extra.extend(_Buffer(_up(size), began, scope) for size in rule.scratch(graph, graph.op_by_id[i]))
         for t in subgraph.outputs:
             begin(base + t)
             end(base + t)

@@ -18,26 +18,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lowtide.schedule.zhong.problem import Problem
-from lowtide.schedule.zhong.program import PEAK, Program, unit_of, windows
+from lowtide.schedule.zhong.problem import ReducedProblem
+from lowtide.schedule.zhong.program import PEAK, OrderProgram, unit_of, windows
 
 Term = tuple[int, int]
 """``(constant, variable)``; variable 0 (which is M) stands for none."""
 
 
-def build(problem: Problem, *, pruning: bool = True, keep_on: Callable[[], bool] = lambda: True) -> Program | None:
+def build(
+    problem: ReducedProblem, *, pruning: bool = True, keep_on: Callable[[], bool] = lambda: True
+) -> OrderProgram | None:
     """Write the program down; None once `keep_on` says no."""
     return _Builder(problem, pruning).build(keep_on)
 
 
 class _Builder:
-    def __init__(self, problem: Problem, pruning: bool) -> None:
+    def __init__(self, problem: ReducedProblem, pruning: bool) -> None:
         self.problem = problem
         self.n = problem.n
         self.first, self.last = windows(problem, pruning)
-        self.program = Program(unit=unit_of(problem))
+        self.program = OrderProgram(unit=unit_of(problem))
 
-    def build(self, keep_on: Callable[[], bool]) -> Program | None:
+    def build(self, keep_on: Callable[[], bool]) -> OrderProgram | None:
         problem, program, n = self.problem, self.program, self.n
         for v in range(n):
             for t in range(self.first[v], self.last[v]):
@@ -53,11 +55,11 @@ class _Builder:
                 for t in range(self.first[v], self.last[v] + 1):
                     self._row([(1, self._done(v, t)), (-1, self._done(u, t - 1))], None, 0)
         holds: list[list[tuple[int, Term]]] = [[] for _ in range(n)]
-        for b, block in enumerate(problem.blocks):
+        for b, storage in enumerate(problem.storages):
             if not keep_on():
                 return None
             for t, live in enumerate(self._lives(b)):
-                holds[t].append((block.size // program.unit, live))
+                holds[t].append((storage.size // program.unit, live))
         for v in range(n):
             for t in range(self.first[v], self.last[v] + 1):
                 extra = problem.extra[v] // program.unit
@@ -75,35 +77,35 @@ class _Builder:
         return (1, 0) if t >= self.last[v] else (0, self.program.x[v, t])
 
     def _lives(self, b: int) -> list[Term]:
-        """Whether block `b` is live, per step: a constant where that is certain, else a variable and its rows."""
-        block, problem, program = self.problem.blocks[b], self.problem, self.program
-        if not block.size:
+        """Whether storage `b` is live, per step: a constant where that is certain, else a variable and its rows."""
+        storage, problem, program = self.problem.storages[b], self.problem, self.program
+        if not storage.size:
             return []
-        touchers = sum(1 << v for v in block.touchers)
-        makers = [v for v in block.touchers if not problem.ancestors[v] & touchers]
-        ends = [v for v in block.touchers if not problem.descendants[v] & touchers]
-        found: list[Term] = []
+        touchers = sum(1 << v for v in storage.touchers)
+        makers = [v for v in storage.touchers if not problem.ancestors[v] & touchers]
+        ends = [v for v in storage.touchers if not problem.descendants[v] & touchers]
+        per_step: list[Term] = []
         for t in range(self.n):
-            begun: list[Term] = [(1, 0)] if block.at_start else [self._done(m, t) for m in makers]
-            ended: list[Term] = [(0, 0)] if block.at_end else [self._done(c, t - 1) for c in ends]
+            begun: list[Term] = [(1, 0)] if storage.at_start else [self._done(m, t) for m in makers]
+            ended: list[Term] = [(0, 0)] if storage.at_end else [self._done(c, t - 1) for c in ends]
             if all(term == (0, 0) for term in begun) or all(term == (1, 0) for term in ended):
-                found.append((0, 0))
+                per_step.append((0, 0))
                 continue
             if (1, 0) in begun and (0, 0) in ended:
-                found.append((1, 0))
+                per_step.append((1, 0))
                 continue
             live = program.variables
             program.continuous.add(live)
             program.y[b, t] = live
-            found.append((0, live))
-            for made in begun:
-                for over in ended:
-                    if made != (0, 0) and over != (1, 0) and made != over:
-                        self._row([(1, made), (-1, over), (-1, (0, live))], None, 0)
-        return found
+            per_step.append((0, live))
+            for begin in begun:
+                for end in ended:
+                    if begin != (0, 0) and end != (1, 0) and begin != end:
+                        self._row([(1, begin), (-1, end), (-1, (0, live))], None, 0)
+        return per_step
 
     def _overwrites(self, v: int, e: int, b: int, t: int) -> Term:
-        """Whether entry `e` of the node is taken at step `t`: it runs then, and the others of the block are done."""
+        """Whether entry `e` of the node is taken at step `t`: it runs then, and the others of the storage are done."""
         problem, program = self.problem, self.program
         program.continuous.add(program.variables)
         program.w[v, e, t] = program.variables
@@ -111,7 +113,7 @@ class _Builder:
         first = [(0, program.w[v, other, t]) for other in range(e)]
         runs = [(-1, self._done(v, t)), (1, self._done(v, t - 1))]
         self._row([(1, me), *((1, other) for other in first), *runs], None, 0)
-        for c in problem.blocks[b].touchers:
+        for c in problem.storages[b].touchers:
             if c != v and self._done(c, t) != (1, 0):
                 self._row([(1, me), (-1, self._done(c, t))], None, 0)
         return me
@@ -132,16 +134,16 @@ class _Builder:
             )
 
 
-def hint_of(problem: Problem, program: Program, order: Sequence[int]) -> dict[int, int]:
+def hint_of(problem: ReducedProblem, program: OrderProgram, order: Sequence[int]) -> dict[int, int]:
     """Value of every variable but M for an order of the nodes."""
     n = problem.n
     step = {v: t for t, v in enumerate(order)}
     values = {number: int(step[v] <= t) for (v, t), number in program.x.items()}
     last: dict[int, int] = {}
-    for b, block in enumerate(problem.blocks):
-        steps = [step[v] for v in block.touchers]
-        begin = 0 if block.at_start else min(steps)
-        last[b] = n - 1 if block.at_end else max(steps)
+    for b, storage in enumerate(problem.storages):
+        steps = [step[v] for v in storage.touchers]
+        begin = 0 if storage.at_start else min(steps)
+        last[b] = n - 1 if storage.at_end else max(steps)
         values |= {program.y[b, t]: int(begin <= t <= last[b]) for t in range(n) if (b, t) in program.y}
     for (v, e, t), number in program.w.items():
         dies = [b for b, _ in problem.overwrites[v] if last[b] == step[v]]
@@ -149,7 +151,7 @@ def hint_of(problem: Problem, program: Program, order: Sequence[int]) -> dict[in
     return values
 
 
-def order_of(problem: Problem, program: Program, values: Sequence[float]) -> list[int]:
+def order_of(problem: ReducedProblem, program: OrderProgram, values: Sequence[float]) -> list[int]:
     """Order of the nodes in a solution."""
     runs = list(windows(problem, True)[0])  # right for those without variables
     for (v, t), number in sorted(program.x.items(), reverse=True):

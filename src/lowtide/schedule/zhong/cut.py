@@ -1,6 +1,6 @@
 """A lower bound for the peak by minimum cuts, one node at a time; not the paper's.
 
-Whatever the order, some set D of nodes has run when node v runs: all its ancestors, none of its descendants. A block
+Whatever the order, some set D of nodes has run when node v runs: all its ancestors, none of its descendants. A storage
 is live then if something that touches it is in D (or it is there from the start) and something is not (or it stays).
 Which D holds least is a minimum cut::
 
@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from lowtide.schedule.zhong.problem import Problem
+from lowtide.schedule.zhong.problem import ReducedProblem
 
 UNLIMITED = 1 << 62
 MAX_NODES = 1000
 """Larger problems are left alone."""
 
 
-def cut_bound(problem: Problem, order: Sequence[int], least: int = 0, enough: int = UNLIMITED) -> int:
+def cut_bound(problem: ReducedProblem, order: Sequence[int], least: int = 0, enough: int = UNLIMITED) -> int:
     """Bytes that no order of the nodes beats.
 
     Parameters
@@ -46,26 +46,26 @@ def cut_bound(problem: Problem, order: Sequence[int], least: int = 0, enough: in
     return least
 
 
-def _least_footprint(problem: Problem, v: int, enough: int) -> int:
+def _least_footprint(problem: ReducedProblem, v: int, enough: int) -> int:
     """Least footprint of node `v` over all orders; not worked out past `enough`."""
     before, after = problem.ancestors[v], problem.descendants[v] | 1 << v
-    network = _Network()
+    network = _CutNetwork()
     free = {u: network.add_node() for u in range(problem.n) if not (before | after) >> u & 1}
     for u, node in free.items():
         for w in problem.preds[u]:
             if w in free:
                 network.add_arc(node, free[w], UNLIMITED)
     held = problem.extra[v] - max((saving for _, saving in problem.overwrites[v]), default=0)
-    for block in problem.blocks:
-        touchers = sum(1 << u for u in block.touchers)
-        begun, lasts = block.at_start or touchers & before, block.at_end or touchers & after
+    for storage in problem.storages:
+        touchers = sum(1 << u for u in storage.touchers)
+        begun, lasts = storage.at_start or touchers & before, storage.at_end or touchers & after
         if touchers >> v & 1 or (begun and lasts):
-            held += block.size
+            held += storage.size
             continue
         p = network.SOURCE if begun else network.add_node()
         q = network.SINK if lasts else network.add_node()
-        network.add_arc(p, q, block.size)
-        for u in block.touchers:
+        network.add_arc(p, q, storage.size)
+        for u in storage.touchers:
             if u in free and not begun:
                 network.add_arc(free[u], p, UNLIMITED)
             if u in free and not lasts:
@@ -73,7 +73,7 @@ def _least_footprint(problem: Problem, v: int, enough: int) -> int:
     return held + network.flow(enough - held)
 
 
-class _Network:
+class _CutNetwork:
     """Arcs with capacities; the flow from SOURCE to SINK along shortest paths."""
 
     SOURCE, SINK = 0, 1
@@ -105,18 +105,18 @@ class _Network:
 
     def _path(self) -> list[int]:
         """Arcs of a shortest path with room, last one first; empty if there is none."""
-        came = {self.SOURCE: -1}
+        arc_to = {self.SOURCE: -1}
         waiting = deque([self.SOURCE])
-        while waiting and self.SINK not in came:
+        while waiting and self.SINK not in arc_to:
             u = waiting.popleft()
             for arc in self.arcs[u]:
-                if self.room[arc] and self.head[arc] not in came:
-                    came[self.head[arc]] = arc
+                if self.room[arc] and self.head[arc] not in arc_to:
+                    arc_to[self.head[arc]] = arc
                     waiting.append(self.head[arc])
         path, at = [], self.SINK
         while at != self.SOURCE:
-            if at not in came:
+            if at not in arc_to:
                 return []
-            path.append(came[at])
-            at = self.head[came[at] ^ 1]
+            path.append(arc_to[at])
+            at = self.head[arc_to[at] ^ 1]
         return path

@@ -1,7 +1,7 @@
 """Iterative graph fusion that keeps the least peak (Zhong et al., section IV-B: Theorems IV.1 and IV.2, Algorithm 1).
 
 A fusable set g is **isolated**: every node outside runs before all of g, after all of g, or at any time as far as g is
-concerned (a module of the partial order), and the nodes of the last kind share no block with g. Then footprints add,
+concerned (a module of the partial order), and the nodes of the last kind share no storage with g. Then footprints add,
 as Definition 4 asks::
 
          X            footprint while a node of g runs
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from lowtide.schedule.zhong.problem import Block, Problem
+from lowtide.schedule.zhong.problem import NodeStorage, ReducedProblem
 from lowtide.stop import Limits
 
 Fusion = Literal["both", "monotonic", "general", "none"]
@@ -37,13 +37,13 @@ MAX_DOWNSETS = 4096
 
 
 def fuse(
-    problem: Problem,
+    problem: ReducedProblem,
     limits: Limits,
     *,
     fusion: Fusion = "both",
     bound: int = 20,
     every_order: bool = True,
-) -> Problem:
+) -> ReducedProblem:
     """Fuse until nothing more can be fused (Algorithm 1), or until the time is over.
 
     Parameters
@@ -71,7 +71,7 @@ def fuse(
 
 @dataclass(slots=True)
 class _Touch:
-    """A block as a candidate set sees it; `inside` are bits of the nodes in the set that touch it."""
+    """A storage as a candidate set sees it; `inside` are bits of the nodes in the set that touch it."""
 
     size: int
     inside: int
@@ -86,7 +86,7 @@ class _Fuser:
     right as long as nodes that are gone are masked out with `alive`.
     """
 
-    def __init__(self, problem: Problem, bound: int, every_order: bool) -> None:
+    def __init__(self, problem: ReducedProblem, bound: int, every_order: bool) -> None:
         self.problem = problem
         self.bound = bound
         self.every_order = every_order
@@ -96,7 +96,7 @@ class _Fuser:
         self.extra = list(problem.extra)
         self.members = list(problem.members)
         self.touched: list[tuple[int, ...]] = list(problem.touched)
-        self.touchers = [sum(1 << v for v in b.touchers) for b in problem.blocks]
+        self.touchers = [sum(1 << v for v in b.touchers) for b in problem.storages]
         self.preds = [set(before) for before in problem.preds]
         self.succs = [set(after) for after in problem.succs]
         self.overwrites = list(problem.overwrites)
@@ -128,11 +128,11 @@ class _Fuser:
         return changed
 
     def _grow(self, b: int) -> bool:
-        """Enlarge the sub-graph that reads block `b` until it can be fused or has more than M nodes (Algorithm 1)."""
+        """Enlarge the sub-graph that reads storage `b` until it can be fused or has more than M nodes (Algorithm 1)."""
         touchers = self.touchers[b]
         seed = 0
         for v in _bits(touchers):
-            if self.ancestors[v] & touchers or self.problem.blocks[b].at_start:
+            if self.ancestors[v] & touchers or self.problem.storages[b].at_start:
                 seed |= 1 << v
         while seed:
             g = self._isolated(seed)
@@ -140,9 +140,9 @@ class _Fuser:
                 return False
             if g & (g - 1) and g not in self.refused:
                 nodes = sorted(_bits(g), key=lambda v: (self.ancestors[v] & self.alive).bit_count())
-                found = self._general(nodes, g)
-                if found is not None:
-                    self._merge(*found)
+                merged = self._general(nodes, g)
+                if merged is not None:
+                    self._merge(*merged)
                     return True
                 self.refused.add(g)
             following = 0
@@ -178,24 +178,24 @@ class _Fuser:
         return g
 
     def _touches(self, nodes: list[int], g: int, *, shared: set[int]) -> list[_Touch]:
-        """Blocks that the set touches; those that unrelated nodes touch as well are left out and put in `shared`."""
+        """Storages that the set touches; those that unrelated nodes touch as well are left out and put in `shared`."""
         before, after = self.ancestors[nodes[0]] & ~g, self.descendants[nodes[0]] & ~g
-        found = []
+        touches = []
         for b in dict.fromkeys(b for v in nodes for b in self.touched[v]):
             outside = self.touchers[b] & ~g
             if outside & ~(before | after):
                 shared.add(b)
                 continue
-            block = self.problem.blocks[b]
-            found.append(
+            storage = self.problem.storages[b]
+            touches.append(
                 _Touch(
-                    block.size,
+                    storage.size,
                     self.touchers[b] & g,
-                    block.at_start or bool(outside & before),
-                    block.at_end or bool(outside & after),
+                    storage.at_start or bool(outside & before),
+                    storage.at_end or bool(outside & after),
                 )
             )
-        return found
+        return touches
 
     def _is_chain(self, a: int, b: int) -> bool:
         """Whether `b` is the only child of `a` and `a` the only parent of `b`."""
@@ -204,13 +204,13 @@ class _Fuser:
     def _monotonic(self, a: int, b: int) -> int | None:
         """Theorem IV.1 for the chain a -> b: the fused node's extra bytes, or None if it does not apply.
 
-        A block that unrelated nodes touch too is live at the node that does not move; it may not be touched by the
+        A storage that unrelated nodes touch too is live at the node that does not move; it may not be touched by the
         other.
         """
         shared: set[int] = set()
         bit_a, bit_b = 1 << a, 1 << b
         touches = self._touches([a, b], bit_a | bit_b, shared=shared)
-        if any(block in shared for v in (a, b) for block, _ in self.overwrites[v]):
+        if any(storage in shared for v in (a, b) for storage, _ in self.overwrites[v]):
             return None
         stable_a = self._stable(touches, a, 0, bit_a | bit_b)
         stable_b = self._stable(touches, b, bit_a, bit_a | bit_b)
@@ -265,7 +265,7 @@ class _Fuser:
         return order[::-1], best[g][0] - external
 
     def _stable(self, touches: list[_Touch], v: int, done: int, g: int) -> int:
-        """Bytes that the set's own blocks take while `v` runs after `done`."""
+        """Bytes that the set's own storages take while `v` runs after `done`."""
         bit = 1 << v
         live = self.extra[v]
         for t in touches:
@@ -273,8 +273,8 @@ class _Fuser:
                 live += t.size
         saving = 0
         for b, saved in self.overwrites[v]:
-            block, later = self.problem.blocks[b], g & ~done & ~bit
-            outlives = block.at_end or self.touchers[b] & (later | self.descendants[v] & ~g)
+            storage, later = self.problem.storages[b], g & ~done & ~bit
+            outlives = storage.at_end or self.touchers[b] & (later | self.descendants[v] & ~g)
             if not outlives:
                 saving = max(saving, saved)
         return live - saving
@@ -285,18 +285,18 @@ class _Fuser:
         self.refused = {mask for mask in self.refused if not mask & g}
         head = order[0]
         gone = g & ~(1 << head)
-        blocks = []
+        storages = []
         for b in dict.fromkeys(b for v in order for b in self.touched[v]):
-            block = self.problem.blocks[b]
+            storage = self.problem.storages[b]
             outside = self.touchers[b] & ~g
-            if outside or block.at_start or block.at_end:
+            if outside or storage.at_start or storage.at_end:
                 # One that is live at both ends is live throughout; any other one too lies beside `extra`.
                 self.touchers[b] = outside | 1 << head
-                blocks.append(b)
+                storages.append(b)
             else:
                 self.touchers[b] = 0
-        # A block that begins and ends inside is in `extra`; a graph input that ends inside begins outside.
-        self.touched[head] = tuple(blocks)
+        # A storage that begins and ends inside is in `extra`; a graph input that ends inside begins outside.
+        self.touched[head] = tuple(storages)
         self.extra[head] = extra
         self.members[head] = tuple(i for v in order for i in self.members[v])
         self.overwrites[head] = ()
@@ -312,19 +312,19 @@ class _Fuser:
         self.preds[head], self.succs[head] = preds, succs
         self.alive &= ~gone
 
-    def result(self) -> Problem:
+    def result(self) -> ReducedProblem:
         """The fused graph, its nodes numbered in a topological order."""
         nodes = sorted(_bits(self.alive), key=lambda v: ((self.ancestors[v] & self.alive).bit_count(), v))
         new = {v: i for i, v in enumerate(nodes)}
-        blocks, number = [], {}
-        for b, block in enumerate(self.problem.blocks):
-            if self.touchers[b] or (block.at_start and block.at_end):
-                number[b] = len(blocks)
+        storages, number = [], {}
+        for b, storage in enumerate(self.problem.storages):
+            if self.touchers[b] or (storage.at_start and storage.at_end):
+                number[b] = len(storages)
                 touchers = tuple(sorted(new[v] for v in _bits(self.touchers[b])))
-                blocks.append(Block(block.size, touchers, block.at_start, block.at_end))
-        return Problem(
+                storages.append(NodeStorage(storage.size, touchers, storage.at_start, storage.at_end))
+        return ReducedProblem(
             tuple(tuple(sorted(new[u] for u in self.preds[v])) for v in nodes),
-            tuple(blocks),
+            tuple(storages),
             tuple(self.extra[v] for v in nodes),
             tuple(self.members[v] for v in nodes),
             tuple(tuple((number[b], saving) for b, saving in self.overwrites[v]) for v in nodes),
@@ -332,7 +332,7 @@ class _Fuser:
 
 
 def _transient(touches: list[_Touch], done: int, left: int) -> int:
-    """Bytes of the set's own blocks that are live when the nodes `done` have run and `left` have not."""
+    """Bytes of the set's own storages that are live when the nodes `done` have run and `left` have not."""
     return sum(t.size for t in touches if (t.before or t.inside & done) and (t.after or t.inside & left))
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from lowtide.schedule.zhong import cumulative
 from lowtide.schedule.zhong import program as printed
 from lowtide.schedule.zhong.cut import cut_bound
-from lowtide.schedule.zhong.problem import Problem
-from lowtide.schedule.zhong.program import PEAK, Program
+from lowtide.schedule.zhong.problem import ReducedProblem
+from lowtide.schedule.zhong.program import PEAK, OrderProgram
 from lowtide.solvers import linear as solvers
 from lowtide.solvers.linear import Solver
 from lowtide.stop import Limits
@@ -34,7 +34,7 @@ HANDING_OVER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class PartSolution:
     """What a solver made of one integer program. `order` is of nodes; `bound` is bytes that no order of them beats,
     as far as the solver says; `seconds` is its wall time."""
 
@@ -48,7 +48,7 @@ class Solved:
 
 
 def solve(
-    problem: Problem,
+    problem: ReducedProblem,
     start: Sequence[int],
     limits: Limits,
     *,
@@ -58,7 +58,7 @@ def solve(
     cuts: bool = True,
     floor: int = 0,
     seconds: float | None = None,
-) -> Solved:
+) -> PartSolution:
     """Find the order of least peak.
 
     Parameters
@@ -88,11 +88,11 @@ def solve(
     lowest = cut_bound(problem, start, problem.floor) if cuts else problem.floor
     least = max(lowest, floor)
 
-    def result(order: Sequence[int], bound: int, status: Status) -> Solved:
+    def result(order: Sequence[int], bound: int, status: Status) -> PartSolution:
         spent = time.perf_counter() - began
         now = problem.peak(order)
         proved = bound if bound > floor else lowest
-        return Solved(list(order), now, min(proved, now), status, variables, constraints, spent)
+        return PartSolution(list(order), now, min(proved, now), status, variables, constraints, spent)
 
     if peak <= least:
         return result(start, peak, "optimal")
@@ -103,7 +103,7 @@ def solve(
         return result(start, least, "time")
     variables, constraints = program.variables, program.constraints
     model, columns = _model(program, least, peak, whole=solver == "cp_sat")
-    found, bound, status = solvers.run(
+    values, bound, status = solvers.run(
         model,
         columns,
         form.hint_of(problem, program, start) | {PEAK: peak // program.unit},
@@ -114,13 +114,15 @@ def solve(
     )
     assert status != "infeasible", "the order to start from is a solution"
     least = max(least, ceil(bound - 1e-6) * program.unit)
-    if found is None:
+    if values is None:
         return result(start, least, status)
-    order = form.order_of(problem, program, found)
+    order = form.order_of(problem, program, values)
     return result(order if problem.peak(order) < peak else start, least, status)
 
 
-def _model(program: Program, least: int, most: int, *, whole: bool) -> tuple[mathopt.Model, list[mathopt.Variable]]:
+def _model(
+    program: OrderProgram, least: int, most: int, *, whole: bool
+) -> tuple[mathopt.Model, list[mathopt.Variable]]:
     """Hand the program to MathOpt; M counts units. `whole`: the solver knows whole numbers only."""
     model = solvers.load("method zhong").Model()
     unit = program.unit

@@ -16,9 +16,9 @@ from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Rpo
 from lowtide.schedule.zhong.cut import cut_bound
 from lowtide.schedule.zhong.fusion import Fusion, fuse
-from lowtide.schedule.zhong.ilp import Formulation, Solved, Solver, Status, solve
+from lowtide.schedule.zhong.ilp import Formulation, PartSolution, Solver, Status, solve
 from lowtide.schedule.zhong.partition import Partition, partition
-from lowtide.schedule.zhong.problem import Problem, as_printed, problem_of
+from lowtide.schedule.zhong.problem import ReducedProblem, as_printed, problem_of
 from lowtide.schedule.zhong.program import count_variables
 from lowtide.stop import Limits, Progress
 
@@ -29,7 +29,7 @@ AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Run:
+class ZhongRun:
     """What one call did. `schedule` is the result; the rest is for tables.
 
     Attributes
@@ -45,9 +45,9 @@ class Run:
     """
 
     schedule: Schedule
-    fused: Problem
+    fused: ReducedProblem
     algorithm_peak_bytes: int
-    solved: tuple[Solved, ...]
+    solved: tuple[PartSolution, ...]
     fusion_seconds: float
     partition_seconds: float
     solver_seconds: float
@@ -55,13 +55,13 @@ class Run:
 
 
 @dataclass
-class _Part:
+class _OrderedPart:
     """Nodes that run together, in the order in hand, which numbers them anew."""
 
     nodes: list[int]
-    problem: Problem
+    problem: ReducedProblem
     order: list[int] = field(default_factory=list)
-    solved: Solved | None = None
+    solved: PartSolution | None = None
 
     @property
     def peak(self) -> int:
@@ -69,7 +69,7 @@ class _Part:
 
 
 @dataclass
-class _Found:
+class _BestOrder:
     """The best order of the fused nodes so far, and what was done. `last` are the programs of the last round."""
 
     order: list[int]
@@ -77,8 +77,8 @@ class _Found:
     rounds: int = 0
     parts: int = 0
     stopped: Stopped = "complete"
-    last: list[Solved] = field(default_factory=list)
-    solved: list[Solved] = field(default_factory=list)
+    last: list[PartSolution] = field(default_factory=list)
+    solved: list[PartSolution] = field(default_factory=list)
     partition_seconds: float = 0.0
 
 
@@ -157,7 +157,7 @@ class Zhong:
         """Algorithm 2; the best of its order, reverse post-order and the own order."""
         return self.run(model, limits).schedule
 
-    def run(self, model: MemoryModel, limits: Limits) -> Run:
+    def run(self, model: MemoryModel, limits: Limits) -> ZhongRun:
         """As `schedule`, with the reduced graph, the integer programs and the seconds."""
         began = time.perf_counter()
         whole = problem_of(model)
@@ -167,61 +167,63 @@ class Zhong:
         own = tuple(range(whole.n))
         fused = fuse(whole, limits, fusion=self.fusion, bound=self.bound, every_order=self.every_order)
         fused_at = time.perf_counter()
-        found = self._rounds(fused, [fused.lift(rpo), fused.lift(own)], limits)
-        solved, peak = found.solved, fused.peak(found.order)
-        orders = (fused.expand(found.order), rpo, own)
+        reached = self._rounds(fused, [fused.lift(rpo), fused.lift(own)], limits)
+        solved, peak = reached.solved, fused.peak(reached.order)
+        orders = (fused.expand(reached.order), rpo, own)
         peaks = [profile(model, o).peak for o in orders]
         best = orders[peaks.index(min(peaks))]
-        bound = max([found.bound, *(s.bound for s in found.last)])
-        proved = peak <= found.bound or (found.parts == 1 and found.stopped == "complete")
+        bound = max([reached.bound, *(s.bound for s in reached.last)])
+        proved = peak <= reached.bound or (reached.parts == 1 and reached.stopped == "complete")
         counters: dict[str, Any] = {
             "ops_before": whole.n,
             "ops_after": fused.n,
-            "rounds": found.rounds,
-            "parts": found.parts,
+            "rounds": reached.rounds,
+            "parts": reached.parts,
             "parts_solved": len(solved),
             "variables": sum(s.variables for s in solved),
             "constraints": sum(s.constraints for s in solved),
             "algorithm_peak_bytes": peaks[0],
             "ilp_bound_bytes": min(bound, peak),
-            "ilp_status": "optimal" if found.stopped == "complete" else found.stopped,
-            "ilp_gap": round(1 - bound / peak, 6) if peak > bound and found.stopped != "complete" else 0.0,
+            "ilp_status": "optimal" if reached.stopped == "complete" else reached.stopped,
+            "ilp_gap": round(1 - bound / peak, 6) if peak > bound and reached.stopped != "complete" else 0.0,
             "ilp_optimal": proved and self.every_order and not self.printed_outputs,
         }
         now = time.perf_counter()
-        return Run(
-            Schedule(best, stopped=found.stopped, counters=counters),
+        return ZhongRun(
+            Schedule(best, stopped=reached.stopped, counters=counters),
             fused,
             peaks[0],
             tuple(solved),
             fused_at - began,
-            found.partition_seconds,
+            reached.partition_seconds,
             sum(s.seconds for s in solved),
             now - began,
         )
 
-    def _rounds(self, fused: Problem, orders: list[list[int]], limits: Limits) -> _Found:
+    def _rounds(self, fused: ReducedProblem, orders: list[list[int]], limits: Limits) -> _BestOrder:
         """Divide and solve; with ``parts=0`` again with half the parts, from the best order so far."""
         bound = cut_bound(fused, orders[0], fused.floor) if self.cuts else fused.floor
-        found = _Found(orders[0], bound)
+        best = _BestOrder(orders[0], bound)
         number = self.parts or -(-fused.n // max(1, self.part_nodes))
-        divided = self._divide(fused, number, orders, found)
+        divided = self._divide(fused, number, orders, best)
         while True:
-            order, found.last, found.stopped = self._solve_parts(divided, limits)
-            found.rounds, found.parts = found.rounds + 1, len(divided)
-            found.solved += found.last
-            if found.rounds == 1 or fused.peak(order) < fused.peak(found.order):
-                found.order = order
-            done = self.parts or len(divided) == 1 or found.stopped != "complete"
-            if done or fused.peak(found.order) <= bound:
-                return found
+            order, best.last, best.stopped = self._solve_parts(divided, limits)
+            best.rounds, best.parts = best.rounds + 1, len(divided)
+            best.solved += best.last
+            if best.rounds == 1 or fused.peak(order) < fused.peak(best.order):
+                best.order = order
+            done = self.parts or len(divided) == 1 or best.stopped != "complete"
+            if done or fused.peak(best.order) <= bound:
+                return best
             number = min(number, len(divided)) // 2
-            divided = self._divide(fused, number, [found.order], found)
+            divided = self._divide(fused, number, [best.order], best)
             worst = max(divided, key=lambda part: part.peak)
             if count_variables(worst.problem, pruning=self.pruning) > self.part_variables:
-                return found
+                return best
 
-    def _divide(self, fused: Problem, number: int, orders: list[list[int]], found: _Found) -> list[_Part]:
+    def _divide(
+        self, fused: ReducedProblem, number: int, orders: list[list[int]], best: _BestOrder
+    ) -> list[_OrderedPart]:
         """Parts, each with the order of its nodes in the first of some orders."""
         began = time.perf_counter()
         if self.partition == "none" or number <= 1:
@@ -234,28 +236,28 @@ class Zhong:
             for v in nodes:
                 part_of[v] = p
         divided = [
-            _Part(nodes, problem) for nodes, problem in zip(parts, fused.split(part_of, len(parts)), strict=True)
+            _OrderedPart(nodes, problem) for nodes, problem in zip(parts, fused.split(part_of, len(parts)), strict=True)
         ]
         new = {v: i for nodes in parts for i, v in enumerate(nodes)}
         for v in orders[0]:
             divided[part_of[v]].order.append(new[v])
-        found.partition_seconds += time.perf_counter() - began
+        best.partition_seconds += time.perf_counter() - began
         return divided
 
-    def _solve_parts(self, parts: list[_Part], limits: Limits) -> tuple[list[int], list[Solved], Stopped]:
+    def _solve_parts(self, parts: list[_OrderedPart], limits: Limits) -> tuple[list[int], list[PartSolution], Stopped]:
         """Order the parts that can still raise the peak by integer programs, the worst first; the others keep theirs.
 
         "Potential peak operators" (section IV-C) are those whose footprint in RPO is above what some part needs for
         certain: the largest single node, and the parts that are done.
         """
         floor = max((part.problem.floor for part in parts), default=0)
-        asked: list[_Part] = []
-        late: list[_Part] = []
+        solving: list[_OrderedPart] = []
+        late: list[_OrderedPart] = []
         stopped: Stopped = "complete"
         waiting = sorted(parts, key=lambda part: -part.peak)
         while waiting and waiting[0].peak > floor:
             part = waiting.pop(0)
-            asked.append(part)
+            solving.append(part)
             sharing = 1 + sum(other.peak > floor for other in waiting)
             status = self._solve(part, floor, limits.left_seconds / sharing, limits)
             floor = max(floor, part.peak)
@@ -276,10 +278,10 @@ class Zhong:
             if worst.peak > floor:
                 status = self._solve(worst, floor, limits.left_seconds, limits)
                 stopped = "complete" if status == "optimal" and len(late) == 1 else stopped
-        solved = [part.solved for part in asked if part.solved is not None]
+        solved = [part.solved for part in solving if part.solved is not None]
         return [part.nodes[i] for part in parts for i in part.order], solved, stopped
 
-    def _solve(self, part: _Part, floor: int, seconds: float, limits: Limits) -> Status:
+    def _solve(self, part: _OrderedPart, floor: int, seconds: float, limits: Limits) -> Status:
         result = solve(
             part.problem,
             part.order,

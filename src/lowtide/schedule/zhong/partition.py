@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from lowtide.schedule.zhong.problem import Problem
+from lowtide.schedule.zhong.problem import ReducedProblem
 
 Partition = Literal["none", "naive", "heuristic"]
 
 
 def partition(
-    problem: Problem,
+    problem: ReducedProblem,
     parts: int,
     orders: Iterable[Sequence[int]],
     *,
@@ -44,7 +44,7 @@ def partition(
     parts = max(1, min(parts, n))
     if parts == 1:
         return [list(range(n))]
-    weights = [b.size if by_bytes else 1 for b in problem.blocks]
+    weights = [b.size if by_bytes else 1 for b in problem.storages]
     least = max(1, int(n / parts * (1 - imbalance)))
     most = max(-(-n // parts), int(n / parts * (1 + imbalance)))
     best: list[int] = []
@@ -58,22 +58,22 @@ def partition(
     return [[v for v in range(n) if best[v] == p] for p in range(parts)]
 
 
-def cut_weight(problem: Problem, part_of: Sequence[int], parts: int, weights: Sequence[int]) -> int:
+def cut_weight(problem: ReducedProblem, part_of: Sequence[int], parts: int, weights: Sequence[int]) -> int:
     """Sum over the boundaries of the weight of what is live there."""
     return sum(
-        weights[b] * _span(problem, part_of, parts, b) for b, block in enumerate(problem.blocks) if block.touchers
+        weights[b] * _span(problem, part_of, parts, b) for b, storage in enumerate(problem.storages) if storage.touchers
     )
 
 
-def _span(problem: Problem, part_of: Sequence[int], parts: int, b: int) -> int:
-    """Number of boundaries that block `b` is live at."""
-    block = problem.blocks[b]
-    places = [part_of[v] for v in block.touchers]
-    return (parts - 1 if block.at_end else max(places)) - (0 if block.at_start else min(places))
+def _span(problem: ReducedProblem, part_of: Sequence[int], parts: int, b: int) -> int:
+    """Number of boundaries that storage `b` is live at."""
+    storage = problem.storages[b]
+    places = [part_of[v] for v in storage.touchers]
+    return (parts - 1 if storage.at_end else max(places)) - (0 if storage.at_start else min(places))
 
 
 def _cut_order(
-    problem: Problem, order: Sequence[int], parts: int, weights: Sequence[int], least: int, most: int
+    problem: ReducedProblem, order: Sequence[int], parts: int, weights: Sequence[int], least: int, most: int
 ) -> list[int]:
     """Cut an order where it is cheapest: dynamic programming over the places of the boundaries."""
     n = problem.n
@@ -81,11 +81,11 @@ def _cut_order(
     for t, v in enumerate(order):
         step[v] = t
     change = [0] * (n + 2)
-    for b, block in enumerate(problem.blocks):
-        if block.touchers:
-            steps = [step[v] for v in block.touchers]
-            change[0 if block.at_start else min(steps) + 1] += weights[b]
-            change[n + 1 if block.at_end else max(steps) + 1] -= weights[b]
+    for b, storage in enumerate(problem.storages):
+        if storage.touchers:
+            steps = [step[v] for v in storage.touchers]
+            change[0 if storage.at_start else min(steps) + 1] += weights[b]
+            change[n + 1 if storage.at_end else max(steps) + 1] -= weights[b]
     live, total = [], 0
     for t in range(n + 1):
         total += change[t]
@@ -114,7 +114,9 @@ def _cut_order(
     return part_of
 
 
-def _refine(problem: Problem, part_of: list[int], parts: int, weights: Sequence[int], least: int, most: int) -> None:
+def _refine(
+    problem: ReducedProblem, part_of: list[int], parts: int, weights: Sequence[int], least: int, most: int
+) -> None:
     """Move nodes to the part before or after, the order of the parts and their sizes allowing it, while that helps."""
     sizes = [part_of.count(p) for p in range(parts)]
 

@@ -1,7 +1,7 @@
-"""The reduced graph that fusion makes and the integer program orders: nodes of one or more ops, and blocks of memory.
+"""The reduced graph that fusion makes and the integer program orders: nodes of one or more ops, and storages of memory.
 
-A node stands for ops that run one after another. While it runs it holds every block that it touches and `extra` bytes
-more; `extra` is the paper's e_i (Table I), and is negative where a fused node never holds all of its blocks at once
+A node stands for ops that run one after another. While it runs it holds every storage that it touches and `extra` bytes
+more; `extra` is the paper's e_i (Table I), and is negative where a fused node never holds all of its storages at once
 (Definition 5: the stable footprint of a hyper-node "is not simply the sum of the input and output tensors").
 """
 
@@ -16,7 +16,7 @@ from lowtide.analyse.storage import MemoryModel
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class NodeStorage:
     """Memory that is live from the first node that touches it to the last.
 
     `touchers` are nodes, ascending. `at_start`: live before the first step. `at_end`: live after the last one.
@@ -29,26 +29,26 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ReducedProblem:
     """What is to be ordered. Nodes are numbered 0, 1, ... in a topological order.
 
     Attributes
     ----------
     preds
         Per node, the nodes that must run earlier, ascending.
-    blocks
-        Every block of memory that some node touches or that is live throughout.
+    storages
+        Every storage of memory that some node touches or that is live throughout.
     extra
-        Per node, bytes while it runs, beyond those of the blocks it touches.
+        Per node, bytes while it runs, beyond those of the storages it touches.
     members
         Per node, its ops' positions in the model's own order, in the order in which they run.
     overwrites
-        Per node, ``(block, saving)``: if the block dies there, the node's footprint is less by `saving` bytes; at
+        Per node, ``(storage, saving)``: if the storage dies there, the node's footprint is less by `saving` bytes; at
         most one of a node's entries counts.
     """
 
     preds: tuple[tuple[int, ...], ...]
-    blocks: tuple[Block, ...]
+    storages: tuple[NodeStorage, ...]
     extra: tuple[int, ...]
     members: tuple[tuple[int, ...], ...]
     overwrites: tuple[tuple[tuple[int, int], ...], ...]
@@ -60,10 +60,10 @@ class Problem:
 
     @cached_property
     def touched(self) -> tuple[tuple[int, ...], ...]:
-        """Per node, the blocks it touches, ascending."""
+        """Per node, the storages it touches, ascending."""
         rows: list[list[int]] = [[] for _ in self.preds]
-        for b, block in enumerate(self.blocks):
-            for v in block.touchers:
+        for b, storage in enumerate(self.storages):
+            for v in storage.touchers:
                 rows[v].append(b)
         return tuple(tuple(row) for row in rows)
 
@@ -79,22 +79,22 @@ class Problem:
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
         """Per node, its ancestor set as bits."""
-        found: list[int] = []
+        sets: list[int] = []
         for before in self.preds:
             mask = 0
             for u in before:
-                mask |= found[u] | 1 << u
-            found.append(mask)
-        return tuple(found)
+                mask |= sets[u] | 1 << u
+            sets.append(mask)
+        return tuple(sets)
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
         """Per node, its descendant set as bits."""
-        found = [0] * self.n
+        sets = [0] * self.n
         for v in range(self.n - 1, -1, -1):
             for u in self.preds[v]:
-                found[u] |= found[v] | 1 << v
-        return tuple(found)
+                sets[u] |= sets[v] | 1 << v
+        return tuple(sets)
 
     def footprints(self, order: Sequence[int]) -> list[int]:
         """Stable footprint (Definition 2) of every step of an order of the nodes, in bytes."""
@@ -104,18 +104,18 @@ class Problem:
             step[v] = t
         change = [0] * (n + 1)
         last = []
-        for block in self.blocks:
-            steps = [step[v] for v in block.touchers]
-            first = 0 if block.at_start else min(steps)
-            last.append(n if block.at_end else max(steps))
-            change[first] += block.size
-            change[min(last[-1] + 1, n)] -= block.size
-        found, live = [], 0
+        for storage in self.storages:
+            steps = [step[v] for v in storage.touchers]
+            first = 0 if storage.at_start else min(steps)
+            last.append(n if storage.at_end else max(steps))
+            change[first] += storage.size
+            change[min(last[-1] + 1, n)] -= storage.size
+        held, live = [], 0
         for t, v in enumerate(order):
             live += change[t]
             saving = max((s for b, s in self.overwrites[v] if last[b] == t), default=0)
-            found.append(live + self.extra[v] - saving)
-        return found
+            held.append(live + self.extra[v] - saving)
+        return held
 
     def peak(self, order: Sequence[int]) -> int:
         """Largest stable footprint of an order, in bytes."""
@@ -123,16 +123,16 @@ class Problem:
 
     @cached_property
     def floor(self) -> int:
-        """Bytes that some node needs in every order: `extra`, and the blocks that are live whenever it runs because
+        """Bytes that some node needs in every order: `extra`, and the storages that are live whenever it runs because
         it or an ancestor touches them, and so does it or a descendant."""
         most = 0
-        masks = [sum(1 << v for v in block.touchers) for block in self.blocks]
+        masks = [sum(1 << v for v in storage.touchers) for storage in self.storages]
         for v in range(self.n):
             before, after = self.ancestors[v] | 1 << v, self.descendants[v] | 1 << v
             held = sum(
-                block.size
-                for block, mask in zip(self.blocks, masks, strict=True)
-                if (block.at_start or mask & before) and (block.at_end or mask & after)
+                storage.size
+                for storage, mask in zip(self.storages, masks, strict=True)
+                if (storage.at_start or mask & before) and (storage.at_end or mask & after)
             )
             saving = max((saved for _, saved in self.overwrites[v]), default=0)
             most = max(most, held + self.extra[v] - saving)
@@ -149,80 +149,80 @@ class Problem:
         waits = [len(before) for before in self.preds]
         ready = [(key[v], v) for v in range(self.n) if not waits[v]]
         heapify(ready)
-        found = []
+        order_of_nodes = []
         while ready:
             _, v = heappop(ready)
-            found.append(v)
+            order_of_nodes.append(v)
             for w in self.succs[v]:
                 waits[w] -= 1
                 if not waits[w]:
                     heappush(ready, (key[w], w))
-        return found
+        return order_of_nodes
 
-    def split(self, part_of: Sequence[int], parts: int) -> list[Problem]:
+    def split(self, part_of: Sequence[int], parts: int) -> list[ReducedProblem]:
         """Problems of the parts, each run after all earlier ones and before all later ones.
 
         `part_of` says where each node belongs; in a part nodes are numbered anew, in the same sequence. What is live
-        throughout a part without being touched in it is one block.
+        throughout a part without being touched in it is one storage.
         """
         new = [0] * self.n
         nodes: list[list[int]] = [[] for _ in range(parts)]
         for v, p in enumerate(part_of):
             new[v] = len(nodes[p])
             nodes[p].append(v)
-        blocks: list[list[Block]] = [[] for _ in range(parts)]
+        storages: list[list[NodeStorage]] = [[] for _ in range(parts)]
         number: dict[tuple[int, int], int] = {}
         across = [0] * (parts + 1)
-        for b, block in enumerate(self.blocks):
+        for b, storage in enumerate(self.storages):
             touchers: dict[int, list[int]] = {}
-            for v in block.touchers:
+            for v in storage.touchers:
                 touchers.setdefault(part_of[v], []).append(new[v])
-            first = 0 if block.at_start else min(touchers)
-            last = parts - 1 if block.at_end else max(touchers)
-            across[first] += block.size
-            across[last + 1] -= block.size
+            first = 0 if storage.at_start else min(touchers)
+            last = parts - 1 if storage.at_end else max(touchers)
+            across[first] += storage.size
+            across[last + 1] -= storage.size
             for p, inside in touchers.items():
-                across[p] -= block.size
-                across[p + 1] += block.size
-                number[b, p] = len(blocks[p])
-                at_start, at_end = block.at_start or first < p, block.at_end or p < last
-                blocks[p].append(Block(block.size, tuple(sorted(inside)), at_start, at_end))
-        base, found = 0, []
+                across[p] -= storage.size
+                across[p + 1] += storage.size
+                number[b, p] = len(storages[p])
+                at_start, at_end = storage.at_start or first < p, storage.at_end or p < last
+                storages[p].append(NodeStorage(storage.size, tuple(sorted(inside)), at_start, at_end))
+        base, problems = 0, []
         for p in range(parts):
             base += across[p]
             if base:
-                blocks[p].append(Block(base, (), True, True))
-            found.append(
-                Problem(
+                storages[p].append(NodeStorage(base, (), True, True))
+            problems.append(
+                ReducedProblem(
                     tuple(tuple(new[u] for u in self.preds[v] if part_of[u] == p) for v in nodes[p]),
-                    tuple(blocks[p]),
+                    tuple(storages[p]),
                     tuple(self.extra[v] for v in nodes[p]),
                     tuple(self.members[v] for v in nodes[p]),
                     tuple(
-                        tuple((number[b, p], s) for b, s in self.overwrites[v] if not blocks[p][number[b, p]].at_end)
+                        tuple((number[b, p], s) for b, s in self.overwrites[v] if not storages[p][number[b, p]].at_end)
                         for v in nodes[p]
                     ),
                 )
             )
-        return found
+        return problems
 
 
-def problem_of(model: MemoryModel) -> Problem:
+def problem_of(model: MemoryModel) -> ReducedProblem:
     """The problem in which every op is a node."""
-    return Problem(
+    return ReducedProblem(
         model.graph.predecessors,
-        tuple(Block(s.size, s.touchers, s.at_start, s.at_end) for s in model.storages),
+        tuple(NodeStorage(s.size, s.touchers, s.at_start, s.at_end) for s in model.storages),
         model.workspace,
         tuple((i,) for i in range(len(model.graph.ops))),
         tuple(tuple((o.storage, o.saving) for o in row) for row in model.overwrites),
     )
 
 
-def as_printed(problem: Problem) -> Problem:
+def as_printed(problem: ReducedProblem) -> ReducedProblem:
     """The problem that equations (1) to (6) describe as printed: an unread output weighs nothing, and a graph output
     may leave once it is made and read."""
-    blocks = tuple(
+    storages = tuple(
         replace(b, size=0 if len(b.touchers) == 1 and not b.at_start else b.size, at_end=False) if b.touchers else b
-        for b in problem.blocks
+        for b in problem.storages
     )
-    return replace(problem, blocks=blocks)
+    return replace(problem, storages=storages)

@@ -24,8 +24,8 @@ from math import gcd
 from lowtide.solvers import linear as solvers
 from lowtide.spill.cosma.program import add_capacity, add_rows, start_program
 from lowtide.spill.cosma.solution import order_of
-from lowtide.spill.cosma.solve import Settings, unit_of
-from lowtide.spill.cosma.tensors import OUTSIDE, Item, Space, ancestors_of, windows
+from lowtide.spill.cosma.solve import ProgramSettings, unit_of
+from lowtide.spill.cosma.tensors import OUTSIDE, CosmaStorage, Space, ancestors_of, windows
 from lowtide.spill.problem import SpillProblem
 from lowtide.stop import Limits
 
@@ -45,19 +45,19 @@ class Parts:
 
 
 def crossings(space: Space, order: Sequence[int]) -> list[int]:
-    """How many items cross each prefix of an order, from length 0 to n."""
+    """How many storages cross each prefix of an order, from length 0 to n."""
     step_of = {i: t for t, i in enumerate(order)}
     change = [0] * (space.n + 2)
-    for item in space.items:
-        steps = [step_of[i] for i in (*item.users, *([item.maker] if item.maker != OUTSIDE else []))]
+    for storage in space.storages:
+        steps = [step_of[i] for i in (*storage.users, *([storage.maker] if storage.maker != OUTSIDE else []))]
         if steps:
             change[min(steps) + 1] += 1
             change[max(steps) + 1] -= 1
-    found, count = [], 0
+    crossing, count = [], 0
     for k in range(space.n + 1):
         count += change[k]
-        found.append(count)
-    return found
+        crossing.append(count)
+    return crossing
 
 
 def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
@@ -83,8 +83,8 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
     for j in range(1, len(points)):
         before, begin, ordered = (1 << points[j]) - 1, points[j], 0
         for i in range(j - 1, -1, -1):
-            known = best[i]
-            assert known is not None
+            from_here = best[i]
+            assert from_here is not None
             if points[j] - points[i] > MOST_OPS and i < j - 1:
                 break
             while begin > points[i]:
@@ -93,15 +93,15 @@ def divide(space: Space, order: Sequence[int], most_variables: int) -> Parts:
             size = _variables(points[j] - points[i], ordered)
             if size > most_variables and i < j - 1:
                 break
-            here = (known[0] + (across[points[i]] if i else 0), known[1] + size * size, i)
+            here = (from_here[0] + (across[points[i]] if i else 0), from_here[1] + size * size, i)
             now = best[j]
             if now is None or here[:2] < now[:2]:
                 best[j] = here
     at, chosen = len(points) - 1, [n]
     while at > 0:
-        found = best[at]
-        assert found is not None
-        at = found[2]
+        last = best[at]
+        assert last is not None
+        at = last[2]
         chosen.append(points[at])
     chosen.reverse()
     stretches = tuple(pairwise(chosen))
@@ -121,35 +121,35 @@ def _variables(ops: int, ordered: int) -> int:
 
 
 def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int], done: set[int]) -> Space:
-    """The space of a part; its items are numbered anew, with `Item.storage` their number in `space`.
+    """The space of a part; its storages are numbered anew, with `CosmaStorage.index` their number in `space`.
 
     Parameters
     ----------
     there, copied
-        Items that are in memory when the part begins; items with a copy outside.
+        Storages that are in memory when the part begins; storages with a copy outside.
     done
         Ops of the parts before.
     """
     new = {i: k for k, i in enumerate(ops)}
     inside = set(ops)
-    items = []
-    for a, item in enumerate(space.items):
-        users = tuple(sorted(new[u] for u in item.users if u in inside))
-        later = any(u not in inside and u not in done for u in item.users)
-        made_here = item.maker in inside
-        seen = item.maker in done or (item.maker == OUTSIDE and any(u in done for u in item.users))
+    storages = []
+    for a, storage in enumerate(space.storages):
+        users = tuple(sorted(new[u] for u in storage.users if u in inside))
+        later = any(u not in inside and u not in done for u in storage.users)
+        made_here = storage.maker in inside
+        seen = storage.maker in done or (storage.maker == OUTSIDE and any(u in done for u in storage.users))
         if not (users or made_here or (a in there and later)):
             continue
-        items.append(
-            Item(
+        storages.append(
+            CosmaStorage(
                 a,
-                item.size,
-                item.bytes,
-                new[item.maker] if made_here else OUTSIDE,
+                storage.size,
+                storage.bytes,
+                new[storage.maker] if made_here else OUTSIDE,
                 users,
-                item.free or a in copied,
-                item.written_late and not later,
-                item.stays and not later,
+                storage.free or a in copied,
+                storage.written_late and not later,
+                storage.stays and not later,
                 present=a in there,
                 away=seen and a not in there,
                 later=later,
@@ -160,8 +160,8 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
     n = len(ops)
     first, last = windows(ancestors, None, space.overlap)
     workspace = tuple(space.workspace[i] for i in ops)
-    steps = n + any(item.stays for item in items)
-    return Space(n, steps, first, last, preds, ancestors, tuple(items), workspace, space.overlap)
+    steps = n + any(storage.stays for storage in storages)
+    return Space(n, steps, first, last, preds, ancestors, tuple(storages), workspace, space.overlap)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Ordered:
 
 @dataclass(frozen=True)
 class _Result:
-    """Of a part: its order, the items there after it and those it spilled, by their number in the part."""
+    """Of a part: its order, the storages there after it and those it spilled, by their number in the part."""
 
     order: tuple[int, ...]
     there: tuple[int, ...]
@@ -190,7 +190,7 @@ class _Result:
 
 
 def order_parts(
-    problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: Settings
+    problem: SpillProblem, space: Space, order: Sequence[int], parts: Parts, limits: Limits, settings: ProgramSettings
 ) -> Ordered:
     """Order part after part; a part that its share of the time does not suffice for keeps `order`, or what is better.
 
@@ -201,39 +201,41 @@ def order_parts(
     KeyboardInterrupt
         Ctrl-C.
     """
-    found: list[int] = []
+    ordered: list[int] = []
     there: set[int] = set()
     copied: set[int] = set()
     done: set[int] = set()
-    known: dict[object, _Result] = {}
+    result_of: dict[object, _Result] = {}
     solved = variables = 0
     for k, (begin, end) in enumerate(parts.stretches):
         ops = sorted(order[begin:end])
         part = part_of(space, ops, there, copied, done)
         start = [ops.index(i) for i in order[begin:end]]
-        key = (part.preds, part.workspace, tuple(replace(item, storage=0) for item in part.items), tuple(start))
-        result = known.get(key)
+        key = (part.preds, part.workspace, tuple(replace(storage, index=0) for storage in part.storages), tuple(start))
+        result = result_of.get(key)
         if result is None and limits.left_seconds > 0:
             share = limits.left_seconds / min(SPILLING_PARTS, len(parts.stretches) - k)
             result = _order_part(problem, part, start, limits, settings, share)
         done.update(ops)
         if result is None:
-            found += order[begin:end]
+            ordered += order[begin:end]
             there = set()
-            copied |= {a for a, item in enumerate(space.items) if item.maker in done or item.maker == OUTSIDE}
+            copied |= {
+                a for a, storage in enumerate(space.storages) if storage.maker in done or storage.maker == OUTSIDE
+            }
             continue
-        if key not in known:
-            known[key] = result
+        if key not in result_of:
+            result_of[key] = result
             variables += result.variables
         solved += result.complete
-        found += [ops[i] for i in result.order]
-        there = {part.items[a].storage for a in result.there}
-        copied |= {part.items[a].storage for a in result.spilled}
-    return Ordered(tuple(found), solved, len(known), variables)
+        ordered += [ops[i] for i in result.order]
+        there = {part.storages[a].index for a in result.there}
+        copied |= {part.storages[a].index for a in result.spilled}
+    return Ordered(tuple(ordered), solved, len(result_of), variables)
 
 
 def _order_part(
-    problem: SpillProblem, part: Space, start: Sequence[int], limits: Limits, settings: Settings, seconds: float
+    problem: SpillProblem, part: Space, start: Sequence[int], limits: Limits, settings: ProgramSettings, seconds: float
 ) -> _Result | None:
     """In the order to start from, and then, if that spills anything, in any."""
     at = {i: t for t, i in enumerate(start)}
@@ -252,22 +254,22 @@ def _solve(
     part: Space,
     start: _Result | None,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     seconds: float,
 ) -> _Result | None:
-    made = start_program(part, unit_of(part, problem.model.alignment))
-    add_rows(made, write_once=problem.semantics.write_once, cuts=settings.cuts)
-    add_capacity(made, problem.capacity)
-    tables = {"x": made.x, "loaded": made.loaded, "p": made.p, "s": made.s, "r": made.r}
+    program = start_program(part, unit_of(part, problem.model.alignment))
+    add_rows(program, write_once=problem.semantics.write_once, cuts=settings.cuts)
+    add_capacity(program, problem.capacity)
+    tables = {"x": program.x, "loaded": program.loaded, "p": program.p, "s": program.s, "r": program.r}
     hint: dict[int, int] = {}
     if start is not None:
         for name, table in tables.items():
             hint |= {number: start.values[name].get(at, 0) for at, number in table.items()}
-        hint |= {number: start.missing[a] for a, number in made.missing.items()}
-    objective = dict(made.linear.objective)
+        hint |= {number: start.missing[a] for a, number in program.missing.items()}
+    objective = dict(program.linear.objective)
     scale = gcd(*objective.values()) or 1
-    made.linear.objective = {v: c // scale for v, c in objective.items()}
-    model, columns = solvers.build(made.linear, "method cosma-dnc")
+    program.linear.objective = {v: c // scale for v, c in objective.items()}
+    model, columns = solvers.build(program.linear, "method cosma-dnc")
     values, _, ended = solvers.run(model, columns, hint, settings.solver, seconds, limits, (0, 0))
     if ended == "interrupt":
         raise KeyboardInterrupt
@@ -276,12 +278,16 @@ def _solve(
     chosen = [round(v) for v in values]
     last = part.n - 1
     return _Result(
-        order_of(made, values),
-        tuple(a for a, item in enumerate(part.items) if item.later and any(chosen[v] for v in made.resident(a, last))),
-        tuple(dict.fromkeys(a for (a, _), number in made.s.items() if chosen[number])),
+        order_of(program, values),
+        tuple(
+            a
+            for a, storage in enumerate(part.storages)
+            if storage.later and any(chosen[v] for v in program.resident(a, last))
+        ),
+        tuple(dict.fromkeys(a for (a, _), number in program.s.items() if chosen[number])),
         ended == "optimal",
         sum(c * chosen[v] for v, c in objective.items()),
         {name: {at: chosen[number] for at, number in table.items()} for name, table in tables.items()},
-        {a: chosen[number] for a, number in made.missing.items()},
-        made.variables,
+        {a: chosen[number] for a, number in program.missing.items()},
+        program.variables,
     )

@@ -11,7 +11,16 @@ from lowtide.plan import Stopped, TrafficProof
 from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.cosma.divide import divide, order_parts
-from lowtide.spill.cosma.solve import Addresses, Ended, Settings, Solved, least_peak, model_encoding, place, solve
+from lowtide.spill.cosma.solve import (
+    Addresses,
+    Ended,
+    ProgramSettings,
+    SpillSolution,
+    least_peak,
+    model_encoding,
+    place,
+    solve,
+)
 from lowtide.spill.cosma.tensors import space_of, why_not
 from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.orders import OrderName, order_by
@@ -59,9 +68,9 @@ class Cosma:
     cuts: bool = True
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ProgramSettings:
         """What the programs are built with."""
-        return Settings(self.solver, self.overlap, self.cuts, self.addresses)
+        return ProgramSettings(self.solver, self.overlap, self.cuts, self.addresses)
 
     def supports(self, problem: SpillProblem) -> str | None:
         """See `supports`."""
@@ -78,10 +87,10 @@ class Cosma:
 
     def _model(self, problem: SpillProblem, start: SpillAnswer, limits: Limits) -> SpillAnswer:
         order, bound, ended, counters = model_encoding(problem, limits, self.settings, start=start.order)
-        found = place(problem, order, intervals_of(timeline(problem, order, ()), ()), limits)
-        counters |= {"arena_bound_bytes": bound, "without_spilling": found is not None}
-        if found is not None and found.traffic_bytes <= start.traffic_bytes:
-            start = found
+        answer = place(problem, order, intervals_of(timeline(problem, order, ()), ()), limits)
+        counters |= {"arena_bound_bytes": bound, "without_spilling": answer is not None}
+        if answer is not None and answer.traffic_bytes <= start.traffic_bytes:
+            start = answer
         return replace(start, stopped=STOPPED[ended], counters=counters)
 
 
@@ -112,7 +121,7 @@ class CosmaFs:
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Solve the program for the order."""
-        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        settings = ProgramSettings(self.solver, True, self.cuts, self.addresses)
         counters: dict[str, Any] = {}
         if self.order == "cosma":
             order, bound, ended, counters = least_peak(problem, limits, settings)
@@ -123,8 +132,8 @@ class CosmaFs:
             order = order_by(self.order, problem, limits)
         solved = solve(problem, start_for(problem, order), limits, settings, order=order)
         solved = replace(solved, counters=counters | solved.counters)
-        found = finish(solved, 0, self.solver)
-        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+        answer = finish(solved, 0, self.solver)
+        return replace(answer, stopped="complete" if answer.stopped == "proof" else answer.stopped)
 
 
 @dataclass(frozen=True)
@@ -158,9 +167,9 @@ class CosmaDnc:
 
     def spill(self, problem: SpillProblem, limits: Limits) -> SpillAnswer:
         """Cut, order each part, put together."""
-        settings = Settings(self.solver, True, self.cuts, self.addresses)
+        settings = ProgramSettings(self.solver, True, self.cuts, self.addresses)
         names: tuple[OrderName, ...] = ("own", "exact") if self.order == "best" else (self.order,)
-        fixed: list[Solved] = []
+        fixed: list[SpillSolution] = []
         for name in names:
             order = order_by(name, problem, limits)
             share = Limits(0.5 * limits.left_seconds, seed=limits.seed, report=limits.report)
@@ -190,8 +199,8 @@ class CosmaDnc:
             "largest_part_ops": max(end - begin for begin, end in parts.stretches),
             "crossing_tensors": list(parts.crossing),
         }
-        found = finish(replace(solved, counters=counters), 0, self.solver)
-        return replace(found, stopped="complete" if found.stopped == "proof" else found.stopped)
+        answer = finish(replace(solved, counters=counters), 0, self.solver)
+        return replace(answer, stopped="complete" if answer.stopped == "proof" else answer.stopped)
 
 
 def supports(problem: SpillProblem) -> str | None:
@@ -207,22 +216,22 @@ def start_for(problem: SpillProblem, order: tuple[int, ...]) -> SpillAnswer:
     kept = place(problem, order, intervals_of(line, ()), Limits())
     if kept is not None and kept.traffic_bytes == 0:
         return kept
-    found = [simulate_arena(problem, order, policy) for policy in (furthest, cheapest)]
-    return min(found, key=lambda answer: answer.traffic_bytes)
+    answers = [simulate_arena(problem, order, policy) for policy in (furthest, cheapest)]
+    return min(answers, key=lambda answer: answer.traffic_bytes)
 
 
 def best_start(problem: SpillProblem, limits: Limits) -> SpillAnswer:
     """The best of `start_for` over the own order and the one of least peak."""
     orders: tuple[OrderName, ...] = ("own", "exact")
-    found = []
+    answers = []
     for name in orders:
-        found.append(start_for(problem, order_by(name, problem, limits)))
-        if found[-1].traffic_bytes == 0:
+        answers.append(start_for(problem, order_by(name, problem, limits)))
+        if answers[-1].traffic_bytes == 0:
             break
-    return min(found, key=lambda answer: answer.traffic_bytes)
+    return min(answers, key=lambda answer: answer.traffic_bytes)
 
 
-def finish(solved: Solved, bound: int, solver: Solver) -> SpillAnswer:
+def finish(solved: SpillSolution, bound: int, solver: Solver) -> SpillAnswer:
     """The answer with what is known of it."""
     answer = solved.answer
     counters = {

@@ -35,12 +35,12 @@ At = dict[tuple[int, int], int]
 
 
 @dataclass
-class Program:
-    """Rows, and the number of each variable by (op or item, step).
+class CosmaProgram:
+    """Rows, and the number of each variable by (op or storage, step).
 
-    `unit` is what bytes are divided by in rows about memory. `loaded` is C of items from outside. `missing` says of
-    items of a part that they are not there for the next one, `window` between which steps an item may be there. The
-    rest, by name, belongs to `addresses`.
+    `unit` is what bytes are divided by in rows about memory. `loaded` is C of storages from outside. `missing` says of
+    storages of a part that they are not there for the next one, `window` between which steps a storage may be there.
+    The rest, by name, belongs to `addresses`.
     """
 
     space: Space
@@ -60,14 +60,14 @@ class Program:
     same: At = field(default_factory=dict)
 
     def created(self, a: int, t: int) -> int | None:
-        """Variable C of an item."""
-        maker = self.space.items[a].maker
+        """Variable C of a storage."""
+        maker = self.space.storages[a].maker
         return self.loaded.get((a, t)) if maker == OUTSIDE else self.x.get((maker, t))
 
     def resident(self, a: int, t: int, sign: int = 1) -> dict[int, int]:
         """Terms of res = C + P + R."""
-        found = (self.created(a, t), self.p.get((a, t)), self.r.get((a, t)))
-        return {number: sign for number in found if number is not None}
+        numbers = (self.created(a, t), self.p.get((a, t)), self.r.get((a, t)))
+        return {number: sign for number in numbers if number is not None}
 
     @property
     def variables(self) -> int:
@@ -80,90 +80,90 @@ class Program:
         return len(self.linear.rows)
 
 
-def start_program(space: Space, unit: int, objective: Objective = "traffic") -> Program:
+def start_program(space: Space, unit: int, objective: Objective = "traffic") -> CosmaProgram:
     """Columns of (1) to (8), and the objective. With objective ``"peak"`` nothing is spilled (13)."""
-    made = Program(space, Linear(), unit)
-    linear = made.linear
+    program = CosmaProgram(space, Linear(), unit)
+    linear = program.linear
     spilling = objective == "traffic"
     for i in range(space.n):
         for t in range(space.first[i], space.last[i] + 1):
-            made.x[i, t] = linear.column()
-    for a, item in enumerate(space.items):
+            program.x[i, t] = linear.column()
+    for a, storage in enumerate(space.storages):
         begin, begun = space.begins(a)
-        if not spilling and item.maker == OUTSIDE:
+        if not spilling and storage.maker == OUTSIDE:
             begin = begun = 0
         end = space.ends(a)
-        if not spilling and (item.written_late or item.stays):
+        if not spilling and (storage.written_late or storage.stays):
             end = space.n - 1
-        made.window[a] = begin, end
-        if item.maker == OUTSIDE:
+        program.window[a] = begin, end
+        if storage.maker == OUTSIDE:
             for t in range(begin, begun + 1):
-                made.loaded[a, t] = linear.column()
-                if item.away:
-                    linear.objective[made.loaded[a, t]] = item.bytes
+                program.loaded[a, t] = linear.column()
+                if storage.away:
+                    linear.objective[program.loaded[a, t]] = storage.bytes
         skip = 1 if space.overlap else 0
         for t in range(begin + skip, end + 1):
-            made.p[a, t] = linear.column()
+            program.p[a, t] = linear.column()
         if not spilling:
             continue
-        if not item.free:
-            for t in range(begin + skip, end + (not space.overlap or item.written_late or item.later)):
-                made.s[a, t] = linear.column()
-                linear.objective[made.s[a, t]] = item.bytes
+        if not storage.free:
+            for t in range(begin + skip, end + (not space.overlap or storage.written_late or storage.later)):
+                program.s[a, t] = linear.column()
+                linear.objective[program.s[a, t]] = storage.bytes
         for t in range(begin + 2 * skip, end + 1):
-            made.r[a, t] = linear.column()
-            linear.objective[made.r[a, t]] = item.bytes
-        if item.later:
-            made.missing[a] = linear.column()
-            linear.objective[made.missing[a]] = item.bytes
+            program.r[a, t] = linear.column()
+            linear.objective[program.r[a, t]] = storage.bytes
+        if storage.later:
+            program.missing[a] = linear.column()
+            linear.objective[program.missing[a]] = storage.bytes
     if not spilling:
-        most = sum(item.size for item in space.items) + max(space.workspace, default=0)
-        made.peak = linear.column(most // unit)
-        linear.objective = {made.peak: 1}
-    return made
+        most = sum(storage.size for storage in space.storages) + max(space.workspace, default=0)
+        program.peak = linear.column(most // unit)
+        linear.objective = {program.peak: 1}
+    return program
 
 
 def add_rows(
-    made: Program, *, write_once: bool = True, cuts: bool = True, keep_on: Callable[[], bool] = lambda: True
+    program: CosmaProgram, *, write_once: bool = True, cuts: bool = True, keep_on: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Equations (1) to (8) for every item; False once `keep_on` says no."""
-    space, linear = made.space, made.linear
+    """Equations (1) to (8) for every storage; False once `keep_on` says no."""
+    space, linear = program.space, program.linear
     at_once: list[dict[int, int]] = [{} for _ in range(space.n)]
-    for (_, t), number in made.x.items():
+    for (_, t), number in program.x.items():
         at_once[t][number] = 1
     linear.rows.extend((1, 1, row) for row in at_once)
     for i in range(space.n):
-        linear.rows.append((1, 1, {made.x[i, t]: 1 for t in range(space.first[i], space.last[i] + 1)}))  # (7)
-    for a in range(len(space.items)):
+        linear.rows.append((1, 1, {program.x[i, t]: 1 for t in range(space.first[i], space.last[i] + 1)}))  # (7)
+    for a in range(len(space.storages)):
         if not keep_on():
             return False
-        _item_rows(made, a, write_once, cuts)
-    _precedence_rows(made, everything=cuts)
+        _storage_rows(program, a, write_once, cuts)
+    _precedence_rows(program, everything=cuts)
     return True
 
 
-def _item_rows(made: Program, a: int, write_once: bool, cuts: bool) -> None:
-    space, linear, item = made.space, made.linear, made.space.items[a]
+def _storage_rows(program: CosmaProgram, a: int, write_once: bool, cuts: bool) -> None:
+    space, linear, storage = program.space, program.linear, program.space.storages[a]
     spills: dict[int, int] = {}
     copies: dict[int, int] = {}
     reads: dict[int, int] = {}
-    if item.maker == OUTSIDE:
-        loads = [made.loaded.get((a, t)) for t in range(-1, space.steps)]
+    if storage.maker == OUTSIDE:
+        loads = [program.loaded.get((a, t)) for t in range(-1, space.steps)]
         linear.rows.append((1, 1, {number: 1 for number in loads if number is not None}))  # (7)
-    begin, end = made.window[a]
+    begin, end = program.window[a]
     for t in range(begin, min(end + 2, space.steps)):
-        p, s, r = made.p.get((a, t)), made.s.get((a, t)), made.r.get((a, t))
-        before = made.resident(a, t - 1)
-        created = made.created(a, t)
+        p, s, r = program.p.get((a, t)), program.s.get((a, t)), program.r.get((a, t))
+        before = program.resident(a, t - 1)
+        created = program.created(a, t)
         if p is not None or s is not None or r is not None:
             linear.at_most(1, {v: 1 for v in (created, p, s, r) if v is not None})  # (1)
         if p is not None:
             linear.at_most(0, {p: 1, **dict.fromkeys(before, -1)})  # (2)
         if s is not None:
-            last_r = made.r.get((a, t - 1)) if write_once else None
+            last_r = program.r.get((a, t - 1)) if write_once else None
             linear.at_most(0, {s: 1, **{v: -1 for v in before if v != last_r}})  # (3)
         if r is not None:
-            if item.free:
+            if storage.free:
                 linear.at_most(0, {r: 1, **dict.fromkeys(copies, -1)})
             elif write_once:
                 linear.at_most(0, {r: 1, **dict.fromkeys(spills, -1)})  # (4)
@@ -175,64 +175,64 @@ def _item_rows(made: Program, a: int, write_once: bool, cuts: bool) -> None:
             spills[s] = 1
         if created is not None:
             copies[created] = 1
-        for u in item.users:
-            if (u, t) in made.x:
-                linear.at_most(0, {made.x[u, t]: 1, **made.resident(a, t, -1)})  # (5)
-        if cuts and r is not None and not (item.stays and t == space.n):
-            linear.at_most(0, {r: 1, **{made.x[u, t]: -1 for u in item.users if (u, t) in made.x}})
+        for u in storage.users:
+            if (u, t) in program.x:
+                linear.at_most(0, {program.x[u, t]: 1, **program.resident(a, t, -1)})  # (5)
+        if cuts and r is not None and not (storage.stays and t == space.n):
+            linear.at_most(0, {r: 1, **{program.x[u, t]: -1 for u in storage.users if (u, t) in program.x}})
         if cuts and s is not None:
-            used = [item.maker, *item.users] if item.maker != OUTSIDE else item.users
-            row = {made.x[u, t - 1]: -1 for u in used if (u, t - 1) in made.x}
-            if not (item.present and t == 0):
+            used = [storage.maker, *storage.users] if storage.maker != OUTSIDE else storage.users
+            row = {program.x[u, t - 1]: -1 for u in used if (u, t - 1) in program.x}
+            if not (storage.present and t == 0):
                 linear.at_most(0, {s: 1, **row})
     if write_once and len(spills) > 1:
         linear.at_most(1, spills)  # (8)
-    spilling = made.peak is None
-    if a in made.missing:
-        linear.at_least(1, {**made.resident(a, space.n - 1), made.missing[a]: 1})
-    if item.later and not item.free:
-        linear.at_least(1, {**made.resident(a, space.n - 1), **spills})
-    if item.stays and spilling:
-        linear.at_least(1, made.resident(a, space.n))
-    elif item.written_late or (item.stays and not spilling):
-        linear.at_least(1, {**made.resident(a, space.n - 1), **spills})
+    spilling = program.peak is None
+    if a in program.missing:
+        linear.at_least(1, {**program.resident(a, space.n - 1), program.missing[a]: 1})
+    if storage.later and not storage.free:
+        linear.at_least(1, {**program.resident(a, space.n - 1), **spills})
+    if storage.stays and spilling:
+        linear.at_least(1, program.resident(a, space.n))
+    elif storage.written_late or (storage.stays and not spilling):
+        linear.at_least(1, {**program.resident(a, space.n - 1), **spills})
 
 
-def _precedence_rows(made: Program, *, everything: bool) -> None:
+def _precedence_rows(program: CosmaProgram, *, everything: bool) -> None:
     """Op v has not run by step t unless op u has by step t - 1: for what (5) does not say, or for every edge."""
-    space, x = made.space, made.x
-    said = {(item.maker, u) for item in space.items for u in item.users}
+    space, x = program.space, program.x
+    implied = {(storage.maker, u) for storage in space.storages for u in storage.users}
     for v, before in enumerate(space.preds):
         for u in before:
-            if not everything and (u, v) in said:
+            if not everything and (u, v) in implied:
                 continue
             for t in range(space.first[v], space.last[v] + 1):
                 row = {x[v, s]: 1 for s in range(space.first[v], t + 1)}
                 row |= {x[u, s]: -1 for s in range(space.first[u], min(space.last[u], t - 1) + 1)}
-                made.linear.at_most(0, row)
+                program.linear.at_most(0, row)
 
 
-def add_capacity(made: Program, capacity: int, reserved: int = 0) -> None:
+def add_capacity(program: CosmaProgram, capacity: int, reserved: int = 0) -> None:
     """The sizes of who is there sum up to the capacity, or to M (14).
 
     `reserved` bytes are left empty where the op can spare them.
     """
-    space, unit = made.space, made.unit
+    space, unit = program.space, program.unit
     needs = list(space.workspace)
-    for item in space.items:
-        for i in {*item.users, *([item.maker] if item.maker != OUTSIDE else [])}:
-            needs[i] += item.size
+    for storage in space.storages:
+        for i in {*storage.users, *([storage.maker] if storage.maker != OUTSIDE else [])}:
+            needs[i] += storage.size
     rows: list[dict[int, int]] = [{} for _ in range(space.steps)]
-    for a, item in enumerate(space.items):
-        for t in range(max(0, made.window[a][0]), made.window[a][1] + 1):
-            for number in made.resident(a, t):
-                rows[t][number] = rows[t].get(number, 0) + item.size // unit
-    for (i, t), number in made.x.items():
+    for a, storage in enumerate(space.storages):
+        for t in range(max(0, program.window[a][0]), program.window[a][1] + 1):
+            for number in program.resident(a, t):
+                rows[t][number] = rows[t].get(number, 0) + storage.size // unit
+    for (i, t), number in program.x.items():
         extra = space.workspace[i] // unit + min(reserved, max(0, capacity - needs[i])) // unit
         if extra:
             rows[t][number] = rows[t].get(number, 0) + extra
     for row in rows:
-        if made.peak is not None:
-            made.linear.at_most(0, {**row, made.peak: -1})
+        if program.peak is not None:
+            program.linear.at_most(0, {**row, program.peak: -1})
         elif row:
-            made.linear.at_most(capacity // unit, row)
+            program.linear.at_most(capacity // unit, row)

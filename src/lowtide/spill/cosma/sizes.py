@@ -39,12 +39,12 @@ def _size(space: Space, label: str, encoding: str) -> ProgramSize:
     expected = estimate(space, addresses=True)
     if expected > MOST_TO_BUILD:
         if encoding == "model":
-            expected = estimate(space, addresses=False) + len(space.items) ** 2
+            expected = estimate(space, addresses=False) + len(space.storages) ** 2
         return ProgramSize(label, space.n, encoding, space.overlap, expected, None)
-    made = start_program(space, 1, "traffic" if encoding == "cosma" else "peak")
-    add_rows(made, cuts=False)
+    program = start_program(space, 1, "traffic" if encoding == "cosma" else "peak")
+    add_rows(program, cuts=False)
     if encoding == "cosma":
-        add_addresses(made, 2**40)
+        add_addresses(program, 2**40)
     else:
-        add_model_addresses(made)
-    return ProgramSize(label, space.n, encoding, space.overlap, made.variables, made.constraints)
+        add_model_addresses(program)
+    return ProgramSize(label, space.n, encoding, space.overlap, program.variables, program.constraints)

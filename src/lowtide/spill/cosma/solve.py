@@ -21,7 +21,7 @@ from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.cosma import solution
 from lowtide.spill.cosma.addresses import add_addresses, add_model_addresses
-from lowtide.spill.cosma.program import Objective, Program, add_capacity, add_rows, start_program
+from lowtide.spill.cosma.program import CosmaProgram, Objective, add_capacity, add_rows, start_program
 from lowtide.spill.cosma.tensors import Space, space_of, space_without_spilling
 from lowtide.spill.problem import SpillProblem
 from lowtide.spill.traffic import moves_of, traffic_of
@@ -40,7 +40,7 @@ RESERVES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProgramSettings:
     """How programs are built and run; see `Cosma` for each."""
 
     solver: Solver = "cp_sat"
@@ -50,7 +50,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Solved:
+class SpillSolution:
     """What came out. `bound` is traffic that no answer of the space beats; `answer` is the best there is."""
 
     answer: SpillAnswer
@@ -61,14 +61,14 @@ class Solved:
 
 def unit_of(space: Space, *more: int) -> int:
     """Greatest common divisor of everything that takes room: offsets are sums of sizes, pushed down."""
-    return gcd(*(item.size for item in space.items), *space.workspace, *more) or 1
+    return gcd(*(storage.size for storage in space.storages), *space.workspace, *more) or 1
 
 
 def estimate(space: Space, *, addresses: bool) -> int:
     """Number of variables of a program, before it is built."""
     count = sum(last - first + 1 for first, last in zip(space.first, space.last, strict=True))
     at = [0] * space.steps
-    for a in range(len(space.items)):
+    for a in range(len(space.storages)):
         begin, end = space.begins(a)[0], space.ends(a)
         count += 3 * (end - begin + 1)
         for t in range(begin, end + 1) if addresses else ():
@@ -88,15 +88,15 @@ def place(
         block(f"w{i}", t, t + 1, model.workspace[i], model.alignment) for t, i in enumerate(order) if model.workspace[i]
     ]
     seconds = max(0.01, min(PACKING_SECONDS, limits.left_seconds))
-    found = allocate_buffers(
+    allocation = allocate_buffers(
         Buffers(tuple(buffers)),
         problem.capacity,
         Limits(seconds, seed=limits.seed, enough_bytes=problem.capacity),
     )
-    if found.height_bytes > problem.capacity:
+    if allocation.height_bytes > problem.capacity:
         return None
-    placed = tuple(replace(v, offset=found.offsets[str(k)]) for k, v in enumerate(intervals))
-    workspace = {i: found.offsets[f"w{i}"] for i in order if model.workspace[i]}
+    placed = tuple(replace(v, offset=allocation.offsets[str(k)]) for k, v in enumerate(intervals))
+    workspace = {i: allocation.offsets[f"w{i}"] for i in order if model.workspace[i]}
     moves = moves_of(problem, order, placed)
     return SpillAnswer(tuple(order), placed, moves, (), workspace, traffic_of(moves))
 
@@ -105,10 +105,10 @@ def solve(
     problem: SpillProblem,
     start: SpillAnswer,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     *,
     order: Sequence[int] | None = None,
-) -> Solved:
+) -> SpillSolution:
     """Least traffic, over all orders or for one.
 
     Parameters
@@ -119,7 +119,7 @@ def solve(
         The only order allowed (16).
     """
     space = space_of(problem, order=order, overlap=settings.overlap)
-    run = _Run(problem, space, start, limits, settings)
+    run = _CosmaRun(problem, space, start, limits, settings)
     if start.traffic_bytes == 0:
         return run.result("optimal")
     if settings.addresses == "joint":
@@ -136,65 +136,65 @@ def solve(
     return run.result(run.whole() if run.best.traffic_bytes > run.bound else "optimal")
 
 
-class _Run:
+class _CosmaRun:
     """The best answer and the bound so far, and the programs that were run."""
 
     def __init__(
-        self, problem: SpillProblem, space: Space, start: SpillAnswer, limits: Limits, settings: Settings
+        self, problem: SpillProblem, space: Space, start: SpillAnswer, limits: Limits, settings: ProgramSettings
     ) -> None:
         self.problem, self.space, self.limits, self.settings = problem, space, limits, settings
         self.best, self.bound, self.packed = start, 0, False
         self.counters: dict[str, Any] = {"programs": 0}
 
-    def result(self, ended: Ended) -> Solved:
-        return Solved(self.best, min(self.bound, self.best.traffic_bytes), ended, self.counters)
+    def result(self, ended: Ended) -> SpillSolution:
+        return SpillSolution(self.best, min(self.bound, self.best.traffic_bytes), ended, self.counters)
 
     def relaxed(self, reserved: int = 0, seconds: float | None = None) -> Ended:
         """Solve without addresses, place what comes out."""
 
-        def rows(made: Program, keep_on: Callable[[], bool]) -> bool:
-            add_capacity(made, self.problem.capacity, reserved)
+        def rows(program: CosmaProgram, keep_on: Callable[[], bool]) -> bool:
+            add_capacity(program, self.problem.capacity, reserved)
             return True
 
         self.packed = False
-        values, made, ended = self._run(rows, seconds, "relaxed", proves=not reserved, addresses=False)
-        if values is None or made is None:
+        values, program, ended = self._run(rows, seconds, "relaxed", proves=not reserved, addresses=False)
+        if values is None or program is None:
             return ended
-        order, intervals = solution.order_of(made, values), solution.intervals_of(made, values)
-        found = place(self.problem, order, intervals, self.limits)
-        self.packed = found is not None
-        if found is not None and found.traffic_bytes < self.best.traffic_bytes:
-            self.best = found
+        order, intervals = solution.order_of(program, values), solution.intervals_of(program, values)
+        answer = place(self.problem, order, intervals, self.limits)
+        self.packed = answer is not None
+        if answer is not None and answer.traffic_bytes < self.best.traffic_bytes:
+            self.best = answer
         return ended
 
     def whole(self) -> Ended:
         """Solve equations (1) to (12)."""
 
-        def rows(made: Program, keep_on: Callable[[], bool]) -> bool:
+        def rows(program: CosmaProgram, keep_on: Callable[[], bool]) -> bool:
             if self.settings.cuts:
-                add_capacity(made, self.problem.capacity)
-            return add_addresses(made, self.problem.capacity, keep_on)
+                add_capacity(program, self.problem.capacity)
+            return add_addresses(program, self.problem.capacity, keep_on)
 
-        values, made, ended = self._run(rows, None, "whole", proves=True, addresses=True)
-        if values is None or made is None:
+        values, program, ended = self._run(rows, None, "whole", proves=True, addresses=True)
+        if values is None or program is None:
             return ended
-        order, intervals = solution.order_of(made, values), solution.intervals_of(made, values)
+        order, intervals = solution.order_of(program, values), solution.intervals_of(program, values)
         moves = moves_of(self.problem, order, intervals)
-        offsets = solution.workspace_offsets_of(made, values)
-        found = SpillAnswer(order, tuple(intervals), moves, (), offsets, traffic_of(moves))
-        if found.traffic_bytes < self.best.traffic_bytes:
-            self.best = found
+        offsets = solution.workspace_offsets_of(program, values)
+        answer = SpillAnswer(order, tuple(intervals), moves, (), offsets, traffic_of(moves))
+        if answer.traffic_bytes < self.best.traffic_bytes:
+            self.best = answer
         return ended
 
     def _run(
         self,
-        rows: Callable[[Program, Callable[[], bool]], bool],
+        rows: Callable[[CosmaProgram, Callable[[], bool]], bool],
         seconds: float | None,
         name: str,
         *,
         proves: bool,
         addresses: bool,
-    ) -> tuple[list[float] | None, Program | None, Ended]:
+    ) -> tuple[list[float] | None, CosmaProgram | None, Ended]:
         began = time.perf_counter()
         limits, settings = self.limits, self.settings
         left = limits.left_seconds if seconds is None else min(seconds, limits.left_seconds)
@@ -207,23 +207,25 @@ class _Run:
         def keep_on() -> bool:
             return time.perf_counter() < deadline
 
-        made = start_program(self.space, unit_of(self.space, self.problem.model.alignment))
+        program = start_program(self.space, unit_of(self.space, self.problem.model.alignment))
         write_once = self.problem.semantics.write_once
-        if not (add_rows(made, write_once=write_once, cuts=settings.cuts, keep_on=keep_on) and rows(made, keep_on)):
+        if not (
+            add_rows(program, write_once=write_once, cuts=settings.cuts, keep_on=keep_on) and rows(program, keep_on)
+        ):
             return None, None, "time"
-        scale = gcd(*made.linear.objective.values()) or 1
-        made.linear.objective = {v: c // scale for v, c in made.linear.objective.items()}
-        self.counters[f"{name}_variables"] = made.variables
-        self.counters[f"{name}_constraints"] = made.constraints
+        scale = gcd(*program.linear.objective.values()) or 1
+        program.linear.objective = {v: c // scale for v, c in program.linear.objective.items()}
+        self.counters[f"{name}_variables"] = program.variables
+        self.counters[f"{name}_constraints"] = program.constraints
         self.counters["programs"] += 1
-        model, columns = solvers.build(made.linear, "method cosma")
+        model, columns = solvers.build(program.linear, "method cosma")
         left = deadline - time.perf_counter() - HANDING_OVER * (time.perf_counter() - began)
         if left <= 0:
-            return None, made, "time"
+            return None, program, "time"
         values, bound, ended = solvers.run(
             model,
             columns,
-            solution.hint_of(made, self.best),
+            solution.hint_of(program, self.best),
             settings.solver,
             left,
             limits,
@@ -232,11 +234,11 @@ class _Run:
         proved = ceil(bound - 1e-6) * scale
         if proves and ended != "infeasible" and proved <= self.best.traffic_bytes:
             self.bound = max(self.bound, proved)  # above it is only where the start moves storages between two steps
-        return values, made, ended
+        return values, program, ended
 
 
 def least_peak(
-    problem: SpillProblem, limits: Limits, settings: Settings, *, start: Sequence[int] | None = None
+    problem: SpillProblem, limits: Limits, settings: ProgramSettings, *, start: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
     """Equations (13) to (15): the order of least peak without spilling, a bound on the peak, and how it ended.
 
@@ -247,7 +249,7 @@ def least_peak(
 
 
 def model_encoding(
-    problem: SpillProblem, limits: Limits, settings: Settings, *, start: Sequence[int] | None = None
+    problem: SpillProblem, limits: Limits, settings: ProgramSettings, *, start: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
     """MODeL's program: the order of the smallest arena without spilling, a bound on the arena, and how it ended."""
     return _without_spilling(problem, limits, settings, start, "arena")
@@ -256,7 +258,7 @@ def model_encoding(
 def _without_spilling(
     problem: SpillProblem,
     limits: Limits,
-    settings: Settings,
+    settings: ProgramSettings,
     start: Sequence[int] | None,
     what: Literal["peak", "arena"],
 ) -> tuple[tuple[int, ...], int, Ended, dict[str, Any]]:
@@ -265,17 +267,17 @@ def _without_spilling(
     if not space.n:
         return (), 0, "optimal", {}
     objective: Objective = "peak"
-    made = start_program(space, unit_of(space, problem.model.alignment), objective)
-    add_rows(made, cuts=settings.cuts)
+    program = start_program(space, unit_of(space, problem.model.alignment), objective)
+    add_rows(program, cuts=settings.cuts)
     if what == "peak" or settings.cuts:
-        add_capacity(made, 0)
+        add_capacity(program, 0)
     if what == "arena":
-        add_model_addresses(made)
-    counters = {f"{what}_variables": made.variables, f"{what}_constraints": made.constraints}
-    model, columns = solvers.build(made.linear, "method cosma")
+        add_model_addresses(program)
+    counters = {f"{what}_variables": program.variables, f"{what}_constraints": program.constraints}
+    model, columns = solvers.build(program.linear, "method cosma")
     step_of = {i: t for t, i in enumerate(order)}
-    hint = {number: int(step_of[i] == t) for (i, t), number in made.x.items()}
+    hint = {number: int(step_of[i] == t) for (i, t), number in program.x.items()}
     values, bound, ended = solvers.run(model, columns, hint, settings.solver, limits.left_seconds, limits, (0, 0))
     if values is not None:
-        order = solution.order_of(made, values)
-    return order, ceil(bound - 1e-6) * made.unit, ended, counters
+        order = solution.order_of(program, values)
+    return order, ceil(bound - 1e-6) * program.unit, ended, counters

@@ -18,12 +18,12 @@ OUTSIDE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CosmaStorage:
     """A storage as the program sees it.
 
     Attributes
     ----------
-    storage
+    index
         Index in the model.
     size
         Bytes it takes in memory.
@@ -44,7 +44,7 @@ class Item:
         costs a read too; whether it is wanted after the last step, and costs a read if it is not there.
     """
 
-    storage: int
+    index: int
     size: int
     bytes: int
     maker: int
@@ -59,7 +59,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Space:
-    """Ops, items and when they can be.
+    """Ops, storages and when they can be.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Space:
         Per op, the steps between which it can run.
     ancestors
         Per op, a set of positions as bits.
-    items
+    storages
         Storages that take room.
     workspace
         Per op, bytes.
@@ -83,38 +83,38 @@ class Space:
     last: tuple[int, ...]
     preds: tuple[tuple[int, ...], ...]
     ancestors: tuple[int, ...]
-    items: tuple[Item, ...]
+    storages: tuple[CosmaStorage, ...]
     workspace: tuple[int, ...]
     overlap: bool
 
     def begins(self, a: int) -> tuple[int, int]:
-        """Steps between which an item is made, or loaded for the first time; -1 if it is there before step 0."""
-        item = self.items[a]
-        if item.present:
+        """Steps between which a storage is made, or loaded for the first time; -1 if it is there before step 0."""
+        storage = self.storages[a]
+        if storage.present:
             return -1, -1
-        if item.maker != OUTSIDE:
-            return self.first[item.maker], self.last[item.maker]
+        if storage.maker != OUTSIDE:
+            return self.first[storage.maker], self.last[storage.maker]
         if not self.overlap:
             return 0, self.steps - 1
-        users = item.users
+        users = storage.users
         end = self.steps - 1
         return min((self.first[u] for u in users), default=end), min((self.last[u] for u in users), default=end)
 
     def ends(self, a: int) -> int:
-        """Last step at which an item can be of use."""
-        item = self.items[a]
-        if item.stays or not self.overlap:
+        """Last step at which a storage can be of use."""
+        storage = self.storages[a]
+        if storage.stays or not self.overlap:
             return self.steps - 1
-        if item.written_late or item.later:
+        if storage.written_late or storage.later:
             return self.n - 1
-        return max([self.begins(a)[1], *(self.last[u] for u in item.users)])
+        return max([self.begins(a)[1], *(self.last[u] for u in storage.users)])
 
     def meet(self, a: int, b: int) -> bool:
-        """Whether two items can be in memory at the same step, by what must run before what."""
+        """Whether two storages can be in memory at the same step, by what must run before what."""
         return not self.overlap or not (self._before(a, b) or self._before(b, a))
 
     def _before(self, a: int, b: int) -> bool:
-        first, then = self.items[a], self.items[b]
+        first, then = self.storages[a], self.storages[b]
         if then.maker == OUTSIDE or first.stays or first.written_late or first.later:
             return False
         before = self.ancestors[then.maker]
@@ -145,17 +145,17 @@ def why_not(problem: SpillProblem) -> str | None:
 
 def ancestors_of(preds: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Per op, the ops that must run before it, as bits."""
-    found: list[int] = []
+    ancestors: list[int] = []
     for before in preds:
         bits = 0
         for p in before:
-            bits |= found[p] | 1 << p
-        found.append(bits)
-    return tuple(found)
+            bits |= ancestors[p] | 1 << p
+        ancestors.append(bits)
+    return tuple(ancestors)
 
 
 def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overlap: bool = True) -> Space:
-    """Ops and items of a problem that `why_not` has nothing against.
+    """Ops and storages of a problem that `why_not` has nothing against.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overl
     n = problem.steps
     preds = model.graph.predecessors
     ancestors = ancestors_of(preds)
-    items = []
+    storages = []
     for s, storage in enumerate(model.storages):
         stays = problem.is_output[s] and problem.semantics.outputs_end_fast
         if not storage.size or not (storage.touchers or stays):
@@ -177,10 +177,10 @@ def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overl
         free = problem.written_free[s] or (problem.copied[s] and maker == OUTSIDE)
         users = tuple(i for i in storage.touchers if i != maker)
         late = problem.is_output[s] and not free and not stays
-        items.append(Item(s, storage.size, problem.traffic_bytes[s], maker, users, free, late, stays))
-    steps = n + any(item.stays for item in items)
+        storages.append(CosmaStorage(s, storage.size, problem.traffic_bytes[s], maker, users, free, late, stays))
+    steps = n + any(storage.stays for storage in storages)
     first, last = windows(ancestors, order, overlap)
-    return Space(n, steps, first, last, preds, ancestors, tuple(items), model.workspace, overlap)
+    return Space(n, steps, first, last, preds, ancestors, tuple(storages), model.workspace, overlap)
 
 
 def space_without_spilling(problem: SpillProblem, *, overlap: bool = True) -> Space:
@@ -189,15 +189,17 @@ def space_without_spilling(problem: SpillProblem, *, overlap: bool = True) -> Sp
     model = model_while_used(problem)
     n = problem.steps
     ancestors = ancestors_of(model.graph.predecessors)
-    items = []
+    storages = []
     for s, storage in enumerate(model.storages):
         if not storage.size:
             continue
         maker = OUTSIDE if storage.at_start else storage.touchers[0]
         users = tuple(i for i in storage.touchers if i != maker)
-        items.append(Item(s, storage.size, storage.size, maker, users, free=False, written_late=storage.at_end))
+        storages.append(
+            CosmaStorage(s, storage.size, storage.size, maker, users, free=False, written_late=storage.at_end)
+        )
     first, last = windows(ancestors, None, overlap)
-    return Space(n, n, first, last, model.graph.predecessors, ancestors, tuple(items), model.workspace, overlap)
+    return Space(n, n, first, last, model.graph.predecessors, ancestors, tuple(storages), model.workspace, overlap)
 
 
 def windows(

@@ -25,7 +25,13 @@ from lowtide.verify.check.order import Simulation
 
 
 def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, int]:
-    """``offsets``: every tensor with bytes has one, its storage's and its displacement. Block to offset."""
+    """``offsets``: every tensor with bytes has one, its storage's and its displacement. Block to offset.
+
+    Raises
+    ------
+    VerificationError
+        ``offsets``: of a tensor that is not there, none for one with bytes, or two of one storage that do not agree.
+    """
     offsets = _numbers(plan.offsets or {}, "offsets")
     for t in offsets:
         if t not in graph.tensor_by_id:
@@ -53,7 +59,13 @@ def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int
 
 
 def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target) -> str:
-    """``fixed``: every tensor that has memory and a place of its own under the target lies there."""
+    """``fixed``: every tensor that has memory and a place of its own under the target lies there.
+
+    Raises
+    ------
+    VerificationError
+        ``fixed``: a tensor lies elsewhere.
+    """
     at = {r.tensor: r.offset for r in plan.residency or ()} or _numbers(plan.offsets or {}, "offsets")
     count = 0
     for t in graph.tensors:
@@ -186,7 +198,13 @@ class LiveAddresses:
         self.rest: list[tuple[int, str]] = []
 
     def add(self, start: int, end: int, name: str, step: int) -> None:
-        """Put something there; ``overlap`` if a byte of it is taken."""
+        """Put something there; ``overlap`` if a byte of it is taken.
+
+        Raises
+        ------
+        VerificationError
+            ``overlap``: a byte of it is taken.
+        """
         k = bisect_left(self.starts, start)
         for j in (k - 1, k):
             if 0 <= j < len(self.starts) and self.starts[j] < end and self.rest[j][0] > start:

@@ -177,7 +177,9 @@ def _inside_bytes(graph: Graph, op: Op, target: Target) -> int:
 
     An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.
     """
-    rules = target.inside if op.bodies else target
+    if not op.bodies:
+        return 0
+    rules = target.inside
     footprints = [0]
     for body in op.bodies:
         run = rules.as_seen(body)

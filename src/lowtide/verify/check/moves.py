@@ -17,16 +17,13 @@ from dataclasses import dataclass, replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import Plan, PlanMove, Spilling
+from lowtide.plan import HOST, Plan, PlanMove, Spilling
 from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.check.layout import LiveAddresses
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 from lowtide.verify.report import HeldRule
-
-HOST = "host"
-"""Name of the unbounded memory behind the last one."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
+from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU
 from lowtide.target import Target
 from lowtide.verify.report import HeldRule, Report
@@ -82,6 +83,7 @@ def check_offline_plan(graph: Graph, target: Target, listed: Sequence[int], tens
         ),
         HeldRule("alignment", f"multiples of {ALIGNMENT}"),
         HeldRule("overlap", f"{shared:,} pairs alive together share bytes, each behind what is read or a reshape"),
+        HeldRule("kernels", f"under {KERNEL_WORDS[target.kernels]}"),
     )
     return Report(checks, (), {"offline_end_bytes": head})
 

@@ -104,7 +104,13 @@ def simulate(
 
 
 def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
-    """``ids``: the plan's ops, folded ops and tensors are those of the graph, with their names and sizes."""
+    """``ids``: the plan's ops, folded ops and tensors are those of the graph, with their names and sizes.
+
+    Raises
+    ------
+    VerificationError
+        ``ids``: the first op or tensor that is missing, listed twice, unknown or different.
+    """
     op_of = {op.id: op for op in graph.ops}
     folded = {op.id: op for op in graph.folded}
     seen = Counter(op.id for op in plan.ops)
@@ -142,7 +148,13 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:
-    """``order``: every op once, after the ops that make its inputs and those it is `after`."""
+    """``order``: every op once, after the ops that make its inputs and those it is `after`.
+
+    Raises
+    ------
+    VerificationError
+        ``order``: the first op that is unknown, runs twice or too early, or is missing.
+    """
     makers = {t: op.id for op in graph.ops for t in op.outputs}
     op_of = {op.id: op for op in graph.ops}
     done: set[int] = set()
@@ -172,6 +184,11 @@ def claimed_pairs(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int, 
     """``in_place``: each pair is one that the target allows, and an op has one at most. Op id to input id.
 
     Pairs that may overlap in part are judged with the offsets (`check_layout`), and are not in the result.
+
+    Raises
+    ------
+    VerificationError
+        ``in_place``: the first pair that the target does not allow, or the second one of an op.
     """
     makers = {t: op.id for op in graph.ops for t in op.outputs}
     claimed: dict[int, int] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.table import kind_of
 from lowtide.plan import Plan
 
 
@@ -15,8 +16,8 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
     Raises
     ------
     VerificationError
-        ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, or for an op that
-        does not read what it replaces.
+        ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
+        does not read what it replaces, or of an op that may give something else the second time.
     """
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in plan.rewrites or []}:
@@ -29,6 +30,7 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
             raise VerificationError("rewrites", f"op {r.op} runs op {r.of} once more, which is random")
         if r.replaced not in original.outputs or any(t in graph.tensor_by_id for t in r.outputs):
             raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
+        _check_repeats(graph, original)
         pairs = dict(zip(original.outputs, r.outputs, strict=True))
         names = {t.id: t.name for t in plan.tensors}
         op_names = {op.id: op.name for op in plan.ops}
@@ -53,3 +55,23 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
             raise VerificationError("rewrites", f"op {r.op} is for readers that are not there")
         graph = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
     return graph
+
+
+def _check_repeats(graph: Graph, op: Op) -> None:
+    """Whenever an op runs, it reads the same and makes the same, in memory of its own."""
+    memory: dict[int, int] = {}
+    for t in graph.tensors:
+        at = t
+        while at.alias_of is not None:
+            at = graph.tensor_by_id[at.alias_of]
+        memory[t.id] = at.id
+    if op.attributes.get("random"):
+        raise VerificationError("rewrites", f"{op.label} makes something else on every run")
+    if any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
+        raise VerificationError("rewrites", f"{op.label} writes into the memory of another tensor")
+    read = {memory[t] for t in op.inputs}
+    for later in graph.ops[graph.index_of[op.id] + 1 :]:
+        row = kind_of(later.type)
+        written = [t for t in later.outputs if graph.tensor_by_id[t].alias_of is not None and memory[t] in read]
+        if written and not (row is not None and row.view):
+            raise VerificationError("rewrites", f"{later.label} writes over what {op.label} reads")

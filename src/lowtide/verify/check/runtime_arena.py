@@ -6,8 +6,10 @@ looks at all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Op
 from lowtide.plan import Plan
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
@@ -24,45 +26,64 @@ def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
     """Bytes of tensors at each step of a plan's order, workspace left out; ops write over an input wherever they may,
     as a runtime with an arena of its own does whatever the plan's offsets take."""
     memory = work_out(graph, target)
-    own = target.rule == "onnxruntime"
-    steps = simulate(graph, memory, plan.order, None if own else claimed_pairs(graph, plan, memory))
+    pairs = None if target.overwrites_itself else claimed_pairs(graph, plan, memory)
+    steps = simulate(graph, memory, plan.order, pairs)
     return [f - memory.workspace[op] for op, f in zip(plan.order, steps.footprint, strict=True)]
 
 
 def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """Run through the plan's order as onnxruntime does: what was seen.
+    """Check the block of a runtime with an arena of its own: what was seen.
 
     Raises
     ------
     VerificationError
-        ``runtime_arena``: a tensor or a kernel's workspace finds no place, or the plan has such a block although its
-        target is not onnxruntime's.
+        ``runtime_arena``: a tensor or a kernel's workspace finds no place, the block does not follow from its parts, or
+        the plan has one although its target has no such runtime.
     """
-    block = plan.runtime_arena_bytes
-    if target.rule == "tflm":
-        return _check_parts(plan)
-    if block is None:
-        return ""
-    if target.rule == "tflite":
-        return f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
-    if target.rule != "onnxruntime":
-        raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block} under target {target.name}")
-    place: list[Chunk] = [[block, None]]
-    ran: set[int] = set()
-    owner_of: dict[int, int] = {}
+    return CHECKS.get(target.rule, _no_block)(graph, plan, target, memory)
 
-    def take(size: int, owner: int, what: str) -> None:
-        rounded = round_up(size, target.alignment)
-        fitting = [c for c in place if c[1] is None and (c[0] or 0) >= rounded]
+
+def _no_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    if plan.runtime_arena_bytes is not None:
+        what = f"runtime_arena_bytes is {plan.runtime_arena_bytes} under target {target.name}"
+        raise VerificationError("runtime_arena", what)
+    return ""
+
+
+def _as_planned(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """LiteRT's own planner is not played through again."""
+    block = plan.runtime_arena_bytes
+    return (
+        "" if block is None else f"{format_size(block)} by LiteRT's own planner, as the plan has it (--run measures it)"
+    )
+
+
+class _Block:
+    """A block of memory in which the smallest free chunk that is large enough is taken."""
+
+    def __init__(self, size: int, alignment: int) -> None:
+        self.size, self.alignment = size, alignment
+        self.chunks: list[Chunk] = [[size, None]]
+
+    def take(self, size: int, owner: int, what: str) -> None:
+        """Raises `VerificationError` if no chunk is large enough."""
+        rounded = round_up(size, self.alignment)
+        fitting = [c for c in self.chunks if c[1] is None and (c[0] or 0) >= rounded]
         if not fitting:
-            raise VerificationError("runtime_arena", f"in a block of {block} bytes {what} finds no place")
+            raise VerificationError("runtime_arena", f"in a block of {self.size} bytes {what} finds no place")
         chosen = min(fitting, key=lambda c: c[0] or 0)
         rest = (chosen[0] or 0) - rounded
         chosen[:] = [rounded, owner]
         if rest:
-            place.insert(place.index(chosen) + 1, [rest, None])
+            self.chunks.insert(self.chunks.index(chosen) + 1, [rest, None])
 
-    def give(owner: int) -> None:
+    def holds(self, owner: int) -> bool:
+        """Whether this owner has a chunk."""
+        return any(c[1] == owner for c in self.chunks)
+
+    def give(self, owner: int) -> None:
+        """Free what this owner has, and join it with free neighbours."""
+        place = self.chunks
         for c in place:
             if c[1] == owner:
                 c[1] = None
@@ -74,24 +95,25 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Checke
             else:
                 k += 1
 
+
+def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
+    """Run through the plan's order as onnxruntime does."""
+    if plan.runtime_arena_bytes is None:
+        return ""
+    block = _Block(plan.runtime_arena_bytes, target.alignment)
+    ran: set[int] = set()
+    owner_of: dict[int, int] = {}
     for k, size in enumerate(kept_chunks(graph)):
-        take(size, _KEPT + k, "a turned filter")
+        block.take(size, _KEPT + k, "a turned filter")
     for b, held in enumerate(memory.storages):
         if held.at_start and held.size:
             owner_of[b] = b
-            take(held.size, b, "a constant")
+            block.take(held.size, b, "a constant")
     for v in plan.order:
         op = graph.op_by_id[v]
         ran.add(v)
         before, after = chunks(graph, op)
-        oldest = 0
-        for k, size in enumerate(before):
-            if size:
-                take(size, -1 - k, f"the workspace of {op.label}")
-            else:
-                while not any(c[1] == -1 - oldest for c in place):
-                    oldest += 1
-                give(-1 - oldest)
+        _before(block, before, op)
         for t in op.outputs:
             b = memory.storage_of.get(t)
             if b is None or b in owner_of or not memory.storages[b].size:
@@ -105,18 +127,30 @@ def check_runtime_arena(graph: Graph, plan: Plan, target: Target, memory: Checke
                 owner_of[b] = owner_of.pop(over[0])
             else:
                 owner_of[b] = b
-                take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
+                block.take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
         for k, size in enumerate(after, len(before)):
-            take(size, -1 - k, f"the workspace of {op.label}")
+            block.take(size, -1 - k, f"the workspace of {op.label}")
         for k in range(len(before) + len(after)):
-            give(-1 - k)
+            block.give(-1 - k)
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].touchers <= ran and not memory.storages[b].at_end:
-                give(owner_of.pop(b))
-    return f"{format_size(block)} hold every tensor and workspace where onnxruntime's arena puts them"
+                block.give(owner_of.pop(b))
+    return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them"
 
 
-def _check_parts(plan: Plan) -> str:
+def _before(block: _Block, sizes: Sequence[int], op: Op) -> None:
+    """What a kernel takes before its outputs; a size of 0 gives back the oldest of these chunks."""
+    oldest = 0
+    for k, size in enumerate(sizes):
+        if size:
+            block.take(size, -1 - k, f"the workspace of {op.label}")
+            continue
+        while not block.holds(-1 - oldest):
+            oldest += 1
+        block.give(-1 - oldest)
+
+
+def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
     """The smallest kTensorArenaSize follows from its parts, of which the planned one is the arena."""
     block, parts = plan.runtime_arena_bytes, plan.runtime_parts
     if parts is None and block is None:
@@ -127,3 +161,7 @@ def _check_parts(plan: Plan) -> str:
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
     return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"
+
+
+CHECKS = {"tflm": _check_parts, "tflite": _as_planned, "onnxruntime": _check_block}
+"""By the rule that a target names."""

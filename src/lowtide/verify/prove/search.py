@@ -43,32 +43,10 @@ from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.prove.live_at_once import peak_to_refute
 from lowtide.verify.prove.traffic import check_proof, prove_traffic
+from lowtide.verify.report import Proof
 
 SLICE = 500
 """States that a direction looks at before it is the other's turn."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What came of proving the bound again.
-
-    Attributes
-    ----------
-    result
-        ``"re-proved"``: refuted again by search. ``"checked"``: a certificate that needs no search holds.
-        ``"not re-proved"``: the search did not end.
-    reason
-        Which, and why.
-    states
-        Sets of ops looked at.
-    seconds
-        Wall time.
-    """
-
-    result: str
-    reason: str
-    states: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

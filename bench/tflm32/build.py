@@ -1,0 +1,95 @@
+"""Builds TFLM from its sources for this machine, 32 or 64 bit, with `arena.cc`; see README.md for what to fetch.
+
+    python bench/tflm32/build.py SOURCES BUILD --bits 32 --kernels reference
+
+writes BUILD/arena-32-reference. Nothing of TFLM comes with lowtide; sources stay where they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "-fno-unwind-tables -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -fmessage-length=0 "
+    "-DTF_LITE_STATIC_MEMORY -DTF_LITE_DISABLE_X86_NEON -DTF_LITE_USE_CTIME -w"
+).split()
+"""As TFLM's Makefile sets them for its default build, warnings apart."""
+CXX = "-std=c++17 -fno-rtti -fno-exceptions -fno-threadsafe-statics".split()
+KERNELS = re.compile(r"\$\(TENSORFLOW_ROOT\)((?:tensorflow/lite/micro/kernels|signal)/\S+\.cc)")
+
+
+def sources(root: Path, third: Path, kernels: str) -> list[Path]:
+    """Files that TFLM's Makefile lists for a library with all kernels and the signal library."""
+    make = root / "tensorflow/lite/micro/tools/make"
+    listed = (make / "sources.inc").read_text() + (make / "additional_kernels.inc").read_text()
+    found = [root / name for name in KERNELS.findall(listed)]
+    for folder in (".", "arena_allocator", "memory_planner", "tflite_bridge"):
+        found += sorted((root / "tensorflow/lite/micro" / folder).glob("*.cc"))
+    skipped = (root / "tensorflow/lite/micro", root / "tensorflow/lite/experimental")
+    for ending in ("*.cc", "*.c"):
+        found += [
+            p
+            for p in sorted((root / "tensorflow").rglob(ending))
+            if not any(p.is_relative_to(folder) for folder in skipped) and p.name != "array.cc"
+        ]
+    found = [p for p in dict.fromkeys(found) if "test" not in p.name.split(".")[0].split("_") or "kernels" in p.parts]
+    found = [p for p in found if not p.stem.endswith(("_test", "test_helpers", "testing_helpers"))]
+    if kernels == "cmsis_nn":
+        own = {p.name: p for p in (root / "tensorflow/lite/micro/kernels/cmsis_nn").glob("*.cc")}
+        found = [own.get(p.name, p) if p.parent.name == "kernels" else p for p in found]
+        found += [
+            p
+            for p in sorted((third / "cmsis_nn/Source").rglob("*.c"))
+            if not p.stem.endswith(("_f16", "_f32", "_flt"))
+        ]
+    return [*found, root / "python/tflite_micro/python_ops_resolver.cc"]
+
+
+def main() -> int:
+    """Compile, then link with `arena.cc`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", type=Path, help="tflite-micro, with its third parties in SOURCES/third")
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--bits", choices=("32", "64"), default="32")
+    parser.add_argument("--kernels", choices=("reference", "cmsis_nn"), default="reference")
+    parser.add_argument("--compression", action="store_true", help="as the pip package: USE_TFLM_COMPRESSION")
+    parser.add_argument("--flags", default="-O1", help="further flags for all files")
+    parser.add_argument("--label", default="", help="end of the program's name, for other flags")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    root, third = given.sources, given.sources / "third"
+    name = f"{given.bits}-{given.kernels}" + ("-compression" if given.compression else "")
+    name += f"-{given.label}" if given.label else ""
+    objects = given.build / name
+    objects.mkdir(parents=True, exist_ok=True)
+    flags = [*FLAGS, f"-m{given.bits}", *given.flags.split()]
+    flags += ["-DUSE_TFLM_COMPRESSION"] if given.compression else []
+    library = ["-DCMSIS_NN", "-DKERNELS_OPTIMIZED_FOR_SPEED", "-DARM_NN_ENABLE_F16=0", "-DARM_NN_ENABLE_F32=0"]
+    flags += library if given.kernels == "cmsis_nn" else []
+    includes = [root, third / "flatbuffers/include", third / "gemmlowp", third / "ruy", third / "kissfft"]
+    includes += [third, third / "cmsis_nn", third / "cmsis_nn/Include"] if given.kernels == "cmsis_nn" else []
+    flags += [f"-I{p}" for p in includes]
+
+    def compiled(path: Path) -> Path:
+        out = objects / (str(path.resolve()).replace("/", "_").lstrip("_") + ".o")
+        if not out.exists() or out.stat().st_mtime < path.stat().st_mtime:
+            tool = ["gcc", "-std=c17"] if path.suffix == ".c" else ["g++", *CXX]
+            subprocess.run([*tool, *flags, "-c", str(path), "-o", str(out)], check=True)
+        return out
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        linked = list(pool.map(compiled, [*sources(root, third, given.kernels), HERE / "arena.cc"]))
+    target = given.build / f"arena-{name}"
+    subprocess.run(["g++", f"-m{given.bits}", "-Wl,--gc-sections", *map(str, linked), "-o", str(target)], check=True)
+    print(target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Which memories there are, and which of them something may lie in: as a user says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lowtide.allocate.banks.bank import Bank, Demand
+from lowtide.allocate.banks.boards import check_names, find_board
+from lowtide.allocate.banks.memories import BankPlacement, place_in_banks
+from lowtide.allocate.buffers import Problem
+from lowtide.errors import InputError
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits
+
+Banks = Sequence[str] | Mapping[str, str | int]
+"""Memories, fastest first: ``["sram=256KiB", "psram=8MiB"]`` or ``{"sram": "256KiB", "psram": "8MiB"}``."""
+
+Places = Mapping[str, str | Sequence[str]]
+"""Name of a tensor or a buffer to the memories that it may lie in, the one it prefers first."""
+
+NO_PLACES: Places = {}
+
+
+def find_banks(banks: Banks | None, board: str | Path | None) -> tuple[Bank, ...]:
+    """The memories that a call names; none if it names none.
+
+    Parameters
+    ----------
+    banks
+        ``NAME=SIZE`` or ``NAME=SIZE@ALIGNMENT`` each, or a mapping. Beside a board those of its memories that are named
+        get this size, and others come after them.
+    board
+        A built-in board or a TOML file.
+
+    Raises
+    ------
+    InputError
+        No such board, or a memory without a name or size, or named twice.
+    """
+    given: list[Bank] = []
+    entries = [f"{k}={v}" for k, v in banks.items()] if isinstance(banks, Mapping) else (banks or ())
+    for entry in entries:
+        name, equals, rest = entry.partition("=")
+        size, at, unit = rest.partition("@")
+        if not (equals and name.strip() and size.strip()):
+            raise InputError(f"memory {entry[:80]!r} is not NAME=SIZE, as in sram=256KiB")
+        alignment = parse_size(unit, f"alignment of {name}") if at else 1
+        if alignment & (alignment - 1) or alignment > 2**30:
+            raise InputError(f"alignment of {name} is {alignment}; use a power of two of at most 2^30")
+        given.append(Bank(name.strip(), parse_size(size, f"size of {name}"), alignment))
+    check_names(given)
+    if board is None:
+        return tuple(given)
+    changed = {b.name: b for b in given}
+    known = find_board(board).banks
+    merged = [
+        replace(changed[b.name], alignment=max(b.alignment, changed[b.name].alignment)) if b.name in changed else b
+        for b in known
+    ]
+    return (*merged, *(b for b in given if b.name not in {k.name for k in known}))
+
+
+def allowed_banks(names: str | Sequence[str], banks: Sequence[Bank], of: str) -> tuple[int, ...]:
+    """Indices of the memories that something may lie in, in its own order.
+
+    Raises
+    ------
+    InputError
+        A memory that is not there, or is named twice.
+    """
+    index = {b.name: k for k, b in enumerate(banks)}
+    wanted = names.split(",") if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in index:
+            raise InputError(f"{of} is to lie in {name!r}; the memories are {', '.join(index)}")
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise InputError(f"{of} is to lie in {', '.join(wanted) or 'nothing'}; name each memory once")
+    return tuple(index[name] for name in wanted)
+
+
+def place_buffers(
+    problem: Problem, banks: Sequence[Bank], places: Mapping[str, str | Sequence[str]], limits: Limits
+) -> BankPlacement:
+    """Plain buffers in several memories. A fixed offset is one of the first memory unless `places` says otherwise.
+
+    Raises
+    ------
+    InputError
+        `places` names a buffer or a memory that is not there.
+    """
+    names = {b.name for b in problem.buffers}
+    for name in places:
+        if name not in names:
+            raise InputError(f"{name!r} is to be placed, and is no buffer")
+    everywhere = tuple(range(len(banks)))
+    demands = []
+    for b in problem.buffers:
+        allowed = everywhere if b.offset is None else (0,)
+        if b.name in places:
+            allowed = allowed_banks(places[b.name], banks, b.name)
+        if b.offset is not None and len(allowed) > 1:
+            raise InputError(f"{b.name} has a fixed offset; name the one memory that it is an offset of")
+        demands.append(Demand(allowed, b.size))
+    return place_in_banks(problem, banks, demands, limits)

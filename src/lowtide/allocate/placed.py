@@ -1,0 +1,105 @@
+"""An arena as buffers: from the offsets of tensors to those of buffers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.allocate.arena import Allocation
+from lowtide.allocate.buffers import ArenaBuffers, arena_buffers
+from lowtide.allocate.greedy import Packing
+from lowtide.allocate.spread import spread_out
+from lowtide.allocate.together import Layout
+from lowtide.analyse.liveness import Profile, profile
+from lowtide.analyse.storage import MemoryModel, Overwrite
+from lowtide.plan import Plan
+from lowtide.stop import Limits
+
+
+def taken(
+    model: MemoryModel, order: Sequence[int], steps: Profile, in_place: Iterable[tuple[int, int]]
+) -> list[Overwrite]:
+    """The overwrites that an arena is made with, where `in_place` are its pairs of output and input, by id."""
+    exact = set(in_place)
+    step_of = {i: step for step, i in enumerate(order)}
+    return [
+        o
+        for row in model.overwrites
+        for o in row
+        if steps.last[o.storage] == step_of[o.op] and (o.distance is not None or (o.output, o.input) in exact)
+    ]
+
+
+def buffers_of(layout: Layout, model: MemoryModel) -> ArenaBuffers:
+    """The buffers of a layout, as its in-place choices make them."""
+    overwrites = taken(model, layout.order, layout.profile, layout.allocation.in_place)
+    return arena_buffers(model, layout.order, overwrites, model.alignment, layout.profile)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The buffers of an arena, and the offset of each."""
+
+    model: MemoryModel
+    buffers: ArenaBuffers
+    offsets: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, model: MemoryModel, buffers: ArenaBuffers, tensors: Mapping[int, int], workspaces: Mapping[int, int]
+    ) -> Placed:
+        """From the offsets of tensors and of workspaces, by tensor id and by op id."""
+        offsets = [0] * len(buffers.problem.buffers)
+        for s, (b, above) in buffers.place_of.items():
+            for t in model.storages[s].tensors:
+                if t in tensors:
+                    offsets[b] = tensors[t] - model.displacement[t] - above
+        for op, b in buffers.workspace_of.items():
+            offsets[b] = workspaces[op]
+        return cls(model, buffers, tuple(offsets))
+
+    @classmethod
+    def of_plan(cls, plan: Plan, model: MemoryModel) -> Placed:
+        """The arena of a plan."""
+        order = [model.graph.index_of[op] for op in plan.order]
+        steps = profile(model, order)
+        buffers = arena_buffers(model, order, taken(model, order, steps, plan.in_place), model.alignment, steps)
+        tensors, workspaces = (
+            {int(key): at for key, at in (offsets or {}).items()} for offsets in (plan.offsets, plan.workspace_offsets)
+        )
+        return cls.of(model, buffers, tensors, workspaces)
+
+    def tensor_offsets(self) -> dict[int, int]:
+        """Offset of each tensor that takes room, by id."""
+        sizes = self.model.graph.tensor_by_id
+        at = {s: self.offsets[b] + above for s, (b, above) in self.buffers.place_of.items()}
+        return {
+            t: at[s] + self.model.displacement[t]
+            for t, s in sorted(self.model.storage_of.items())
+            if s in at and sizes[t].size
+        }
+
+    def workspace_offsets(self) -> dict[int, int]:
+        """Offset of each workspace, by op id."""
+        return {op: self.offsets[b] for op, b in sorted(self.buffers.workspace_of.items())}
+
+
+def spread_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
+    """The layout with bytes reused only where `room` bytes demand it, and how many buffers share none with others.
+
+    Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none.
+    """
+    arena = layout.allocation
+    placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
+    known = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
+    packing, alone = spread_out(placed.buffers.problem, room, known, replace(limits, enough_bytes=None))
+    if not alone:
+        return layout, 0
+    apart = replace(placed, offsets=packing.offsets)
+    allocation: Allocation = replace(
+        arena,
+        offsets=apart.tensor_offsets(),
+        workspace_offsets=apart.workspace_offsets(),
+        arena_bytes=packing.height_bytes,
+    )
+    return replace(layout, allocation=allocation), alone

@@ -1,0 +1,153 @@
+"""What a goal found, and the one place where a plan is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Required, TypedDict
+
+from lowtide.api.problem import Problem, Rules
+from lowtide.graph import Graph, Kind
+from lowtide.plan import (
+    Certificate,
+    Plan,
+    PlanConflict,
+    PlanMemory,
+    PlanMove,
+    PlanOp,
+    PlanTensor,
+    Recompute,
+    Residency,
+    RuntimeParts,
+    Seconds,
+    Spilling,
+    Status,
+    Stopped,
+    TrafficProof,
+)
+from lowtide.version import __version__
+
+
+class PlanKeys(TypedDict, total=False):
+    """Keys of a plan that a goal decides; sizes are bytes. See `lowtide.plan.Plan`."""
+
+    status: Required[Status]
+    stopped: Required[Stopped]
+    peak_bytes: Required[int]
+    lower_bound_bytes: Required[int]
+    optimal: Required[bool]
+    certificate: Required[Certificate]
+    in_place: Required[list[tuple[int, int]]]
+    required_bytes: Required[int]
+    search: dict[str, Any]
+    overlap: list[tuple[int, int, int]] | None
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    arena_optimal: bool
+    offsets: dict[str, int]
+    workspace_offsets: dict[str, int] | None
+    workspace_memories: dict[str, str] | None
+    memories: list[PlanMemory]
+    residency: list[Residency]
+    moves: list[PlanMove]
+    traffic_bytes: int
+    traffic_lower_bound_bytes: int
+    traffic_proof: TrafficProof
+    spilling: Spilling
+    rewrites: list[Recompute] | None
+    reserve_bytes: int | None
+    budget_bytes: int | None
+    runtime_arena_bytes: int | None
+    runtime_parts: RuntimeParts | None
+    conflict: PlanConflict | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a goal found.
+
+    Attributes
+    ----------
+    problem
+        What it is an answer to: the goal's own problem, or one under a target that says more.
+    order
+        Positions in `graph`.
+    keys
+        What the goal decided beside the order.
+    method
+        Name of the method that found the order.
+    schedule_seconds
+        Time until the order was there.
+    rewritten
+        The graph with ops that run again; None if that is the problem's own.
+    """
+
+    problem: Problem
+    order: tuple[int, ...]
+    keys: PlanKeys
+    method: str
+    schedule_seconds: float = 0.0
+    rewritten: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph whose ops the order runs."""
+        return self.problem.graph if self.rewritten is None else self.rewritten
+
+
+def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
+    """The plan: the graph's ops and tensors, the answer's order and figures, and what the rules change of a target."""
+    graph, target = answer.graph, answer.problem.target
+    again = {r.op: r.of for r in answer.keys.get("rewrites") or ()}
+    return Plan(
+        version=1,
+        lowtide=__version__,
+        graph=graph.name,
+        model_sha256=graph.sha256,
+        target=target.name,
+        method=answer.method,
+        seed=seed,
+        ops=[
+            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id))
+            for op in sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
+        ],
+        folded=sorted(op.id for op in graph.folded),
+        tensors=_tensors(answer),
+        order=op_ids(graph, answer.order),
+        own_order_peak_bytes=answer.problem.own_order_peak_bytes,
+        alignment=target.alignment,
+        seconds=Seconds(),
+        overwrite_inputs=rules.overwrite_inputs or None,
+        pin_inputs=rules.pin_inputs or None,
+        persistent=list(rules.persistent) or None,
+        double_buffered=list(rules.double_buffered) or None,
+        fixed=dict(rules.fixed) or None,
+        **answer.keys,
+    )
+
+
+def _tensors(answer: Answer) -> list[PlanTensor]:
+    """Tensors with the views that the target makes."""
+    from lowtide.analyse.storage import effective_aliases
+
+    aliases = effective_aliases(answer.graph, answer.problem.target)
+    return [
+        PlanTensor(
+            id=t.id,
+            name=t.name,
+            size=t.size,
+            kind=str(t.kind),
+            alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+        )
+        for t in answer.graph.tensors
+    ]
+
+
+def op_ids(graph: Graph, order: Sequence[int]) -> list[int]:
+    """Ids of the ops at these positions."""
+    return [graph.ops[i].id for i in order]
+
+
+def by_id(offsets: dict[int, int]) -> dict[str, int]:
+    """Offsets by id as a plan spells them."""
+    return {str(key): at for key, at in sorted(offsets.items())}

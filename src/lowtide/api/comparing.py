@@ -1,0 +1,183 @@
+"""Every method on one model, each with its own time; what goes wrong in one is its row."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lowtide.api.goals import FastMemory, OneArena
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.models import NO_DIMS
+from lowtide.api.planning import plan_job
+from lowtide.api.problem import Problem, Rules
+from lowtide.errors import InputError, NoOrderFoundError, VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
+from lowtide.report.conflict import too_small_text
+from lowtide.sizes import parse_size
+from lowtide.stop import Progress
+from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.spill.words import Memories
+
+
+def compare(
+    model: Graph | str | Path,
+    methods: Sequence[str] = (),
+    *,
+    memories: Memories = (),
+    moves: Options = NO_OPTIONS,
+    target: str | Target = "auto",
+    options: Mapping[str, Options] | None = None,
+    time: float = 60.0,
+    search_memory: Size = "2GiB",
+    seed: int = 0,
+    dims: Mapping[str, int] = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    report: Callable[[str, Progress], None] | None = None,
+) -> list[MethodResult]:
+    """Run methods on one model under one target, each with its own time.
+
+    Parameters
+    ----------
+    methods
+        Names; all there are if empty.
+    memories, moves
+        As for `plan`. With memories the methods are those that spill.
+    options
+        Per method, values for its fields.
+    report
+        Called as by `plan`, with the method's name before.
+    time, search_memory, seed, dims, target, overwrite_inputs, pin_inputs
+        As for `plan`.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong, or there is no such method. What goes wrong in a method is in its row.
+
+    Notes
+    -----
+    Ctrl-C ends the comparison: the rows of the methods that were done are returned, and last that of the method it
+    came in, whose `interrupted` is true.
+    """
+    goal = FastMemory.of(OneArena(), memories, moves) if memories or moves else OneArena()
+    wanted = options or {}
+    names = _names(goal, methods, wanted)
+    memory_bytes = parse_size(search_memory, "search memory")
+    search = Search(goal.method("exact", NO_OPTIONS), time, memory_bytes, seed)
+    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
+    problem = job.problem()
+    job = job.of_graph(problem.graph)
+    rows: list[MethodResult] = []
+    for name in names:
+        own = wanted.get(name, NO_OPTIONS)
+        printed = () if memories else _published(model, problem.target.name, name, own)
+        row = _run_method(job, problem, (name, own), None if report is None else _named(report, name))
+        rows.append(replace(row, published=printed))
+        if row.interrupted:
+            break
+    return _with_best_bound(rows)
+
+
+def _names(goal: OneArena | FastMemory, methods: Sequence[str], options: Mapping[str, Options]) -> list[str]:
+    """The methods to run. Raises `InputError` if one is not there, or an option is for none of them, or wrong."""
+    known = goal.methods()
+    names = list(dict.fromkeys(methods)) or known
+    for name in (*names, *options):
+        if name not in known:
+            raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}")
+    for name in options:
+        if name not in names:
+            raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
+        goal.method(name, options[name])
+    return names
+
+
+def _named(report: Callable[[str, Progress], None], name: str) -> Callable[[Progress], None]:
+    def tell(progress: Progress) -> None:
+        report(name, progress)
+
+    return tell
+
+
+def _published(model: Graph | str | Path, target: str, name: str, options: Options) -> tuple[Printed, ...]:
+    """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
+    from lowtide.schedule import registry
+    from lowtide.zoo.published import printed
+    from lowtide.zoo.published.cases import known
+
+    case = known(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
+    if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():
+        return ()
+    if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):
+        return ()
+    figures = printed(case.network, case.target, name)
+    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in figures)
+
+
+def _run_method(
+    job: Job, problem: Problem, named: tuple[str, Options], report: Callable[[Progress], None] | None
+) -> MethodResult:
+    """Run a method of that name with its options; whatever it raises is a row."""
+    began = clock.perf_counter()
+    name, options = named
+
+    def ended(status: Literal["timeout", "unsupported", "error"], reason: str) -> MethodResult:
+        return MethodResult(name, status, reason, seconds=clock.perf_counter() - began)
+
+    try:
+        job = replace(job, search=replace(job.search, method=job.goal.method(name, options)))
+        reason = job.goal.why_not(problem, job.search.method)
+        if reason is not None:
+            return ended("unsupported", reason)
+        plan = plan_job(job, report=report)
+    except KeyboardInterrupt:
+        return ended("timeout", INTERRUPTED)
+    except NoOrderFoundError as error:
+        return ended("unsupported", str(error))
+    except VerificationError as error:
+        return ended("error", f"its plan does not hold: {error}")
+    except Exception as error:  # a method may be of another package: what it raises is its row
+        cause = error.__cause__ or error
+        return ended("error", " ".join(f"{type(cause).__name__}: {cause}".split()))
+    if isinstance(job.goal, FastMemory) and plan.moves is None:
+        return ended("unsupported", too_small_text(plan, job.goal.fast.name, job.goal.fast.capacity_bytes))
+    return _row(name, plan, clock.perf_counter() - began)
+
+
+def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
+    from lowtide.schedule import registry
+
+    late = plan.stopped in ("time", "memory", "interrupt")
+    counters = plan.search or {}
+    return MethodResult(
+        method=name,
+        status="timeout" if late else "ok",
+        reason=(INTERRUPTED if plan.stopped == "interrupt" else f"stopped by {plan.stopped}") if late else None,
+        peak_bytes=plan.peak_bytes,
+        arena_bytes=plan.arena_bytes,
+        lower_bound_bytes=plan.lower_bound_bytes,
+        traffic_bytes=plan.traffic_bytes,
+        traffic_lower_bound_bytes=plan.traffic_lower_bound_bytes,
+        ops_to_order=registry.left_to_order(name, counters),
+        states=counters.get("states"),
+        variables=counters.get("variables"),
+        counters=counters,
+        seconds=seconds,
+    )
+
+
+def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
+    results = list(rows)
+    bounds = [r.traffic_lower_bound_bytes for r in results if r.traffic_lower_bound_bytes is not None]
+    if bounds:
+        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in results]
+    best = max((r.lower_bound_bytes for r in results if r.lower_bound_bytes is not None), default=None)
+    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in results]

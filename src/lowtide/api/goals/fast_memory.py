@@ -1,0 +1,321 @@
+"""The goal of a plan with spilling: a fast memory that is too small, and those behind it."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.goals.one_arena import OneArena
+from lowtide.api.job import NO_OPTIONS, Job, Options, Search
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError, NoOrderFoundError
+from lowtide.graph import Graph
+from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency
+from lowtide.stop import Limits, Progress
+from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.analyse.storage import MemoryModel
+    from lowtide.schedule.method import Method
+    from lowtide.spill.answer import SpillAnswer, SpillMethod
+    from lowtide.spill.problem import Memory, SpillProblem
+    from lowtide.spill.words import Memories, Moves
+
+
+@dataclass(frozen=True)
+class FastMemory:
+    """Ops work in the first memory; what does not fit it is moved to those behind it, the least traffic.
+
+    Attributes
+    ----------
+    memories
+        Fastest first; behind the last one stands the host.
+    moves
+        What a move costs, and what may be done to avoid it.
+    """
+
+    memories: tuple[Memory, ...]
+    moves: Moves
+
+    @classmethod
+    def of(cls, other: OneArena | None, memories: Memories, moves: Options) -> FastMemory:
+        """From what a user says of memories and moves; `other` is what is said of a goal without moves, None if that
+        is a goal of several memories.
+
+        Raises
+        ------
+        InputError
+            No memory is named, one is wrong, or something is said that is for another goal.
+        """
+        from lowtide.spill.words import find_memories, find_moves
+
+        if not memories:
+            raise InputError("--moves says what spilling costs; name the memories with --memory")
+        if other is None or other.budget is not None or other.reserve:
+            raise InputError("--memory plans with spilling; leave out --budget, --reserve, --bank, --board and --place")
+        if other.spread:
+            raise InputError("--spread is for one arena with a budget; leave it out with --memory")
+        return cls(find_memories(memories), find_moves(moves))
+
+    def methods(self) -> list[str]:
+        """Every method that spills."""
+        from lowtide.spill.registry import spill_methods
+
+        return list(spill_methods())
+
+    def method(self, name: str, options: Options) -> SpillMethod:
+        """A method that spills; ``"exact"`` stands for ``"spill"``. Raises `InputError` as `OneArena.method`."""
+        from lowtide.spill.registry import make_spill
+
+        return make_spill("spill" if name == "exact" else name, options)
+
+    def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:
+        """What the method says of the graph and these memories."""
+        return cast("SpillMethod", method).supports(self._problem(problem.graph, problem.target, self.moves))
+
+    @property
+    def fast(self) -> Memory:
+        """The memory that ops work in."""
+        return self.memories[0]
+
+    def check(self, job: Job) -> None:
+        """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
+        target = job.target
+        if target.overlap != "never" or target.rule or not target.count_inputs:
+            raise InputError(f"target {target.name} has one arena; spill under another one, as with --target generic")
+        kept = {"--persistent": target.persistent, "--double-buffer": target.double_buffered, "--fix": target.fixed}
+        for flag, names in kept.items():
+            if names:
+                raise InputError(f"{flag} keeps a tensor in its place, and a plan with spilling moves it; leave it out")
+        if job.search.quick:
+            raise InputError("quick stops at a budget, and a plan with spilling has none; leave it out")
+
+    def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
+        """Find order, residency, moves and addresses.
+
+        Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, the answer
+        is one without moves, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no
+        order fits for another reason, one without.
+
+        Raises
+        ------
+        InputError
+            The method cannot do this, or found no order that fits.
+        """
+        from lowtide.spill.answer import NoRoomError
+
+        asked = self._problem(problem.graph, problem.target, self.moves)
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity:
+            try:
+                return self._with_moves(problem, asked, search, limits)
+            except NoRoomError as error:
+                if not error.proved:
+                    raise self._no_order(problem, limits) from None
+        return self._without_moves(problem, asked, search, limits)
+
+    def _problem(self, graph: Graph, target: Target, moves: Moves) -> SpillProblem:
+        from lowtide.spill.problem import spill_problem
+
+        return spill_problem(graph, target, self.memories, moves.semantics, parameters=moves.parameters)
+
+    def _with_moves(self, problem: Problem, asked: SpillProblem, search: Search, limits: Limits) -> Answer:
+        from lowtide.spill.dma import timing
+        from lowtide.spill.levels import in_levels
+        from lowtide.spill.remat import rematerialise
+        from lowtide.transform.clone import as_rewrite
+
+        method = cast("SpillMethod", search.method)
+        reason = method.supports(asked)
+        if reason is not None:
+            raise InputError(f"method {method.name} cannot do this: {reason}; use another one", problem.place)
+        began = clock.perf_counter()
+        answer, clones = method.spill(asked, limits), ()
+        if self.moves.rematerialise:
+            asked, answer, clones = rematerialise(
+                asked,
+                answer,
+                lambda graph: self._problem(graph, problem.target, self.moves),
+                lambda other: method.spill(other, limits),
+                lambda: limits.left_seconds > 0,
+            )
+        if len(self.memories) > 1:
+            answer = in_levels(asked, answer, limits)
+        if self.moves.dma is not None:
+            answer = replace(answer, counters=answer.counters | asdict(timing(asked, answer, self.moves.dma)))
+        seconds = clock.perf_counter() - began
+        answer = _reported(answer, limits, seconds)
+        keys = spill_keys(asked, answer, problem, self.moves)
+        keys["rewrites"] = [as_rewrite(c) for c in clones] or None
+        if search.require_optimal and not answer.optimal:
+            keys["status"] = "unproved"
+        rewritten = asked.model.graph if clones else None
+        return Answer(problem, answer.order, keys, method.name, seconds, rewritten)
+
+    def _without_moves(self, problem: Problem, asked: SpillProblem, search: Search, limits: Limits) -> Answer:
+        """The best order in one arena of the fast memory's size, which does not hold it."""
+        target = problem.target
+        if self.moves.parameters and target.constants == "never":
+            target = replace(target, name=f"{target.name},constants=while_used", constants="while_used")
+            problem = Problem.of(problem.graph, target)
+            asked = self._problem(problem.graph, target, replace(self.moves, parameters=False))
+        arena = OneArena(self.fast.capacity_bytes)
+        exact = replace(search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
+        answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report))
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity or not answer.order:
+            return answer
+        alone = asked.largest_op[0] > asked.capacity
+        conflict = _largest_op(asked, answer.order) if alone else _outputs(asked, answer.order)
+        return replace(answer, keys={**answer.keys, "status": "impossible", "conflict": conflict})
+
+    def _no_order(self, problem: Problem, limits: Limits) -> InputError:
+        lead = self.moves.semantics.lead
+        ahead = f" with what comes in moves.lead={lead} ahead" if lead else ""
+        mend = "a smaller moves.lead" if lead else "more --time"
+        kind = NoOrderFoundError if lead and limits.left_seconds > 0 else InputError
+        return kind(
+            f"no order was found in which every op{ahead} fits the {self.fast.capacity_bytes:,} B of {self.fast.name}; "
+            f"give more memory or {mend}",
+            problem.place,
+        )
+
+
+def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
+    """The answer, once who looks on has heard of it: the traffic, and the bound on it."""
+    last = Progress(answer.traffic_bytes, answer.traffic_lower_bound_bytes, seconds)
+    if limits.trace is not None:
+        limits.trace.append(last)
+    try:
+        if limits.report is not None:
+            limits.report(last)
+    except KeyboardInterrupt:
+        return answer if answer.stopped == "proof" else replace(answer, stopped="interrupt")
+    return answer
+
+
+def _outputs(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """The graph outputs, which have to be there together at the end."""
+    pairs = zip(asked.model.storages, asked.is_output, strict=True)
+    outputs = [storage for storage, output in pairs if output and storage.size]
+    need = asked.end_bytes
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in outputs],
+        workspaces=[],
+        step=len(order) - 1,
+        available_bytes=asked.capacity,
+        needed_bytes=need,
+        minimal=all(need - s.size <= asked.capacity for s in outputs),
+    )
+
+
+def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """What the largest op needs at once; `order` in positions."""
+    model = asked.model
+    need, at = asked.largest_op
+    op = model.graph.ops[at]
+    touched = [model.storages[s] for s in model.touched[at] if model.storages[s].size]
+    parts = [s.size for s in touched] + [model.workspace[at]] * bool(model.workspace[at])
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in touched],
+        workspaces=[op.id] if model.workspace[at] else [],
+        step=list(order).index(at),
+        available_bytes=asked.capacity,
+        needed_bytes=need,
+        minimal=all(need - part <= asked.capacity for part in parts),
+    )
+
+
+def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves: Moves) -> PlanKeys:
+    """What a plan says of an answer: sizes are exact, offsets those of the answer."""
+    from lowtide.analyse.liveness import largest_single_op
+    from lowtide.analyse.storage import memory_model
+
+    graph = asked.model.graph
+    target = replace(problem.target, constants="always") if moves.parameters else problem.target
+    exact = memory_model(graph, target)
+    names = [*(m.name for m in asked.memories), HOST]
+    tops = _tops(exact, answer, len(asked.memories))
+    step_of = {i: step for step, i in enumerate(answer.order)}
+    most = _most_at_once(exact, answer)
+    storages = asked.model.storages
+    figures: dict[str, Any] = answer.counters
+    return {
+        "status": "ok",
+        "stopped": answer.stopped,
+        "peak_bytes": most,
+        "lower_bound_bytes": min(most, largest_single_op(exact)),
+        "optimal": answer.optimal,
+        "certificate": NoCertificate(),
+        "in_place": [(o.output, o.input) for o in sorted(answer.in_place, key=lambda o: step_of[o.op])],
+        "required_bytes": tops[0],
+        "arena_bytes": tops[0],
+        "workspace_offsets": {str(graph.ops[i].id): at for i, at in sorted(answer.workspace_offsets.items())} or None,
+        "memories": [
+            PlanMemory(name=m.name, capacity_bytes=m.capacity_bytes, size_bytes=top)
+            for m, top in zip(asked.memories, tops, strict=True)
+        ],
+        "residency": _residency(asked, answer, names),
+        "moves": [
+            PlanMove(
+                step=m.step,
+                tensor=storages[m.storage].tensors[0],
+                kind=m.kind,
+                source=names[m.source],
+                goal=names[m.goal],
+                bytes=m.bytes,
+            )
+            for m in answer.moves
+        ],
+        "traffic_bytes": answer.traffic_bytes,
+        "traffic_lower_bound_bytes": answer.traffic_lower_bound_bytes,
+        "traffic_proof": answer.proof,
+        "spilling": moves.in_plan,
+        "search": figures,
+    }
+
+
+def _residency(asked: SpillProblem, answer: SpillAnswer, names: Sequence[str]) -> list[Residency]:
+    """Where each tensor of a storage lies while that has an interval."""
+    model = asked.model
+    sizes = model.graph.tensor_by_id
+    residency = [
+        Residency(
+            tensor=t,
+            memory=names[v.memory],
+            offset=v.offset + model.displacement[t],
+            start=v.start,
+            end=v.end,
+        )
+        for v in answer.intervals
+        for k, t in enumerate(model.storages[v.storage].tensors)
+        if sizes[t].size or k == 0
+    ]
+    return sorted(residency, key=lambda r: (r.tensor, r.start, r.memory))
+
+
+def _tops(exact: MemoryModel, answer: SpillAnswer, count: int) -> list[int]:
+    """Where what ends highest in each of `count` memories ends."""
+    tops = [0] * count
+    for v in answer.intervals:
+        tops[v.memory] = max(tops[v.memory], v.offset + exact.storages[v.storage].size)
+    for i, low in answer.workspace_offsets.items():
+        tops[0] = max(tops[0], low + exact.workspace[i])
+    return tops
+
+
+def _most_at_once(exact: MemoryModel, answer: SpillAnswer) -> int:
+    """Most exact bytes in the fast memory while an op runs."""
+    change = [0] * (len(answer.order) + 3)
+    for v in answer.intervals:
+        if v.memory == 0:
+            change[v.start] += exact.storages[v.storage].size
+            change[v.end] -= exact.storages[v.storage].size
+    sizes = exact.graph.tensor_by_id
+    saved = {o.op: sizes[o.output].size for o in answer.in_place}
+    most = live = 0
+    for step, i in enumerate(answer.order):
+        live += change[step]
+        most = max(most, live + exact.workspace[i] - saved.get(i, 0))
+    return most

@@ -1,0 +1,156 @@
+"""The goal of most plans: an order of least peak, and the smallest arena for it."""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lowtide.api.answer import Answer, PlanKeys, by_id, op_ids
+from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
+from lowtide.api.job import Job, Search, Size
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError
+from lowtide.graph import MAX_BYTES
+from lowtide.plan import PlanConflict, Status, least_required
+from lowtide.sizes import parse_size
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.allocate.together import Layout
+    from lowtide.runtimes.base import Required, Runtime
+    from lowtide.schedule.method import Schedule
+
+
+@dataclass(frozen=True)
+class OneArena(Ordering):
+    """Everything in one arena, as small as can be.
+
+    Attributes
+    ----------
+    budget
+        Bytes that the arena and the reserve may take together; decides the status.
+    reserve
+        Bytes kept free of the budget.
+    spread
+        Whether tensors reuse bytes only where the budget demands it.
+    """
+
+    budget: int | None = None
+    reserve: int = 0
+    spread: bool = False
+
+    @classmethod
+    def of(cls, budget: Size | None, reserve: Size | None, *, spread: bool) -> OneArena:
+        """From sizes as a user says them. Raises `InputError` if one is none."""
+        budget_bytes = None if budget is None else parse_size(budget, "budget")
+        return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve", least=0), spread)
+
+    def check(self, job: Job) -> None:
+        """Bytes can be spread out only within a budget, and not in a runtime's own arena."""
+        if self.spread and self.budget is None:
+            raise InputError("--spread needs --budget: without a limit nothing would be reused")
+        if self.spread and job.target.rule:
+            raise InputError(f"target {job.target.name} places tensors by rules of its own; leave out --spread")
+
+    def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
+        """Find an order, then an arena for it or for one of equal peak, as the runtime takes it."""
+        from lowtide.runtimes.registry import runtime_of
+
+        runtime = runtime_of(problem.target)
+        began = clock.perf_counter()
+        room = None if self.budget is None else self.budget - self.reserve - runtime.beside(problem.graph)
+        limits = replace(limits, budget_bytes=room, until_impossible=search.quick)
+        schedule = self.find_order(problem, search, for_order(limits))
+        seconds = clock.perf_counter() - began
+        if search.quick and room is not None:
+            limits = replace(limits, enough_bytes=MAX_BYTES if schedule.lower_bound > room else room)
+        layout, block = _lay_out(problem, search, schedule, runtime, limits)
+        keys = order_keys(problem, search, schedule, layout)
+        close_trace(limits, problem, keys, seconds)
+        arena = layout.allocation
+        required = runtime.required(problem.graph, op_ids(problem.graph, layout.order), arena.offsets)
+        keys = self._judged(_with_runtime(_with_arena(keys, layout), layout, required, block), runtime)
+        keys["conflict"] = self._conflict(problem, keys, layout, limits)
+        if self.spread:
+            keys = self._spread(problem, keys, layout, runtime, limits)
+        return Answer(problem, layout.order, keys, search.method.name, seconds)
+
+    def _judged(self, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
+        """Compare with the budget. Where several things are wrong, the most final one is said."""
+        arena = keys.get("runtime_arena_bytes") or runtime.judged(keys["peak_bytes"], keys.get("arena_bytes", 0))
+        status: Status = keys["status"]
+        if self.budget is not None and arena + self.reserve > self.budget:
+            status = "over_budget"
+        least = least_required(keys["lower_bound_bytes"], keys.get("runtime_parts"))
+        if self.budget is not None and least + self.reserve > self.budget:
+            status = "impossible"
+        return {
+            **keys,
+            "status": status,
+            "required_bytes": arena + self.reserve,
+            "budget_bytes": self.budget,
+            "reserve_bytes": self.reserve or None,
+        }
+
+    def _conflict(self, problem: Problem, keys: PlanKeys, layout: Layout, limits: Limits) -> PlanConflict | None:
+        """Who cannot share the room for the arena: the budget less what is required beside it."""
+        from lowtide.allocate.explain import arena_conflict
+
+        if self.budget is None or keys["status"] not in ("over_budget", "impossible"):
+            return None
+        beside = keys["required_bytes"] - keys.get("arena_bytes", 0)
+        return arena_conflict(problem.memory, layout, self.budget - beside, limits)
+
+    def _spread(self, problem: Problem, keys: PlanKeys, layout: Layout, runtime: Runtime, limits: Limits) -> PlanKeys:
+        """Bytes reused only where the budget demands it; nothing changes over the budget."""
+        from lowtide.allocate.placed import spread_layout
+
+        room = (self.budget or 0) - self.reserve
+        spread, alone = spread_layout(layout, problem.memory, room, limits)
+        if not alone:
+            return keys
+        keys = _with_arena(keys, spread)
+        required = runtime.judged(keys["peak_bytes"], spread.allocation.arena_bytes) + self.reserve
+        figures = {**keys.get("search", {}), "buffers_alone": alone}
+        return {**keys, "required_bytes": required, "search": figures}
+
+
+def _lay_out(
+    problem: Problem, search: Search, schedule: Schedule, runtime: Runtime, limits: Limits
+) -> tuple[Layout, int | None]:
+    """The layout in the order that the runtime makes of this one, and what its own arena takes, if it has one."""
+    from lowtide.allocate.together import best_layout, place
+
+    explore = search.best and schedule.stopped != "interrupt"
+    layout = (best_layout if explore else place)(problem.memory, schedule.order, limits)
+    own = runtime.own_arena(problem.memory, layout.order, limits, others=search.best)
+    if own.order == layout.order:
+        return layout, own.bytes
+    return replace(place(problem.memory, own.order, limits), tried=layout.tried), own.bytes
+
+
+def _with_arena(keys: PlanKeys, layout: Layout) -> PlanKeys:
+    arena = layout.allocation
+    return {
+        **keys,
+        "arena_bytes": arena.arena_bytes,
+        "arena_lower_bound_bytes": arena.lower_bound_bytes,
+        "arena_optimal": arena.optimal,
+        "offsets": by_id(arena.offsets),
+        "workspace_offsets": by_id(arena.workspace_offsets) or None,
+    }
+
+
+def _with_runtime(keys: PlanKeys, layout: Layout, required: Required | None, block: int | None) -> PlanKeys:
+    """What the runtime makes of the arena: the head that it measures, and all that it needs."""
+    if required is None:
+        return {**keys, "runtime_arena_bytes": block}
+    head = max(required.planned_bytes, layout.allocation.arena_bytes)
+    return {
+        **keys,
+        "arena_bytes": head,
+        "arena_optimal": head == layout.allocation.lower_bound_bytes,
+        "runtime_arena_bytes": required.required_bytes,
+        "runtime_parts": required.parts,
+    }

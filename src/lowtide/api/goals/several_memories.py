@@ -1,0 +1,147 @@
+"""The goal of a plan for several memories: each tensor wholly in one of them, the fewest bytes in slow ones."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.goals.one_arena import OneArena
+from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
+from lowtide.api.job import Job, Search
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError
+from lowtide.plan import PlanMemory, Residency, Status
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.allocate.banks.bank import Bank
+    from lowtide.allocate.banks.orders import Banked
+    from lowtide.allocate.banks.places import Banks, Places
+
+
+@dataclass(frozen=True)
+class SeveralMemories(Ordering):
+    """Everything in memories of given sizes, nothing moved.
+
+    Attributes
+    ----------
+    banks
+        The memories, fastest first.
+    places
+        Names of tensors, each with the memories that it may lie in, the preferred one first.
+    reserve
+        Bytes that are required beside what the memories hold.
+    """
+
+    banks: tuple[Bank, ...]
+    places: Places = field(default_factory=dict)
+    reserve: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", dict(self.places))
+
+    @classmethod
+    def of(cls, arena: OneArena, banks: Banks | None, board: str | Path | None, places: Places) -> SeveralMemories:
+        """From what a user says of memories, in place of what is said of one arena.
+
+        Raises
+        ------
+        InputError
+            No memory is named, a memory or board is wrong, or something is said that is for one arena.
+        """
+        from lowtide.allocate.banks.places import find_banks
+
+        there = find_banks(banks, board)
+        if not there:
+            raise InputError("tensors are placed, but in no memory; name memories with --bank or --board")
+        if arena.budget is not None:
+            raise InputError("--budget is for one arena; with --bank and --board every memory has its own size")
+        if arena.spread:
+            raise InputError("--spread is for one arena with a budget; leave it out with --bank and --board")
+        return cls(there, places, arena.reserve)
+
+    def check(self, job: Job) -> None:
+        """Runtimes with an arena of their own have only that."""
+        if job.target.overlap != "never" or job.target.rule:
+            raise InputError(f"target {job.target.name} has one arena; plan for memories under another target")
+
+    def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
+        """Find an order, then memories and offsets for it or for one of equal peak."""
+        from lowtide.allocate.banks.orders import best_in_banks
+        from lowtide.allocate.explain import banks_conflict
+
+        began = clock.perf_counter()
+        limits = replace(limits, until_impossible=search.quick)
+        schedule = self.find_order(problem, search, for_order(limits))
+        seconds = clock.perf_counter() - began
+        explore = search.best and schedule.stopped != "interrupt"
+        banked = best_in_banks(problem.memory, schedule.order, self.banks, self.places, limits, explore=explore)
+        keys = order_keys(problem, search, schedule, banked.layout)
+        close_trace(limits, problem, keys, seconds)
+        keys = self._with_memories(keys, problem, banked)
+        if keys["status"] in ("over_budget", "impossible"):
+            keys["conflict"] = banks_conflict(problem.memory, banked.layout, [b.capacity for b in self.banks])
+        return Answer(problem, banked.layout.order, keys, search.method.name, seconds)
+
+    def _with_memories(self, keys: PlanKeys, problem: Problem, banked: Banked) -> PlanKeys:
+        placement, workspaces = banked.placement, sorted(banked.buffers.workspace_of.items())
+        names = [self.banks[k].name for k in placement.bank_of]
+        used = sum(placement.used_bytes)
+        unit = problem.target.alignment
+        slow = {
+            "slow_bytes": placement.slow_bytes,
+            "slow_lower_bound_bytes": placement.slow_lower_bound_bytes,
+            "slow_accesses_bytes": placement.accesses_bytes,
+        }
+        return {
+            **keys,
+            "status": self._status(keys, problem, banked),
+            "arena_bytes": used,
+            "required_bytes": used + self.reserve,
+            "reserve_bytes": self.reserve or None,
+            "workspace_offsets": {str(o): placement.offsets[b] for o, b in workspaces} or None,
+            "workspace_memories": {str(o): names[b] for o, b in workspaces} or None,
+            "memories": [
+                PlanMemory(
+                    name=b.name,
+                    capacity_bytes=b.capacity,
+                    size_bytes=size,
+                    alignment=b.alignment if b.alignment > unit else 1,
+                )
+                for b, size in zip(self.banks, placement.used_bytes, strict=True)
+            ],
+            "residency": _residency(problem, banked, names),
+            "search": {**keys.get("search", {}), **slow},
+        }
+
+    def _status(self, keys: PlanKeys, problem: Problem, banked: Banked) -> Status:
+        from lowtide.allocate.banks.orders import never_fits
+
+        if banked.placement.fits:
+            return keys["status"]
+        never = never_fits(problem.memory, self.banks, keys["lower_bound_bytes"])
+        return "impossible" if never else "over_budget"
+
+
+def _residency(problem: Problem, banked: Banked, names: Sequence[str]) -> list[Residency]:
+    """Where each tensor lies from its storage's first step to its last; `names` are the buffers' memories."""
+    model, steps = problem.memory, banked.layout.profile
+    sizes: Mapping[int, int] = {t.id: t.size for t in problem.graph.tensors}
+    n = max(len(banked.layout.order), 1)
+    residency = [
+        Residency(
+            tensor=t,
+            memory=names[b],
+            offset=banked.placement.offsets[b] + above + model.displacement[t],
+            start=max(steps.first[s], 0),
+            end=min(steps.last[s] + 1, n),
+        )
+        for s, (b, above) in banked.buffers.place_of.items()
+        for t in model.storages[s].tensors
+        if sizes[t]
+    ]
+    return sorted(residency, key=lambda r: r.tensor)

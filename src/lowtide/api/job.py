@@ -1,0 +1,154 @@
+"""The call as one object: a model, the rules that it runs under, a goal, and how long to search for it.
+
+    plan(model, ...)  ->  Job  ->  Problem  ->  goal.solve  ->  Answer  ->  Plan
+
+Everything here is frozen, and checked when it is made: a job that is there can be planned, but for what the model's
+file may hold. It can be pickled, and its plan is the same in another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from lowtide.api.answer import Answer
+from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Problem, Rules
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.stop import Limits, Progress
+from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.schedule.method import Method
+    from lowtide.spill.answer import SpillMethod
+
+Size = str | int
+"""Bytes, also as text with a unit: ``"256KiB"``."""
+
+Options = Mapping[str, str]
+NO_OPTIONS: Options = {}
+
+
+def check_time(seconds: float) -> None:
+    """Raise `InputError` unless this is a limit for a search."""
+    if not 0 < seconds < 1e9:
+        raise InputError(f"time is {seconds!r}; give a positive number of seconds")
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search, and when to stop.
+
+    Attributes
+    ----------
+    method
+        A scheduling method, or for a fast memory one that spills.
+    seconds, memory_bytes
+        Limits of the search.
+    seed
+        For what is drawn at random.
+    quick
+        Whether to stop once a budget is met or proved impossible, and leave out the byte-level replay.
+    require_optimal
+        Whether a plan that is not proved optimal has status ``"unproved"``.
+    """
+
+    method: Method | SpillMethod
+    seconds: float = 60.0
+    memory_bytes: int = 2 * 1024**3
+    seed: int = 0
+    quick: bool = False
+    require_optimal: bool = False
+
+    def __post_init__(self) -> None:
+        check_time(self.seconds)
+
+    @property
+    def best(self) -> bool:
+        """Whether the order is ours to choose: with any other method than the exact one, it is that method's."""
+        return self.method.name == "exact"
+
+    def limits(self, trace: list[Progress] | None, report: Callable[[Progress], None] | None) -> Limits:
+        """Limits whose clock starts now."""
+        return Limits(self.seconds, self.memory_bytes, self.seed, trace=trace, report=report)
+
+
+class Goal(Protocol):
+    """What a plan is to reach: a strategy with options, as a method is one.
+
+    The goals are in `lowtide.api.goals`: `OneArena`, `SeveralMemories`, `FastMemory`.
+    """
+
+    def methods(self) -> list[str]:
+        """Names of the methods there are for it."""
+        ...
+
+    def method(self, name: str, options: Options) -> Method | SpillMethod:
+        """The method of a name. Raises `InputError` if there is none, or it does not take such options."""
+        ...
+
+    def check(self, job: Job) -> None:
+        """See that everything that a job asks for can be honoured. Raises `InputError` naming what cannot."""
+        ...
+
+    def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:
+        """Why a method cannot do this, in a few words; None if it can."""
+        ...
+
+    def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
+        """Find an order, and where and when everything lies. Raises `InputError` if the method cannot do this."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a person asks for.
+
+    Attributes
+    ----------
+    model
+        A graph, or what `lowtide.load` takes.
+    dims
+        Sizes of the model's free dimensions.
+    target
+        The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
+
+    Raises
+    ------
+    InputError
+        Something asked for is wrong, or the goal cannot honour it.
+    """
+
+    model: Graph | str | Path
+    dims: Mapping[str, int]
+    rules: Rules
+    goal: Goal
+    search: Search
+    target: Target = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", dict(self.dims))
+        object.__setattr__(self, "target", self.rules.resolve(self.source))
+        self.goal.check(self)
+
+    @property
+    def source(self) -> str:
+        """The model's path, or empty."""
+        return self.model.source if isinstance(self.model, Graph) else str(self.model)
+
+    def problem(self) -> Problem:
+        """Read the model.
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or a tensor that the rules name is not in the arena.
+        """
+        return Problem.of(self.target.as_seen(load(self.model, self.dims)), self.target)
+
+    def of_graph(self, graph: Graph) -> Job:
+        """The same for a graph that is read already."""
+        return replace(self, model=graph, dims=NO_DIMS, rules=replace(self.rules, target=self.target))

@@ -1,0 +1,66 @@
+"""What each choice of kernels would give a model under TFLM: how far outputs may overlap depends on whose run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from lowtide.api.models import load
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.rules.tflm.libraries import Library
+from lowtide.target import Target, resolve
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """The best plan found for one choice of kernels, in bytes.
+
+    `head_bytes`: tensors and scratch as TFLM places them. `required_bytes`: the smallest kTensorArenaSize; `exact`: to
+    the byte for the target's build, else at least that. `optimal`: the peak is proved least. `plan`: all of it.
+    """
+
+    head_bytes: int
+    required_bytes: int
+    exact: bool
+    optimal: bool
+    plan: Plan
+
+
+def kernel_choices(
+    model: Graph | str | Path, target: str | Target = "auto", **settings: Any
+) -> Mapping[Library, KernelChoice]:
+    """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
+
+    Parameters
+    ----------
+    model
+        A .tflite file, or a graph read from one.
+    target
+        TFLM's; its other fields stay as they are.
+    settings
+        Those of `lowtide.plan`.
+
+    Raises
+    ------
+    InputError
+        The target is not TFLM's; and as `lowtide.plan`.
+    """
+    from lowtide.api.planning import plan
+
+    graph = model if isinstance(model, Graph) else load(model)
+    rules = resolve(target, source=graph.source)
+    if rules.rule != "tflm":
+        raise InputError(f"kernels are chosen under target tflm only, and this is {rules.name}", graph.source)
+    choices: dict[Library, KernelChoice] = {}
+    for kernels in get_args(Library):
+        chosen = replace(rules, kernels=kernels, simd=rules.simd if kernels == "cmsis_nn" else "dsp")
+        made = plan(graph, target=chosen, **settings)
+        parts = made.runtime_parts
+        choices[kernels] = KernelChoice(
+            made.arena_bytes or 0, made.required_bytes, parts is not None and parts.exact, made.optimal, made
+        )
+    return choices

@@ -1,0 +1,124 @@
+"""What the ops of a model mean, and the proof: every map probed in the runtime that the model is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.models import NO_DIMS, load
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Op
+
+if TYPE_CHECKING:
+    from lowtide.ops.meaning import Meaning
+    from lowtide.run.probe import Findings, Runner
+    from lowtide.run.probing import NodeProbe, Probing
+
+MOST_MACS = 2 * 10**8
+"""Nodes with more multiplications than this even on smaller operands are not run, and said so."""
+BUDGET = 10**6
+"""Elements and multiplications above which a node is probed on smaller operands."""
+
+
+def probe(
+    model: str | Path | Graph,
+    *,
+    dims: Mapping[str, int] = NO_DIMS,
+    seed: int = 0,
+    most_macs: int = MOST_MACS,
+    report: Callable[[str], None] | None = None,
+) -> Probing:
+    """Say what the ops of a model mean, and prove each map in the runtime of the model's format.
+
+    Parameters
+    ----------
+    model
+        A file, ``zoo:NAME``, or a graph. Weights are not needed: random numbers of their shapes are drawn.
+    dims
+        Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
+    seed
+        Of the numbers drawn and the parts chosen.
+    most_macs
+        Nodes with more multiplications, even on smaller operands, are skipped.
+    report
+        Told of each node before it is run.
+
+    Raises
+    ------
+    InputError
+        The model cannot be read, or is in no dialect that has a meaning and a runtime.
+    MissingExtraError
+        The runtime is not installed.
+    """
+    from lowtide.ops.meaning import meaning
+    from lowtide.run.probe_nodes import runner_of
+    from lowtide.run.probing import OpaqueNode, summed
+
+    graph = model if isinstance(model, Graph) else load(model, dims)
+    runner = runner_of(graph.dialect)
+    if runner is None:
+        raise InputError(
+            f"ops of {graph.dialect or 'no known format'} have no meaning that could be probed; give an ONNX model",
+            graph.source or graph.name,
+        )
+    known = [(op, meaning(graph, op)) for op in graph.ops]
+    opaque = tuple(
+        OpaqueNode(op.id, op.name, op.type, (m and m.opaque) or "") for op, m in known if m is None or m.opaque
+    )
+    probes = []
+    for alike, m in _alike(graph, [(op, m) for op, m in known if m is not None and not m.opaque]):
+        if report is not None:
+            report(alike[0].label)
+        probes.append(_probed(graph, alike, m, runner, seed, most_macs))
+    return summed(graph, tuple(probes), opaque)
+
+
+def _alike(graph: Graph, known: list[tuple[Op, Meaning]]) -> Iterator[tuple[list[Op], Meaning]]:
+    """Ops that mean the same, put together: type, attributes, shapes and element types, values of literals."""
+    classes: dict[str, tuple[list[Op], Meaning]] = {}
+    for op, m in known:
+        key = repr((op.type, sorted(op.attributes.items()), m.form, _signature(graph, op)))
+        classes.setdefault(key, ([], m))[0].append(op)
+    yield from classes.values()
+
+
+def _signature(graph: Graph, op: Op) -> list[object]:
+    tensors = graph.tensor_by_id
+    ends = [*(op.operands or op.inputs), *op.outputs]
+    return [None if t is None else (tensors[t].shape, tensors[t].dtype) for t in ends]
+
+
+def _probed(graph: Graph, alike: list[Op], m: Meaning, runner: Runner, seed: int, most_macs: int) -> NodeProbe:
+    from lowtide.run.probe import RefusedError
+    from lowtide.run.probe_nodes import probe_node
+    from lowtide.run.probing import NodeProbe
+
+    merged = m.access.merged if m.access.reduce else ""
+    first = alike[0]
+    base = NodeProbe(first.id, first.name, first.type, len(alike), m.family, m.access.exact, merged)
+    if m.random:
+        return replace(base, skipped="it draws random numbers")
+    try:
+        found, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)
+    except RefusedError as reason:
+        return replace(base, skipped=str(reason))
+    return _with(base, smaller, found)
+
+
+def _with(base: NodeProbe, smaller: bool, found: Findings) -> NodeProbe:
+    return replace(
+        base,
+        smaller=smaller,
+        parts=found.parts,
+        sums=found.sums,
+        wrong=tuple(found.wrong),
+        inside=found.inside,
+        inside_moved=found.inside_moved,
+        edges=found.edges,
+        edges_moved=found.edges_moved,
+        wholes=found.wholes,
+        wholes_moved=found.wholes_moved,
+        loose=found.loose,
+    )

@@ -1,0 +1,110 @@
+"""What counts as memory in a call, and a graph under it: the storages that a goal is to find room for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.target import BUILT_IN, NONE_FIXED, Target, resolve
+
+if TYPE_CHECKING:
+    from lowtide.analyse.storage import MemoryModel
+    from lowtide.plan import Plan
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What counts as memory in a call: a target, and what is changed of it for this model.
+
+    Attributes
+    ----------
+    target
+        Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
+    overwrite_inputs, pin_inputs
+        Whether graph inputs may be overwritten in place, or must not be.
+    persistent, double_buffered
+        Names of tensors that keep memory of their own throughout, the latter for two of them.
+    fixed
+        Names of tensors, each with the offset in bytes where it has to lie.
+    """
+
+    target: str | Target = "auto"
+    overwrite_inputs: bool = False
+    pin_inputs: bool = False
+    persistent: Sequence[str] = ()
+    double_buffered: Sequence[str] = ()
+    fixed: Mapping[str, int] = field(default_factory=lambda: dict(NONE_FIXED))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "persistent", tuple(dict.fromkeys(self.persistent)))
+        object.__setattr__(self, "double_buffered", tuple(dict.fromkeys(self.double_buffered)))
+        object.__setattr__(self, "fixed", dict(self.fixed))
+
+    @classmethod
+    def of_plan(cls, plan: Plan, target: str | Target = "auto") -> Rules:
+        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names.
+
+        Raises
+        ------
+        InputError
+            It names a target that is not built in, and none is given.
+        """
+        if target == "auto" and plan.target.partition(",")[0] not in BUILT_IN:
+            raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
+        return cls(
+            plan.target if target == "auto" else target,
+            bool(plan.overwrite_inputs),
+            bool(plan.pin_inputs),
+            plan.persistent or (),
+            plan.double_buffered or (),
+            plan.fixed or NONE_FIXED,
+        )
+
+    def resolve(self, source: str = "") -> Target:
+        """The target for a model of that path. Raises `InputError` as `lowtide.target.resolve`."""
+        return resolve(
+            self.target,
+            source=source,
+            overwrite_inputs=self.overwrite_inputs,
+            pin_inputs=self.pin_inputs,
+            persistent=self.persistent,
+            double_buffered=self.double_buffered,
+            fixed=self.fixed,
+        )
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every tensor that is named."""
+        return (*self.persistent, *self.double_buffered, *self.fixed)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph under a target, as the storages that it needs."""
+
+    graph: Graph
+    target: Target
+    memory: MemoryModel
+
+    @classmethod
+    def of(cls, graph: Graph, target: Target) -> Problem:
+        """Work out the storages."""
+        from lowtide.analyse.storage import memory_model
+
+        return cls(graph, target, memory_model(graph, target))
+
+    @cached_property
+    def own_order_peak_bytes(self) -> int:
+        """Peak of the file's own order."""
+        from lowtide.analyse.liveness import profile
+
+        return profile(self.memory, range(len(self.graph.ops))).peak
+
+    @property
+    def place(self) -> str:
+        """Where the graph is from, for messages."""
+        return self.graph.source or self.graph.name

@@ -1,0 +1,140 @@
+"""Running a model in its own order and in a plan's, in the runtime that it is for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lowtide.api.models import NO_DIMS, load
+from lowtide.errors import InputError
+from lowtide.plan import Plan, read_plan
+
+if TYPE_CHECKING:
+    from lowtide.run.onnx import RunReport
+    from lowtide.run.tflite import TfliteRunReport
+    from lowtide.run.torch import TorchRunReport
+
+
+def run(
+    model: str | Path,
+    planned: str | Path | None,
+    plan: Plan | str | Path,
+    *,
+    dims: Mapping[str, int] = NO_DIMS,
+    footprint_bytes: Sequence[int] = (),
+    random_weights: bool = False,
+) -> RunReport | TfliteRunReport | TorchRunReport:
+    """Run a model and its planned form in the model's runtime on the same random inputs, and compare.
+
+    Parameters
+    ----------
+    planned
+        What `apply` wrote; None to write it to a temporary place.
+    dims
+        Sizes of free dimensions, as for `load`.
+    footprint_bytes
+        For ONNX models: the plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what
+        the runtime measures.
+    random_weights
+        For ONNX files: put random weights where the model's own are missing.
+
+    Raises
+    ------
+    InputError
+        No model that can be run, or its runtime cannot run it as it is.
+    MissingExtraError
+        The runtime is not installed.
+    VerificationError
+        The planned file does not run.
+    """
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    kind = runtime_format(model)
+    if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
+        raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
+    if footprint_bytes and kind != "onnx":
+        raise InputError("footprint_bytes is measured in onnxruntime alone; leave it out", str(model))
+    if dims:
+        load(model, dims)  # it says which of them the model does not have
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        if kind == "tflite":
+            return _run_tflite(Path(model), planned, plan, Path(folder))
+        if kind == "pt2":
+            return _run_torch(Path(model), planned, plan, dims, Path(folder))
+        original, planned = _onnx_files(model, planned, plan, random_weights, Path(folder))
+        from lowtide.run.onnx import run_onnx
+
+        return run_onnx(original, planned, plan, seed=plan.seed, dims=dims, footprint_bytes=footprint_bytes)
+
+
+def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
+    """Which runtime a model runs in. Raises `InputError` if in none."""
+    name = str(model)
+    if name.lower().endswith(".tflite"):
+        return "tflite"
+    if name.lower().endswith(".pt2"):
+        return "pt2"
+    if name.startswith("zoo:") or name.lower().endswith(".onnx"):
+        return "onnx"
+    raise InputError("only ONNX, TFLite and .pt2 models can be run; verify it without --run", name)
+
+
+def _onnx_files(
+    model: str | Path, planned: str | Path | None, plan: Plan, random_weights: bool, folder: Path
+) -> tuple[Path, Path]:
+    """Both files, with weights; what is missing is written into the folder."""
+    from lowtide.run.random_weights import check_weights
+    from lowtide.write import write_model
+
+    original = Path(model)
+    if str(model).startswith("zoo:"):
+        from lowtide import zoo
+
+        original = folder / "original.onnx"
+        original.write_bytes(zoo.build(str(model)[4:]).onnx(plan.seed).SerializeToString())
+    elif random_weights:
+        original = _with_weights(original, folder / "original.onnx")
+        planned = None if planned is None else _with_weights(Path(planned), folder / "planned.onnx")
+    else:
+        check_weights(original)
+    if planned is None:
+        planned = folder / "planned.onnx"
+        write_model(original, plan.order, planned, copy_external=True)
+    return original, Path(planned)
+
+
+def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Path) -> TfliteRunReport:
+    """Run a TFLite model and its planned form in TFLM and in LiteRT."""
+    from lowtide.run.tflite import run_tflite
+    from lowtide.runtimes.tflm.offline import offline_offsets
+    from lowtide.write import write_model
+
+    if planned is None:
+        planned = folder / "planned.tflite"
+        write_model(model, plan.order, planned, offsets=offline_offsets(plan), kernels=plan.kernels)
+    return run_tflite(model, Path(planned), plan, seed=plan.seed)
+
+
+def _run_torch(
+    model: Path, planned: str | Path | None, plan: Plan, dims: Mapping[str, int], folder: Path
+) -> TorchRunReport:
+    """Run a torch.export archive and its planned form in eager mode."""
+    from lowtide.graph import Kind
+    from lowtide.run.torch import run_torch
+    from lowtide.write import write_model
+
+    shapes = [t.shape for t in load(model, dims=dims).tensors if t.kind is Kind.INPUT]
+    if planned is None:
+        planned = folder / "planned.pt2"
+        write_model(model, plan.order, planned)
+    return run_torch(model, Path(planned), plan, seed=plan.seed, shapes=shapes)
+
+
+def _with_weights(model: Path, out: Path) -> Path:
+    from lowtide.run.random_weights import missing_weights, with_random_weights
+
+    if not missing_weights(model):
+        return model
+    with_random_weights(model, out)
+    return out

@@ -1,0 +1,85 @@
+"""Whether something fits, in a line or a few: of a model, of plain buffers, of models that share an arena."""
+
+from __future__ import annotations
+
+from lowtide.api import Check, Placement, Shared
+from lowtide.plan import least_required
+from lowtide.report.columns import CUT_SHORT, columns
+from lowtide.sizes import format_size
+
+
+def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
+    """Whether a model fits, what is required and what there is, and how sure that is; `reserve` in bytes."""
+    if check.status == "impossible" and not check.memories:
+        verdict = f"cannot fit, the lower bound is {check.lower_bound_bytes:,} B{_with_the_rest(check, reserve)}"
+    else:
+        verdict = {
+            "ok": "fits",
+            "unproved": "fits, but is not proved least",
+            "over_budget": "does not fit",
+            "impossible": "cannot fit, whatever the order",
+        }[check.status]
+    why = "" if check.conflict is None else f"; {check.conflict}"
+    whole = f"{check.required_bytes:,} B, available {check.available_bytes:,} B, excess {check.excess_bytes:,} B"
+    each = [
+        f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
+        for m in check.memories or ()
+    ]
+    return f"{verdict}: required {'; '.join(each) or whole} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
+
+
+def _proof(check: Check, *, as_is: bool) -> str:
+    if as_is:
+        proof = "own order and offsets" if check.parts is not None else "own order"
+    elif check.status == "impossible" and not check.optimal:
+        proof = "peak not proved least"
+    else:
+        proof = "peak proved optimal" if check.optimal else f"lower bound {check.lower_bound_bytes:,} B"
+    return f"{proof}, {CUT_SHORT[check.stopped]}" if check.stopped in CUT_SHORT else proof
+
+
+def _with_the_rest(check: Check, reserve: int) -> str:
+    """The bound of what is compared with the budget: with the runtime's own part and the reserve, if there are any."""
+    beside = ["what TFLM keeps beside it"] if check.parts is not None else []
+    beside += ["the reserve"] if reserve else []
+    least = least_required(check.lower_bound_bytes, check.parts) + reserve
+    return f", with {' and '.join(beside)} {least:,} B" if beside else ""
+
+
+def shared_lines(shared: Shared, budget: int | None) -> str:
+    """Each model's arena alone, and the shared one; `budget` in bytes."""
+    proof = "least for these orders" if shared.optimal else f"at least {shared.lower_bound_bytes:,} B"
+    rows = [(m.name, f"{m.alone_bytes:,} B alone") for m in shared.models]
+    rows.append(("shared", f"{format_size(shared.arena_bytes)}, {proof}; apart {shared.separate_bytes:,} B"))
+    if shared.persistent_bytes:
+        rows.append(("persistent", f"{shared.persistent_bytes:,} B of it"))
+    if budget is not None:
+        verdict = {"ok": "fits", "over_budget": "over", "impossible": "proved not to fit", "unproved": "fits"}
+        rows.append(("budget", f"{format_size(budget)}: {verdict[shared.status]}"))
+    return columns(rows)
+
+
+def placement_lines(placed: Placement, capacity: int | None, status: int) -> list[str]:
+    """What was reached, and who is in the way if it does not fit."""
+    why = [] if placed.conflict is None else [placed.conflict]
+    count = f"{len(placed.offsets):,} buffers"
+    if placed.memories is not None:
+        each = [
+            f"{m.name} {m.required_bytes:,} B of {m.available_bytes:,} B"
+            + (f", excess {m.excess_bytes:,} B" if m.excess_bytes else "")
+            for m in placed.memories
+        ]
+        slow = f"{placed.slow_bytes or 0:,} B in slow memory, " + (
+            "proved fewest" if placed.optimal else f"at least {placed.slow_lower_bound_bytes or 0:,} B"
+        )
+        known = {"ok": slow, "over_budget": "does not fit", "impossible": "proved not to fit"}
+        verdict = known[placed.status or "ok"]
+        if placed.interrupted and placed.status == "over_budget":
+            verdict = "interrupted before it was known whether they fit"
+        return [f"{'; '.join(each)}; {verdict}; {count}", *why]
+    bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
+    known = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}
+    fits = known.get(status, "interrupted before it was known whether it fits the capacity")
+    verdict = "" if capacity is None else f"; {fits} of {format_size(capacity)}"
+    alone = "" if placed.alone is None else f", {placed.alone:,} of them share no byte with any other"
+    return [f"height {format_size(placed.height_bytes)}, {bound}, {count}{alone}{verdict}", *why]

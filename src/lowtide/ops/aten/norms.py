@@ -1,0 +1,97 @@
+"""ATen ops that see some dimensions whole: softmax, norms, cumulative sums, orders; and norms of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowtide.ops.forms import Along, Channelwise, Form, Labelled
+from lowtide.ops.node import Node, NoForm
+
+
+def one_dim(name: str = "dim", default: int | None = None) -> Callable[[Node], Form]:
+    """Form of an op that sees the dimension whole that its argument `name` says."""
+
+    def row(node: Node) -> Form:
+        value = node.attribute(name, default)
+        if not isinstance(value, int):
+            raise NoForm(f"its argument {name} is not known")
+        return Along((node.dim(value, node.rank()),))
+
+    return row
+
+
+def normalised(node: Node, data: int = 0) -> tuple[int, ...]:
+    """Dimensions that a layer norm sees whole.
+
+    Raises
+    ------
+    NoForm
+        How many they are is not known.
+    """
+    shape = node.ints("normalized_shape")
+    if not shape:
+        raise NoForm("its argument normalized_shape is not known")
+    rank = node.rank(data)
+    return tuple(range(rank - len(shape), rank))
+
+
+def _layer_norm(node: Node) -> Form:
+    return Along(normalised(node))
+
+
+def _batch_norm(training: bool | None) -> Callable[[Node], Form]:
+    """In training the statistics run over everything but the channels; they are kept for the way back."""
+
+    def row(node: Node) -> Form:
+        train = training if training is not None else bool(node.attribute("training", False))
+        if node.rank() < 2:
+            raise NoForm("no dimension of channels")
+        vectors = tuple(range(1, len(node.operands)))
+        whole = (0, *range(2, node.rank())) if train else ()
+        return Channelwise(1, vectors, whole, cost=4)
+
+    return row
+
+
+def _group_norm(node: Node) -> Form:
+    """Results: data, then mean and deviation of shape (batch, groups)."""
+    rank = node.rank()
+    data = (0, *(None,) * (rank - 1))
+    operands = tuple(None if s is None else data if i == 0 else (None,) * len(s) for i, s in enumerate(node.reads))
+    return Labelled("channelwise", operands, (data, *((0, None),) * (len(node.writes) - 1)))
+
+
+def _sorted(node: Node) -> Form:
+    return Along((node.dim(int(node.attribute("dim", -1)), node.rank()),), cost=20)
+
+
+def _triangle(node: Node) -> Form:
+    """The diagonal counts from the corner."""
+    return Along((node.rank() - 2, node.rank() - 1), cost=0)
+
+
+ROWS: dict[str, Callable[[Node], Form]] = {
+    "_softmax": one_dim(),
+    "_log_softmax": one_dim(),
+    "softmax": one_dim(),
+    "log_softmax": one_dim(),
+    "_safe_softmax": one_dim(),
+    "cumsum": one_dim(),
+    "cumprod": one_dim(),
+    "glu": one_dim(default=-1),
+    "sort": _sorted,
+    "topk": _sorted,
+    "native_layer_norm": _layer_norm,
+    "layer_norm": _layer_norm,
+    "rms_norm": _layer_norm,
+    "_fused_rms_norm": _layer_norm,
+    "native_group_norm": _group_norm,
+    "native_batch_norm": _batch_norm(None),
+    "_native_batch_norm_legit": _batch_norm(None),
+    "_native_batch_norm_legit_functional": _batch_norm(None),
+    "_native_batch_norm_legit_no_training": _batch_norm(False),
+    "_batch_norm_with_update_functional": _batch_norm(True),
+    "batch_norm": _batch_norm(None),
+    "triu": _triangle,
+    "tril": _triangle,
+}

@@ -1,0 +1,79 @@
+"""Which dimensions of which tensors run together: the axis classes of a graph.
+
+Two dimensions are linked where one op runs both along one axis; a class is a connected component of these links over
+all tensors. A fission cuts one class (MAGIS, ASPLOS 2024, section 4.1: its D-graph; a class is a component of it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lowtide.graph import Graph, Op
+from lowtide.ops.index import FIXED
+from lowtide.ops.meaning import Meaning, meaning
+
+Place = tuple[int, int]
+"""A tensor's id and a dimension of it."""
+
+
+def linked(op: Op, known: Meaning, *, windows: bool = True) -> list[tuple[Place, ...]]:
+    """For each axis of an op the dimensions that run along it.
+
+    Parameters
+    ----------
+    windows
+        Whether dimensions are linked that are read at other rows, as by windows, slices and reshapes; else only the
+        same row at the same row.
+    """
+    groups: list[list[Place]] = [[] for _ in known.access.sizes]
+    for t, dims in zip(op.outputs, known.access.outputs, strict=True):
+        for d, axis in enumerate(dims):
+            if axis is not None:
+                groups[axis].append((t, d))
+    for t, indices in zip(op.operands or op.inputs, known.access.inputs, strict=True):
+        for d, index in enumerate(indices or ()) if t is not None else ():
+            if t is not None and index is not None and index.axis != FIXED and (windows or index.same):
+                groups[index.axis].append((t, d))
+    return [tuple(dict.fromkeys(group)) for group in groups]
+
+
+def axis_classes(
+    graph: Graph,
+    *,
+    windows: bool = True,
+    meanings: Callable[[Graph, Op], Meaning | None] = meaning,
+) -> tuple[frozenset[Place], ...]:
+    """Classes of dimensions that run together, the largest first; dimensions of one row are in none.
+
+    Parameters
+    ----------
+    windows
+        As `linked`.
+    meanings
+        Where the meaning of an op is looked up.
+    """
+    parent: dict[Place, Place] = {}
+
+    def root(place: Place) -> Place:
+        parent.setdefault(place, place)
+        while parent[place] != place:
+            parent[place] = parent[parent[place]]
+            place = parent[place]
+        return place
+
+    def join(places: Iterable[Place]) -> None:
+        first, *others = map(root, places)
+        for other in others:
+            parent[root(other)] = first
+
+    sizes = graph.tensor_by_id
+    for op in graph.ops:
+        known = meanings(graph, op)
+        for group in linked(op, known, windows=windows) if known is not None else ():
+            long = [place for place in group if (sizes[place[0]].shape or ())[place[1]] > 1]
+            if long:
+                join(long)
+    classes: dict[Place, set[Place]] = {}
+    for place in list(parent):
+        classes.setdefault(root(place), set()).add(place)
+    return tuple(sorted(map(frozenset, classes.values()), key=lambda members: (-len(members), sorted(members))))

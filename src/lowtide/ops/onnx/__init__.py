@@ -1,0 +1,59 @@
+"""ONNX ops as forms: one row a type. Names are ONNX's, those of other domains as ``domain::Type``.
+
+What differs by opset version is read off the node where it can be (axes, pads and starts are attributes or operands),
+else the graph says the version: softmax before 13 sees everything from its axis on as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lowtide.ops.forms import Form, Pointwise, Reshape
+from lowtide.ops.node import Node, NoForm
+from lowtide.ops.onnx import norms, pieces, products, resize, windows
+from lowtide.ops.table import kind_of
+
+Row = Callable[[Node], Form]
+
+ROWS: Mapping[str, Row] = {**windows.ROWS, **products.ROWS, **norms.ROWS, **pieces.ROWS, **resize.ROWS}
+"""What is not in here is elementwise or a view in `ops/table.py`, or opaque."""
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+def form(node: Node) -> Form:
+    """Canonical parameters of an ONNX op.
+
+    Raises
+    ------
+    NoForm
+        There is no row for its type, or what the row asks for is not known.
+    """
+    row = ROWS.get(node.type)
+    if row is not None:
+        return row(node)
+    kind = kind_of(node.type)
+    if kind is None:
+        raise NoForm(f"no row for {node.type}" + (", which has a body" if node.op.bodies else ""))
+    if kind.view and node.type not in ("Identity", "Dropout"):
+        return Reshape(tuple(range(1, len(node.operands))))
+    _check_broadcast(node)
+    return Pointwise(cost=int(kind.elementwise))
+
+
+def _check_broadcast(node: Node) -> None:
+    """Before version 7 an operand could be aligned with a dimension in the middle, if an attribute said so."""
+    if node.attribute("broadcast") and node.attribute("axis") is not None:
+        raise NoForm("its operands are aligned as opset versions before 7 did")
+
+
+def is_random(node: Node) -> bool:
+    """Whether the op draws random numbers."""
+    return node.type in _RANDOM or bool(node.attribute("random"))
+
+
+def mutates(node: Node) -> tuple[int, ...]:
+    """None: ONNX ops write over nothing."""
+    return ()

@@ -1,0 +1,101 @@
+"""ONNX convolutions and pools, NCHW of any rank."""
+
+from __future__ import annotations
+
+from lowtide.ops.forms import Along, Convolution, Form, Pool, Reduction
+from lowtide.ops.index import Window, same_padding
+from lowtide.ops.node import Node, NoForm
+
+
+def _windows(node: Node, taps: tuple[int, ...], *, transposed: bool = False) -> tuple[tuple[int, Window], ...]:
+    """Geometry of each spatial dimension, padding resolved."""
+    rank = len(taps)
+    strides = node.ints("strides", (1,) * rank)
+    dilations = node.ints("dilations", (1,) * rank)
+    pads = node.ints("pads", (0,) * (2 * rank))
+    auto = node.text("auto_pad", "NOTSET")
+    if not (len(strides) == len(dilations) == rank and len(pads) == 2 * rank):
+        raise NoForm("strides, dilations and pads are not as many as the kernel's dimensions")
+    result = []
+    for d in range(rank):
+        window = Window(taps[d], strides[d], dilations[d], 0 if auto == "VALID" else pads[d])
+        size, rows = node.shape()[2 + d], node.result()[2 + d]
+        if auto in ("SAME_UPPER", "SAME_LOWER") and not transposed:
+            before = same_padding(size, rows, window, upper=auto == "SAME_UPPER")
+            window = Window(taps[d], strides[d], dilations[d], before)
+        elif transposed and (auto in ("SAME_UPPER", "SAME_LOWER") or node.attribute("output_shape") is not None):
+            extra = node.ints("output_padding", (0,) * rank)[d]
+            cut = max(0, (size - 1) * strides[d] + extra + window.reach - rows)
+            before = cut // 2 if auto == "SAME_UPPER" else cut - cut // 2
+            window = Window(taps[d], strides[d], dilations[d], before)
+        result.append((2 + d, window))
+    return tuple(result)
+
+
+def _conv(node: Node) -> Form:
+    taps = node.shape(1)[2:]
+    return Convolution(_windows(node, taps), groups=node.attribute("group", 1))
+
+
+def _fused_conv(node: Node) -> Form:
+    """onnxruntime's convolution with an activation: parts of the input channels no longer add up."""
+    if node.given(3):
+        raise NoForm("adds a fourth operand before its activation")
+    taps = node.shape(1)[2:]
+    return Convolution(_windows(node, taps), groups=node.attribute("group", 1), merged="never")
+
+
+def _conv_transpose(node: Node) -> Form:
+    taps = node.shape(1)[2:]
+    windows = _windows(node, taps, transposed=True)
+    return Convolution(windows, groups=node.attribute("group", 1), transposed=True, filters=1, depth=0)
+
+
+def _conv_integer(node: Node) -> Form:
+    """Sums of 32 bits: parts add up, but for the zero point of the padding, which counts once."""
+    taps = node.shape(1)[2:]
+    return Convolution(
+        _windows(node, taps), groups=node.attribute("group", 1), bias=None, vectors=(3,), exact="bits", merged="never"
+    )
+
+
+def _qlinear_conv(node: Node) -> Form:
+    taps = node.shape(3)[2:]
+    return Convolution(
+        _windows(node, taps), groups=node.attribute("group", 1), data=0, weights=3, bias=8, vectors=(4, 5),
+        exact="bits", merged="never",
+    )  # fmt: skip
+
+
+def _pool(node: Node) -> Form:
+    if len(node.results) > 1:
+        raise NoForm("its indices count the elements of the whole operand")
+    return Pool(_windows(node, node.ints("kernel_shape")))
+
+
+def _global_pool(merge: str | None) -> object:
+    def row(node: Node) -> Form:
+        return Reduction(tuple(range(2, node.rank())), True, merge)  # type: ignore[arg-type]
+
+    return row
+
+
+def _response(node: Node) -> Form:
+    """A window over channels; onnxruntime keeps a running sum, whose bits hang on all channels before."""
+    return Along((1,))
+
+
+ROWS = {
+    "Conv": _conv,
+    "com.microsoft::FusedConv": _fused_conv,
+    "ConvTranspose": _conv_transpose,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "LpPool": _pool,
+    "GlobalAveragePool": _global_pool("sum"),
+    "GlobalMaxPool": _global_pool("max"),
+    "GlobalLpPool": _global_pool(None),
+    "LRN": _response,
+}

@@ -1,0 +1,165 @@
+"""What probing the ops of a model showed: node by node, kind by kind, and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProbe:
+    """A node, and those like it, probed once.
+
+    Attributes
+    ----------
+    op
+        Id of the first of them.
+    nodes
+        How many are alike: type, attributes, shapes, constant values.
+    family, exact, merged
+        As `lowtide.ops.meaning.Meaning` and `lowtide.ops.access.Access` have them; merged is empty if nothing is.
+    smaller
+        Whether it was run on smaller operands than the model's.
+    parts, sums, wrong, inside, inside_moved, edges, edges_moved, wholes, wholes_moved, loose
+        As `lowtide.run.probe.Findings`.
+    skipped
+        Why it was not run; empty if it was.
+    """
+
+    op: int
+    name: str
+    type: str
+    nodes: int
+    family: str
+    exact: str
+    merged: str
+    smaller: bool = False
+    parts: int = 0
+    sums: int = 0
+    wrong: tuple[str, ...] = ()
+    inside: int = 0
+    inside_moved: int = 0
+    edges: int = 0
+    edges_moved: int = 0
+    wholes: int = 0
+    wholes_moved: int = 0
+    loose: str = ""
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueNode:
+    """A node of which nothing is known, and why: every cut ends there."""
+
+    op: int
+    name: str
+    type: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindProbe:
+    """What was probed of one op type under one family; `exact` has every class met, as ``kernel, sum``.
+
+    Attributes
+    ----------
+    nodes, distinct
+        Nodes of the model, and how many of them differ.
+    skipped
+        Of those that differ: not run.
+    tested, moved
+        Insides, and first and last rows inside, that were changed, and those that moved something: tightness.
+    """
+
+    type: str
+    family: str
+    exact: str
+    nodes: int
+    distinct: int
+    skipped: int
+    smaller: int
+    parts: int
+    sums: int
+    wrong: int
+    tested: int
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """The maps of a model.
+
+    Attributes
+    ----------
+    nodes
+        Ops of the model that run; those computed beforehand are not among them.
+    parts, sums
+        Parts probed from outside, and reduced axes whose parts were merged.
+    wrong
+        Distinct nodes that contradict their map.
+    kinds
+        One line for each op type and family, in order of their names; opaque ones too.
+    probes
+        One entry for nodes that are alike, in the order of the file.
+    opaque
+        Every node without a meaning.
+    """
+
+    model: str
+    dialect: str
+    nodes: int
+    parts: int
+    sums: int
+    wrong: int
+    kinds: tuple[KindProbe, ...]
+    probes: tuple[NodeProbe, ...]
+    opaque: tuple[OpaqueNode, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """5 if a map is wrong, else 0."""
+        return 5 if self.wrong else 0
+
+
+def summed(graph: Graph, probes: tuple[NodeProbe, ...], opaque: tuple[OpaqueNode, ...]) -> Probing:
+    """All of a model: its kinds and its totals."""
+    kinds: dict[tuple[str, str], list[NodeProbe]] = {}
+    for p in probes:
+        kinds.setdefault((p.type, p.family), []).append(p)
+    rows = [_row(type_, family, alike) for (type_, family), alike in kinds.items()]
+    for type_ in sorted({node.type for node in opaque}):
+        count = sum(node.type == type_ for node in opaque)
+        rows.append(KindProbe(type_, "opaque", "", count, count, count, 0, 0, 0, 0, 0, 0))
+    return Probing(
+        graph.source or graph.name,
+        graph.dialect,
+        len(graph.ops),
+        sum(p.parts for p in probes),
+        sum(p.sums for p in probes),
+        sum(bool(p.wrong) for p in probes),
+        tuple(sorted(rows, key=lambda row: (row.type, row.family))),
+        probes,
+        opaque,
+    )
+
+
+def _row(type_: str, family: str, alike: Sequence[NodeProbe]) -> KindProbe:
+    classes = dict.fromkeys([p.exact for p in alike] + [p.merged for p in alike if p.merged])
+    return KindProbe(
+        type_,
+        family,
+        ", ".join(classes),
+        sum(p.nodes for p in alike),
+        len(alike),
+        sum(bool(p.skipped) for p in alike),
+        sum(p.smaller for p in alike),
+        sum(p.parts for p in alike),
+        sum(p.sums for p in alike),
+        sum(bool(p.wrong) for p in alike),
+        sum(p.inside + p.edges for p in alike),
+        sum(p.inside_moved + p.edges_moved for p in alike),
+    )

@@ -1,0 +1,112 @@
+"""What a runtime makes of an order and its arena, beyond the rules that its target states op by op.
+
+A runtime takes the plan's offsets, or places tensors by a planner of its own and can only be given an order; and it may
+need bytes beside those that are planned. `lowtide.runtimes.registry` says which one a target is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lowtide.analyse.storage import MemoryModel
+from lowtide.graph import Graph
+from lowtide.plan import RuntimeParts
+from lowtide.stop import Limits
+
+
+@dataclass(frozen=True)
+class OwnArena:
+    """The order that a runtime runs, in positions, and the bytes that its own planner takes for it.
+
+    `bytes` is None where it has no planner of its own, and takes the plan's offsets.
+    """
+
+    order: tuple[int, ...]
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Required:
+    """What a runtime needs for a file: the planned part and all of it, in bytes, its parts, and each buffer's offset.
+
+    `buffers` are in the order in which the runtime adds them.
+    """
+
+    planned_bytes: int
+    required_bytes: int
+    parts: RuntimeParts
+    buffers: tuple[int, ...]
+
+
+class Runtime(Protocol):
+    """A runtime, as far as plans for it differ from plans for others."""
+
+    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
+        """The order as the runtime runs it, and what its own planner takes for that.
+
+        With `others`, the order of no higher peak for which that is least.
+        """
+        ...
+
+    def beside(self, graph: Graph) -> int:
+        """Bytes that the runtime needs whatever the plan."""
+        ...
+
+    def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
+        """What the runtime needs for a plan: op ids in order, offset by tensor id. None if that is the arena.
+
+        Raises
+        ------
+        InputError
+            The runtime cannot take a plan for this file.
+        """
+        ...
+
+    def as_it_stands(self, graph: Graph) -> Required | None:
+        """The same for a model's file as it stands. Raises as `required`."""
+        ...
+
+    def offline(self, graph: Graph) -> list[int] | None:
+        """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
+
+        Raises
+        ------
+        InputError
+            The runtime refuses them.
+        """
+        ...
+
+    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
+        """Which of the two a budget is for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A runtime that takes the plan's offsets, and needs nothing beside them."""
+
+    def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
+        """The order itself."""
+        return OwnArena(order)
+
+    def beside(self, graph: Graph) -> int:
+        """Nothing."""
+        return 0
+
+    def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
+        """The arena."""
+        return None
+
+    def as_it_stands(self, graph: Graph) -> Required | None:
+        """The arena."""
+        return None
+
+    def offline(self, graph: Graph) -> list[int] | None:
+        """None: nothing is in the file."""
+        return None
+
+    def judged(self, peak_bytes: int, arena_bytes: int) -> int:
+        """The arena."""
+        return arena_bytes

@@ -1,0 +1,119 @@
+"""What TFLM makes of a plan: the smallest arena, with its parts; and of a .tflite file as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.plan import RuntimeParts
+from lowtide.read.tflite.model import TfliteFile, TfliteModel
+from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
+from lowtide.runtimes.base import Plain, Required
+from lowtide.runtimes.tflm.builds import build_for
+from lowtide.runtimes.tflm.least import least_parts
+from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
+from lowtide.runtimes.tflm.persistent import arena_parts
+from lowtide.runtimes.tflm.planner import tflm_head
+from lowtide.target import Target
+
+MOST_BYTES = 256 * 2**20
+"""Files above this size are no models for microcontrollers: they get no offline plan."""
+
+
+@dataclass(frozen=True)
+class Tflm(Plain):
+    """TensorFlow Lite Micro: it takes an offline plan from the file, and keeps data of its own in the arena.
+
+    `target`: whose kernels run, and in which build of TFLM.
+    """
+
+    target: Target
+
+    def beside(self, graph: Graph) -> int:
+        """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
+        file = graph.file
+        if not isinstance(file, TfliteFile):
+            return 0
+        return arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes + ALIGNMENT
+
+    def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
+        """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
+
+        None for a graph that came from no .tflite file, for a file that Vela compiled, whose own plan stands, and for
+        one above `MOST_BYTES`. What the plan leaves to TFLM (other subgraphs, inputs that nobody reads) is placed as
+        TFLM places it.
+
+        Raises
+        ------
+        InputError
+            TFLM cannot take an offline plan for this file.
+        """
+        file = graph.file
+        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or any(op.type == NPU for op in graph.ops):
+            return None
+        planned = without_elements(file.model, emptied_tensors(file.model, offsets))
+        arena = self._arena(planned, graph, order, listed_offsets(file.model, offsets))
+        if arena is None:
+            return None
+        parts = msgspec.structs.replace(arena.parts, own_planned=self._own_head(file, graph))
+        return replace(arena, parts=parts)
+
+    def as_it_stands(self, graph: Graph) -> Required | None:
+        """TFLM's arena for the file with the offline plan that it holds, or by its own planner.
+
+        Raises
+        ------
+        InputError
+            The file's offline plan is for another number of tensors.
+        """
+        file = graph.file
+        if not isinstance(file, TfliteFile):
+            return None
+        return self._arena(file.model, graph, graph.own_order, file.offline_plan())
+
+    def offline(self, graph: Graph) -> list[int] | None:
+        """The offline plan of a .tflite file."""
+        return graph.file.offline_plan() if isinstance(graph.file, TfliteFile) else None
+
+    def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
+        """Head of the file as it stands; None if TFLM refuses its offline plan."""
+        try:
+            arena = self._arena(file.model, graph, graph.own_order, file.offline_plan())
+        except InputError:
+            return None
+        return None if arena is None else arena.planned_bytes
+
+    def _arena(
+        self, model: TfliteModel, graph: Graph, order: Sequence[int], offline: Sequence[int] | None
+    ) -> Required | None:
+        """The arena of a file. None if it has too many buffers to play TFLM's planner through."""
+        target = self.target
+        head = tflm_head(model, graph, order, offline, target.tflm_rule)
+        if head is None:
+            return None
+        build = build_for(target)
+        parts, least = arena_parts(model, graph, order, build), least_parts(model, graph, target)
+        hidden = [op.type for op in graph.ops if scratch_unknown(op, target.kernels)]
+        return Required(
+            head.bytes,
+            parts.smallest_arena(head.bytes),
+            RuntimeParts(
+                planned=head.bytes,
+                scratch=parts.scratch_bytes,
+                persistent=parts.persistent_bytes,
+                planning=max(parts.planning_bytes, parts.preparing_bytes),
+                alignment=ALIGNMENT,
+                exact=parts.exact_for(head.bytes) and not hidden,
+                unknown=list(dict.fromkeys((*parts.unknown, *hidden))),
+                least_beside=least.beside_bytes,
+                least_planning=least.planning_bytes,
+                least_head=least.head_bytes,
+                kernels=target.kernels,
+                build=build.words,
+            ),
+            head.buffers,
+        )

@@ -1,0 +1,113 @@
+"""Memories and the cost of moves, as a user says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from lowtide.errors import InputError
+from lowtide.plan import HOST, Spilling
+from lowtide.schedule.registry import with_options
+from lowtide.sizes import parse_size
+from lowtide.spill.dma import Dma
+from lowtide.spill.problem import Memory, Semantics
+
+Memories = Sequence[str] | Mapping[str, str | int]
+"""``NAME=SIZE`` each, or a mapping, fastest first."""
+
+TOUCHED_PER_MOVED = 16
+"""Ops read and write the fast memory this many times as fast as the DMA moves bytes, in the simple cost model."""
+
+SWITCHES = ("parameters", "rematerialise")
+TIMES = ("bandwidth", "flops")
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a move costs, what may be done to avoid it, and how long it takes if that is asked for.
+
+    Attributes
+    ----------
+    parameters
+        Whether constants lie in the fast memory while ops read them.
+    rematerialise
+        Whether ops may run again.
+    dma
+        The cost model in seconds.
+    """
+
+    semantics: Semantics = field(default_factory=Semantics)
+    parameters: bool = False
+    rematerialise: bool = False
+    dma: Dma | None = None
+
+    @property
+    def in_plan(self) -> Spilling:
+        """As a plan says it."""
+        counted = {f.name: getattr(self.semantics, f.name) for f in fields(Semantics)}
+        return Spilling(**counted, parameters=self.parameters, rematerialise=self.rematerialise)
+
+
+def find_memories(given: Memories) -> tuple[Memory, ...]:
+    """The memories that a call names.
+
+    Raises
+    ------
+    InputError
+        One without a name or a size, named twice, or named like the host behind the last one.
+    """
+    pairs: list[tuple[str, str | int]] = []
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        for entry in given:
+            name, equals, size = entry.partition("=")
+            if not equals or not name:
+                raise InputError(f"memory {entry[:80]!r} is not NAME=SIZE, as in fast=256KiB")
+            pairs.append((name, size))
+    memories: list[Memory] = []
+    for name, size in pairs:
+        if name == HOST or any(m.name == name for m in memories):
+            raise InputError(f"memory {name!r} is named twice" if name != HOST else f"no memory can be called {HOST!r}")
+        memories.append(Memory(name, parse_size(size, f"memory {name}")))
+    return tuple(memories)
+
+
+def find_moves(given: Mapping[str, str]) -> Moves:
+    """What a call says of moves: fields of `Semantics`, the two switches, ``bandwidth`` and ``flops``.
+
+    Raises
+    ------
+    InputError
+        No such field, or a value that it does not take.
+    """
+    dma = _find_dma(given)
+    counted = {name: value for name, value in given.items() if name not in TIMES}
+    switches: dict[str, bool] = {}
+    for name in SWITCHES:
+        value = counted.pop(name, "false").lower()
+        if value not in ("true", "false"):
+            raise InputError(f"moves.{name} is {value!r}; it takes true or false")
+        switches[name] = value == "true"
+    known = [f.name for f in fields(Semantics)]
+    unknown = [name for name in counted if name not in known]
+    if unknown:
+        listed = ", ".join((*known, *SWITCHES, *TIMES))
+        raise InputError(f"moves has no option {unknown[0]!r}; its options: {listed}")
+    return Moves(with_options(Semantics, "moves", counted), dma=dma, **switches)
+
+
+def _find_dma(given: Mapping[str, str]) -> Dma | None:
+    """The cost model that is named by ``bandwidth`` (bytes a second, as a size) and ``flops`` (a second), if any."""
+    if "bandwidth" not in given:
+        if "flops" in given:
+            raise InputError("moves.flops says how fast ops are beside transfers; give moves.bandwidth too")
+        return None
+    bandwidth = parse_size(given["bandwidth"], "moves.bandwidth")
+    try:
+        flops = float(given.get("flops", "0"))
+    except ValueError:
+        flops = -1.0
+    if not bandwidth or not 0 <= flops < 1e30:
+        raise InputError("moves.bandwidth takes bytes a second as in 100MB, moves.flops a number as in 4e9")
+    return Dma(float(bandwidth), flops, touched_bytes_per_second=float(bandwidth) * TOUCHED_PER_MOVED)

@@ -1,0 +1,109 @@
+"""An op runs again for some of those that read what it makes, so that this need not lie in memory until then.
+
+::
+
+    of -- t --+--> early            of  -- t  -----> early
+              |               =>
+              +--> late             of' -- t' -----> late
+
+The clone stands behind the op, with tensors of its own; where it runs is the scheduler's to say. Source: Briggs, Cooper
+and Torczon, "Rematerialization", PLDI 1992.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.table import kind_of
+from lowtide.plan import Recompute
+from lowtide.transform.change import Change
+from lowtide.transform.rename import reading
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Op `of` runs again, and `readers` read from its clone what it makes as `replaced`. All are ids."""
+
+    of: int
+    replaced: int
+    readers: tuple[int, ...]
+
+
+def why_not(graph: Graph, clone: Clone) -> str | None:
+    """None if the op may run again, and gives the same then; else the reason, in a few words."""
+    op = next((op for op in graph.ops if op.id == clone.of), None)
+    if op is None:
+        return f"op {clone.of} is not there to run"
+    if clone.replaced not in op.outputs:
+        return f"{op.label} does not make tensor {clone.replaced}"
+    if not clone.readers or len(set(clone.readers)) != len(clone.readers):
+        return "each reader has to be named, once"
+    for reader in clone.readers:
+        if reader not in graph.consumers.get(clone.replaced, ()):
+            return f"op {reader} does not read tensor {clone.replaced}"
+    if op.attributes.get("random"):
+        return f"{op.label} makes something else on every run"
+    if any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
+        return f"{op.label} writes into the memory of another tensor"
+    over = _overwritten(graph, op)
+    return None if over is None else f"{over.label} writes over what {op.label} reads"
+
+
+def _overwritten(graph: Graph, op: Op) -> Op | None:
+    """An op, if there is one, that writes into the memory of what this one reads: a clone might run behind it."""
+    chains = [_lies_in(graph, t) for t in op.inputs]
+    roots = {chain[-1] for chain in chains}
+    earlier = {graph.producer.get(t) for chain in chains for t in chain}
+    for other in graph.ops:
+        row = kind_of(other.type)
+        if other.id in earlier or (row is not None and row.view):
+            continue
+        if any(len(chain) > 1 and chain[-1] in roots for chain in (_lies_in(graph, t) for t in other.outputs)):
+            return other
+    return None
+
+
+def _lies_in(graph: Graph, tensor: int) -> list[int]:
+    """A tensor, the one whose memory it lies in, and so on, as the graph says."""
+    chain = [tensor]
+    while (above := graph.tensor_by_id[chain[-1]].alias_of) is not None:
+        chain.append(above)
+    return chain
+
+
+def apply(graph: Graph, clone: Clone) -> Change[Clone]:
+    """The graph with the op run again; ids are the next ones that are free."""
+    reason = why_not(graph, clone)
+    assert reason is None, reason
+    original, by_id = graph.op_by_id[clone.of], graph.tensor_by_id
+    fresh_op = max(op.id for op in (*graph.ops, *graph.folded)) + 1
+    fresh = max(by_id) + 1
+    again = {t: fresh + k for k, t in enumerate(original.outputs)}
+    tensors = tuple(
+        replace(by_id[t], id=new, kind=Kind.ACTIVATION, name=f"{by_id[t].label} (again)") for t, new in again.items()
+    )
+    second = replace(
+        original, id=fresh_op, name=f"{original.label} (again)", outputs=tuple(again[t] for t in original.outputs)
+    )
+    instead = {clone.replaced: again[clone.replaced]}
+    ops: list[Op] = []
+    for op in graph.ops:
+        ops.append(reading(op, instead) if op.id in clone.readers else op)
+        if op.id == clone.of:
+            ops.append(second)
+    whole = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
+    return Change(clone, whole, {fresh_op: clone.of}, {new: t for t, new in again.items()})
+
+
+def as_rewrite(change: Change[Clone]) -> Recompute:
+    """What a plan says of it: the plan is for the user's own graph, to which verify makes the change by itself."""
+    (op,) = change.ops
+    decision = change.decision
+    return Recompute(
+        op=op,
+        of=decision.of,
+        replaced=decision.replaced,
+        outputs=list(change.tensors),
+        readers=list(decision.readers),
+    )

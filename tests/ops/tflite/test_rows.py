@@ -1,0 +1,97 @@
+"""Every kind of TFLite operator, proved in LiteRT on models of one operator of random shape; broken maps are caught."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lowtide.bench.tflite_kinds import kinds
+from lowtide.bench.tflite_net import Net
+from lowtide.graph import Graph, Op
+from lowtide.ops.forms import Custom
+from lowtide.ops.index import Index
+from lowtide.ops.meaning import meaning
+from lowtide.read.tflite.reader import read_tflite
+from lowtide.run.probe import RefusedError
+from lowtide.run.probe_nodes import probe_node, runner_of
+
+KINDS = sorted({name for name, _ in kinds()})
+RARELY_MOVED = {"EQUAL", "NOT_EQUAL"}
+"""Drawn numbers are hardly ever equal, so that others seldom change the answer: no broken map is asked of these."""
+MODELS = 3
+BUDGET = 10**5
+
+
+def single(folder: Path, kind: str, variant: str, seed: int) -> Graph:
+    """A model of one operator, of random shape."""
+    net = Net(seed)
+    inputs, output = kinds()[kind, variant](random.Random(seed), net)
+    net.ends(inputs, [output])
+    path = folder / f"{kind}-{variant}-{seed}.tflite".replace(" ", "_").replace("/", "_")
+    path.write_bytes(net.bytes())
+    return read_tflite(path)
+
+
+def probed(folder: Path, kind: str) -> tuple[Counter[str], list[str], list[tuple[Graph, Op]]]:
+    """What probing models of a kind shows: counts, reasons to refuse, and the ops that were probed."""
+    runner = runner_of("tflite")
+    assert runner is not None
+    counts: Counter[str] = Counter()
+    reasons, ops = [], []
+    for variant in sorted(v for k, v in kinds() if k == kind):
+        for seed in range(MODELS):
+            graph = single(folder, kind, variant, seed)
+            for op in graph.ops:
+                known = meaning(graph, op)
+                assert known is not None
+                if known.opaque is not None:
+                    reasons.append(f"{variant}: {known.opaque}")
+                    continue
+                try:
+                    findings, _ = probe_node(graph, op, known, runner, seed, BUDGET, 10**8)
+                except RefusedError as reason:
+                    reasons.append(f"{variant}: {reason}")
+                    continue
+                assert not findings.wrong, (variant, seed, findings.wrong, known)
+                counts["ops"] += 1
+                counts["parts"] += findings.parts
+                counts["moved"] += findings.inside_moved
+                ops.append((graph, op))
+    return counts, reasons, ops
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_holds_in_litert(tmp_path: Path, kind: str):
+    """What the map leaves out moves nothing, what it names moves something, and sums add up."""
+    counts, reasons, _ = probed(tmp_path, kind)
+    assert counts["ops"], reasons
+    assert counts["parts"], reasons
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in RARELY_MOVED])
+def test_a_row_broken_on_purpose_is_caught(tmp_path: Path, kind: str):
+    """An index of the first operand that is one row off is seen in some model of the kind."""
+    runner = runner_of("tflite")
+    assert runner is not None
+    tried = 0
+    for graph, op in probed(tmp_path, kind)[2]:
+        known = meaning(graph, op)
+        assert known is not None
+        for i, dims in enumerate(known.access.inputs):
+            for d, index in enumerate(dims or ()):
+                if index is None or index.axis < 0 or known.access.sizes[index.axis] < 3:
+                    continue
+                tried += 1
+                off = Index(index.axis, index.num, index.den, index.lo + index.den, index.hi + index.den)
+                changed = (*(dims or ())[:d], off, *(dims or ())[d + 1 :])
+                inputs = (*known.access.inputs[:i], changed, *known.access.inputs[i + 1 :])
+                wrong = replace(known.access, inputs=inputs)
+                form = Custom(known.family, wrong, limits=getattr(known.form, "limits", ()))
+                findings, _ = probe_node(graph, op, replace(known, form=form, access=wrong), runner, 0, BUDGET, 10**8)
+                if findings.wrong:
+                    return
+    assert not tried, f"{tried} maps a row off, and none was caught"

@@ -1,0 +1,94 @@
+"""What signatures and docstrings owe the reader: names by role, and what is raised."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import lowtide
+
+SOURCE = Path(lowtide.__file__).parent
+FILES = {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+
+NO_ROLES = {"made", "found", "said", "told", "came", "known", "asked"}
+"""Past participles: they say that a value came from somewhere, and not what it is."""
+
+BY_ROLE = {
+    "report", "rules", "run", "verify", "zoo", "errors.py", "files.py", "names.py", "outputs.py", "sizes.py", "stop.py",
+    "target.py",
+}  # fmt: skip
+"""Rooms whose parameters are all named by role."""
+
+
+def _functions(node: ast.AST, public: bool = True) -> Iterator[tuple[ast.FunctionDef, bool]]:
+    """Every function below a node, and whether it can be reached by public names."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            yield child, public and not child.name.startswith("_")
+            yield from _functions(child, False)
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, public and not child.name.startswith("_"))
+        else:
+            yield from _functions(child, public)
+
+
+def _raised(node: ast.AST) -> Iterator[str]:
+    """Names of the exceptions that a function's own statements raise."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call) and isinstance(child.exc.func, ast.Name):
+            yield child.exc.func.id
+        yield from _raised(child)
+
+
+def _promised() -> set[str]:
+    """Names of methods whose protocol says what they raise."""
+    return {
+        method.name
+        for tree in FILES.values()
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in kind.bases)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and "aises" in (ast.get_docstring(method) or "")
+    }
+
+
+def test_parameters_are_named_by_role():
+    """`plan`, `output`, `program`: never `made` or `found`."""
+    bad = [
+        f"{path}:{argument.lineno}: {function.name}({argument.arg})"
+        for path, tree in FILES.items()
+        if path.parts[0] in BY_ROLE
+        for function, _ in _functions(tree)
+        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        if argument.arg in NO_ROLES
+    ]
+    assert not bad, "\n".join(bad)
+
+
+def test_what_is_raised_is_said():
+    """Public functions name the errors that they raise, or the protocol that they follow does. Commands do not, whose
+    errors become an exit status."""
+    promised = _promised()
+    silent = [
+        f"{path}:{function.lineno}: {function.name} raises {name}"
+        for path, tree in FILES.items()
+        if path.parts[0] != "cli"
+        for function, public in _functions(tree)
+        for name in set(_raised(function))
+        if public and function.name not in promised and name[0].isupper() and name != "AssertionError"
+        for text in (ast.get_docstring(function) or "",)
+        if name not in text and "Raises" not in text and f"``{name}``" not in text
+    ]
+    assert not silent, "\n".join(silent)
+
+
+def test_both_checks_can_fail():
+    """A function of each kind is seen."""
+    tree = ast.parse("def load(made):\n    '''Read it.'''\n    raise InputError('no')")
+    ((function, public),) = _functions(tree)
+    assert public
+    assert list(_raised(function)) == ["InputError"]
+    assert function.args.args[0].arg in NO_ROLES
