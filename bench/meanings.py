@@ -83,17 +83,8 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
         share = "" if r["floor_bytes"] is None else f"{r['floor_bytes'] / r['peak_bytes']:.3f}"
         floor = "" if r["floor_bytes"] is None else f"{r['floor_bytes']:,}"
         proved = "" if r["optimal"] else " (best known)"
-        known = f"{r['with_a_map'] / max(1, r['nodes']):.1%}"
-        cells = [
-            r["model"],
-            f"{r['nodes']:,}",
-            known,
-            r["distinct"],
-            r["run"],
-            f"{r['parts']:,}",
-            r["sums"],
-            r["wrong"],
-        ]
+        known_share = f"{r['with_a_map'] / max(1, r['nodes']):.1%}"
+        probed = [known_share, r["distinct"], r["run"], f"{r['parts']:,}", r["sums"], r["wrong"]]
         lines.append(table_row([r["model"], f"{r['nodes']:,}", *probed, f"{r['peak_bytes']:,}{proved}", floor, share]))
     lines += [
         "",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Storage
+from lowtide.plan import ArenaLost
 
 MOST_CUT_OPS = 20_000
 """Above so many ops what cuts could give is not worked out."""
@@ -148,7 +148,7 @@ class Inspection:
     optimal: bool
     arena_bytes: int
     arena_lower_bound_bytes: int
-    arena_lost: dict[str, Any] | None
+    arena_lost: ArenaLost | None
     stopped: str
     steps_at_peak: int
     peak: StepDetail | None

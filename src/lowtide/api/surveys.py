@@ -72,7 +72,7 @@ def inspect(
         optimal=best.peak_bytes == best.lower_bound_bytes,
         arena_bytes=arena.arena_bytes,
         arena_lower_bound_bytes=arena.lower_bound_bytes,
-        arena_lost=None if where is None else where.as_dict(),
+        arena_lost=where,
         stopped=best.stopped,
         steps_at_peak=steps.footprint.count(steps.peak),
         peak=detail(memory, own, steps, steps.peak_step) if graph.ops else None,
