@@ -58,9 +58,9 @@ def test_operators_as_measured_in_builds(name: str):
         variant, seed = rest.rsplit(" ", 1)
         head, _, arena, exact = predicted(one(kind, variant, int(seed)), BUILDS[name])
         assert head == row["head"], row["model"]
-        assert arena == row["arena"] or not exact or kind == "ELU", row["model"]
+        assert arena == row["arena"] or (not exact and arena > row["arena"]), row["model"]
         missed += arena != row["arena"]
-    assert missed <= 2
+    assert missed <= 0.05 * len(rows)
 
 
 @pytest.mark.parametrize(("kind", "variant"), list(kinds())[::4], ids=lambda word: str(word).replace(" ", "_"))
@@ -82,7 +82,7 @@ def test_what_is_not_known_is_named(tmp_path: Path):
     net = Net()
     x = net.tensor((1, 8, 8, 4))
     y = net.like(x)
-    net.op("CUSTOM:Mystery", [x], [y], None)
+    net.op("Mystery", [x], [y], custom=True)
     net.ends([x], [y])
     path = tmp_path / "m.tflite"
     path.write_bytes(net.bytes())
