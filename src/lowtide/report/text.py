@@ -150,7 +150,8 @@ def parts_text(parts: RuntimeParts) -> str:
     if parts.scratch:
         text += f", scratch {parts.scratch:,} in the planned"
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
-    text += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'the pip build for x86-64'}{strange}"
+    sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
+    text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
     return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
