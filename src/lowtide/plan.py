@@ -222,7 +222,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     alignment: Alignment
     exact: bool
     own_planned: int | None = None
-    unknown: list[str] = []  # noqa: RUF012
+    unknown: list[str] = []
     least_beside: int | None = None
     least_planning: int = 0
     least_head: int | None = None
