@@ -166,8 +166,8 @@ def write(output: Path, rows: list[Row], sizes: dict[str, list[str]]) -> None:
     lines = [
         "# TFLM built from its sources: head and smallest arena, predicted and measured",
         "",
-        f"tflite-micro {COMMIT}, GCC; {here.cpu}; lowtide {here.lowtide} ({here.commit}). Bytes. *own*: the file as it",
-        "stands; else the kernels that its offline plan is for. Predicted before anything ran; measured by bisection with",
+        f"tflite-micro {COMMIT}, GCC; {here.cpu}; lowtide {here.lowtide} ({here.commit}). Bytes.",
+        "*own*: the file as it stands; else the kernels that its offline plan is for. Predicted before anything ran; measured by bisection with",
         "a plain MicroInterpreter. Outputs: 3 random inputs, against the file as it stands in the same build.",
         "",
         "| model | build | plan | head predicted | measured | arena predicted | measured | outputs |",

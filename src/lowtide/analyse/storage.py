@@ -74,7 +74,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         tensors = [by_id[i] for i in ids]
         used = users.get(root, [])
         size = max(place[t.id][1] + t.size for t in tensors)
-        if any(t.kind is Kind.CONSTANT for t in tensors):
+        if by_id[root].kind is Kind.CONSTANT:
             if constants == "while_used":
                 for i in used:
                     workspace[i] += size
@@ -85,7 +85,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             copies = max(target.copies(t) for t in tensors)
             size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
             at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
-            at_start = bool(copies) or any(t.id not in made for t in tensors)
+            at_start = bool(copies) or any(t.id not in made and t.kind is not Kind.ACTIVATION for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.keep_inputs)

@@ -93,12 +93,12 @@ def smallest_arena(model: MemoryModel, order: tuple[int, ...], limits: Limits) -
     best, least = order, litert_arena(model, order).bytes
     candidates = [own] if profile(model, own).peak <= peak else []
     draws = 0 if not order else min(_ORDERS, _OPS_TO_TRY // len(order))
-    for found in chain(candidates, islice(equal_orders(model, order, peak, limits.seed), draws)):
+    for candidate in chain(candidates, islice(equal_orders(model, order, peak, limits.seed), draws)):
         if limits.left_seconds <= 0:
             break
-        size = litert_arena(model, found).bytes
-        if size < least or (size == least and found == own):
-            best, least = found, size
+        size = litert_arena(model, candidate).bytes
+        if size < least or (size == least and candidate == own):
+            best, least = candidate, size
     return best, least
 
 

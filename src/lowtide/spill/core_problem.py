@@ -125,6 +125,7 @@ def _may_die(problem: SpillProblem, s: int) -> bool:
 def _chain(problem: SpillProblem, part: Sequence[int], n: int, free: range) -> list[list[int]]:
     """One op after the other, but for those at the steps `free`: they come after all before them, as they must."""
     number = {i: k for k, i in enumerate(part)}
+    free = range(free.start, min(free.stop, len(part)))  # the end itself does not change its place
     rows: list[list[int]] = []
     for k in range(n):
         if k in free:

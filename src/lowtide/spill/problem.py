@@ -129,6 +129,13 @@ class SpillProblem:
         """Ops in an order."""
         return len(self.model.graph.ops)
 
+    @property
+    def end_bytes(self) -> int:
+        """Bytes that have to be in the fast memory after the last step: the graph outputs, where they end there."""
+        if not self.semantics.outputs_end_fast:
+            return 0
+        return sum(s.size for s, output in zip(self.model.storages, self.is_output, strict=True) if output)
+
     @cached_property
     def largest_op(self) -> tuple[int, int]:
         """Bytes that the most demanding op needs in any order, in place where it may be, and its position."""
@@ -183,8 +190,8 @@ def spill_problem(
     index = graph.index_of
     copied, is_output, writers = [], [], []
     for s in exact.storages:
-        constant = any(kinds[t].kind is Kind.CONSTANT for t in s.tensors)
-        from_outside = constant or any(t not in producer for t in s.tensors)
+        constant = kinds[s.tensors[0]].kind is Kind.CONSTANT
+        from_outside = any(t not in producer and kinds[t].kind is not Kind.ACTIVATION for t in s.tensors)
         copied.append(constant or (from_outside and semantics.inputs_have_copy))
         is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
         writers.append(tuple(sorted({index[producer[t]] for t in s.tensors if t in producer and t not in views})))

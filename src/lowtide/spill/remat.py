@@ -54,7 +54,7 @@ def rematerialise(
                 return problem, _unproved(answer, clones), clones
             change = apply(problem.model.graph, clone)
             other = again(change.graph)
-            if other.largest_op[0] > other.capacity:
+            if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
                 found = spill(other)

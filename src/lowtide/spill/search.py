@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar
 
 from lowtide import _core
@@ -22,7 +23,7 @@ from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
 from lowtide.spill.mend import mend
-from lowtide.spill.online import cheapest, furthest, simulate_arena
+from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
@@ -92,10 +93,13 @@ class Spill:
         if search.best is not None:
             orders.append(search.best.order)
         online = [
-            simulate_arena(problem, order, policy) for order in dict.fromkeys(orders) for policy in (cheapest, furthest)
+            answer
+            for order, policy in product(dict.fromkeys(orders), (cheapest, furthest))
+            if (answer := simulate_arena_until(limits.over, problem, order, policy)) is not None
         ]
-        best = min(online, key=lambda answer: answer.traffic_bytes)
-        return search.answer(best)
+        if search.best is None and not online:  # like the greedy arena, this takes the time it takes
+            online.append(simulate_arena(problem, orders[0], furthest))
+        return search.answer(min(online, key=lambda answer: answer.traffic_bytes, default=None))
 
 
 class _TrafficSearch:

@@ -44,7 +44,7 @@ class OneArena(Ordering):
     def of(cls, budget: Size | None, reserve: Size | None, *, spread: bool) -> OneArena:
         """From sizes as a user says them. Raises `InputError` if one is none."""
         budget_bytes = None if budget is None else parse_size(budget, "budget")
-        return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve"), spread)
+        return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve", least=0), spread)
 
     def check(self, job: Job) -> None:
         """Bytes can be spread out only within a budget, and not in a runtime's own arena."""

@@ -74,10 +74,11 @@ def _rows_scratch(data: list[Tensor], made: Tensor, simd: str) -> tuple[int, ...
         return ()
     if given.dtype != "int8" or not weights.shape or not made.shape:
         return None
-    if len(made.shape) > 2 and weights.shape[-1] % 4 == 0:
+    depth, outputs = weights.shape[-1], made.shape[-1]
+    if len(made.shape) > 2 and depth % 4 == 0:
         per_channel = weights.quant is not None and len(weights.quant.scales) > 1
-        return () if per_channel else _some(8 * made.shape[-1])
-    return () if sums_are_kept(data) else _some(row_sums(made.shape[-1], simd))
+        return () if per_channel else _some(8 * outputs)
+    return () if sums_are_kept(data) else _some(row_sums(outputs, simd))
 
 
 def sums_are_kept(data: list[Tensor]) -> bool:

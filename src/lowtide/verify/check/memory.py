@@ -3,8 +3,12 @@
 A *storage* is what tensors that alias share. Aliases form trees: we walk down from the roots. An op touches a
 storage if it makes or reads one of its tensors. In an order, a storage is live
 
-    from   the first op that touches it   (before step 0 if one of its tensors is made by no op)
+    from   the first op that touches it   (before step 0 if one of its tensors is a graph input, or an output that
+                                          no op makes: one that no op makes and that is neither only names memory)
     to     the last op that touches it    (the end if one of its tensors is a graph output)
+
+A storage is constant if its root is: `Graph` sees to it that nothing is written there, and that no constant lies in
+other memory.
 
 and the footprint at op v, when exactly the ops of D ran before it, is
 
@@ -116,8 +120,8 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     for root, members in groups.items():
         users = frozenset(touched_by[root])
         size = max(place[t.id][1] + t.size for t in members)
-        constant = any(t.kind is Kind.CONSTANT for t in members)
-        at_start = any(t.id not in produced for t in members)
+        constant = graph.tensor_by_id[root].kind is Kind.CONSTANT
+        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
         at_end = any(t.kind is Kind.OUTPUT for t in members)
         kept = [target.copies(t) for t in members if not constant]
         if any(kept):

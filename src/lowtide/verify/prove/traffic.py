@@ -294,7 +294,7 @@ class _PartBuilder:
         for t, k in producer.items():
             if t in self.memory.storage_of and t not in self.memory.views:
                 self.writers[self.memory.storage_of[t]] |= 1 << k
-        outside = [any(t not in producer for t in b.tensors) for b in storages]
+        outside = [any(t not in producer and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in storages]
         constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in storages]
         self.copied = [c or (o and rules.inputs_have_copy) for c, o in zip(constant, outside, strict=True)]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in storages]
