@@ -29,7 +29,7 @@ ELSEWHERE = {
     "spill/test_baselines.py": "spill/orders",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
-    "spill/test_search.py": "spill/answer spill/joint spill/mend spill/place spill/problem",
+    "spill/test_search.py": "spill/answer spill/joint spill/repair spill/place spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "

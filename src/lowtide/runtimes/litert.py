@@ -17,7 +17,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
 from lowtide.rules.litert.temporaries import temporaries
 from lowtide.runtimes.base import OwnArena, Plain
-from lowtide.schedule.settle import equal_orders
+from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
 ALIGNMENT = 64
