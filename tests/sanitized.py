@@ -16,7 +16,12 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 FILES = (
     *("core/test_cut.py", "core/test_model.py", "core/test_stub.py", "bench/test_sampling.py"),
-    *("schedule/test_exact.py", "schedule/test_serenity.py", "schedule/test_hmcos.py", "schedule/test_settle.py"),
+    *(
+        "schedule/test_exact.py",
+        "schedule/test_serenity.py",
+        "schedule/test_hmcos.py",
+        "schedule/test_restore_own_order.py",
+    ),
     *("allocate/test_exact.py", "allocate/test_greedy.py", "allocate/test_place.py", "allocate/test_arena.py"),
     *("spill/test_search.py", "spill/test_lead.py", "spill/test_phases.py", "spill/test_rows.py"),
 )

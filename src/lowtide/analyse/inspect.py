@@ -187,9 +187,9 @@ def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) 
                 percent=round(100 * counted / footprint, 1) if footprint else 0.0,
                 made_by=_maker(model, storage, step_of),
                 kept_by=tuple(
-                    _name(model, i) for i in sorted(storage.touchers, key=step_of.__getitem__) if step_of[i] > step
+                    _name(model, i) for i in sorted(storage.users, key=step_of.__getitem__) if step_of[i] > step
                 ),
-                in_use=op_at in storage.touchers,
+                in_use=op_at in storage.users,
                 graph_output=storage.at_end,
                 over=model.graph.tensor_by_id[over.input].label if over else None,
                 peak_if_halved_bytes=_peak_if(model, steps, highest, step_of, s, storage.size // 2),
@@ -290,4 +290,4 @@ def _name(model: MemoryModel, position: int) -> OpName:
 
 
 def _maker(model: MemoryModel, storage: Storage, step_of: dict[int, int]) -> OpName | None:
-    return None if storage.at_start else _name(model, min(storage.touchers, key=step_of.__getitem__))
+    return None if storage.at_start else _name(model, min(storage.users, key=step_of.__getitem__))

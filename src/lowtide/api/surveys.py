@@ -47,7 +47,7 @@ def inspect(
         The model or an argument is wrong.
     """
     from lowtide.allocate.fragmentation import lost
-    from lowtide.allocate.together import best_layout
+    from lowtide.allocate.order_and_arena import best_layout
     from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
 
     began = clock.perf_counter()

@@ -5,7 +5,7 @@
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    again exactly, the rest held.
-4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.mend`.
+4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.repair`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
-from lowtide.spill.mend import mend
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.repair import mend
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits, Progress

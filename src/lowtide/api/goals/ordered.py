@@ -13,7 +13,7 @@ from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
-    from lowtide.allocate.together import Layout
+    from lowtide.allocate.order_and_arena import Layout
     from lowtide.schedule.method import Method, Schedule
     from lowtide.spill.answer import SpillMethod
 
@@ -72,7 +72,7 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
 
     from lowtide.allocate.fragmentation import lost
     from lowtide.analyse.liveness import largest_single_op, profile
-    from lowtide.schedule.settle import ops_moved
+    from lowtide.schedule.restore_own_order import ops_moved
 
     memory, allocation = problem.memory, layout.allocation
     taken = set(allocation.in_place)
