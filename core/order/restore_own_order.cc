@@ -53,7 +53,7 @@ class Settler {
 
 }  // namespace
 
-std::vector<int> settle(const Model& model, const std::vector<int>& order, Bytes budget) {
+std::vector<int> restore_own_order(const Model& model, const std::vector<int>& order, Bytes budget) {
   const Chains chains = single_ops(model);
   const Problem problem = compile(model, chains, Reach(model.preds, 0), false);
   std::vector<int> result = order;
