@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from lowtide.spill.simulate import simulate
-
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.spill.core_problem import core_problem
 from lowtide.spill.problem import Memory, Semantics, SpillProblem, spill_problem
@@ -16,6 +14,7 @@ from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
 from support.spill_brute import least_traffic
 from support.spill_problems import search
+from support.spill_replay import simulate
 
 STRICT = BUILT_IN["strict"]
 ENDS_FAST = Semantics(outputs_end_fast=True)
