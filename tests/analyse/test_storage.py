@@ -193,4 +193,4 @@ def test_storages_are_the_contracts_in_planner_and_checker() -> None:
         peak = peak_by_contract(graph)
         assert profile(model, range(len(graph.ops))).peak == peak
         assert simulate(graph, work_out(graph, STRICT), graph.own_order).peak == peak
-        assert all(a <= b for s in model.storages for a, b in pairwise(s.touchers))
+        assert all(a <= b for s in model.storages for a, b in pairwise(s.users))
