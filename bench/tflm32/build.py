@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FLAGS = (
-    "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections",
-    "-fmessage-length=0", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_DISABLE_X86_NEON", "-DTF_LITE_USE_CTIME", "-w",
-)  # fmt: skip
+FLAGS = [
+    *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections", "-w"),
+    *("-fmessage-length=0", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_DISABLE_X86_NEON", "-DTF_LITE_USE_CTIME"),
+]
 """As TFLM's Makefile sets them for its default build, warnings apart."""
-CXX = ("-std=c++17", "-fno-rtti", "-fno-exceptions", "-fno-threadsafe-statics")
+CXX = ["-std=c++17", "-fno-rtti", "-fno-exceptions", "-fno-threadsafe-statics"]
 KERNELS = re.compile(r"\$\(TENSORFLOW_ROOT\)((?:tensorflow/lite/micro/kernels|signal)/\S+\.cc)")
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace tide {
 
@@ -27,6 +28,7 @@ void Walker::enter(int m) {
 }
 
 void Walker::leave(int m) {
+  assert(is_ready(m));
   const int at = place_[m], moved = ready_.back();
   ready_[at] = moved;
   place_[moved] = at;

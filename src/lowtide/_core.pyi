@@ -130,6 +130,7 @@ def solve(
     until_impossible: bool,
     first_slice: int,
     report: object | None,
+    reach_memory_bytes: int = 268435456,
 ) -> Solution:
     """
     The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.

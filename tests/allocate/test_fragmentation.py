@@ -50,7 +50,6 @@ def test_a_hole_between_two_tensors_is_named() -> None:
     assert found.text == (
         "c (4 B) ends highest; at step 2, op 2 'make c', 4 B below it are free, below b (other steps close it)"
     )
-    assert found.as_dict()["text"] == found.text
     tight = replace(placed, offsets={3: 6, 0: 1, 1: 3, 2: 6})
     nearly = lost(model, range(3), steps, tight)
     assert nearly is not None

@@ -30,7 +30,7 @@ from lowtide.spill.problem import Gap, SpillProblem, timeline
 from lowtide.spill.repair import repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 
 WIDTHS = (1, 10, 100, 1000)
 
@@ -116,10 +116,13 @@ class _TrafficSearch:
 
     def run(self) -> None:
         """Search; where nothing is proved, see what the least peak says."""
-        if self.problem.semantics.lead:
-            self._with_lead()
-            return
-        self._run()
+        try:
+            if self.problem.semantics.lead:
+                self._with_lead()
+                return
+            self._run()
+        except KeyboardInterrupt:
+            self.interrupted = True
         if self.best is not None and not self.proved:
             self._raise_by_peak(self.best.traffic_bytes)
 
@@ -242,7 +245,15 @@ class _TrafficSearch:
             better = order_with_gaps(self.problem, question, result)
             if best is None or better.traffic_bytes < best.traffic_bytes:
                 self.best = better
+        self._report()
         return result
+
+    def _report(self) -> None:
+        """Say how far the search is: the traffic, and the bound on it. Who looks on may raise KeyboardInterrupt."""
+        if self.limits.report is None or self.best is None:
+            return
+        traffic, spent = self.best.traffic_bytes, self.limits.seconds - self.limits.left_seconds
+        self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:
         """Search stretches of the best order again, the rest held, until none gets better."""

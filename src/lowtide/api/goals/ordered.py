@@ -68,6 +68,8 @@ def for_order(limits: Limits) -> Limits:
 
 def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Layout) -> PlanKeys:
     """What a plan says of its order; the peak is that of the in-place choices that the layout really makes."""
+    import msgspec
+
     from lowtide.allocate.fragmentation import lost
     from lowtide.analyse.liveness import largest_single_op, profile
     from lowtide.schedule.restore_own_order import ops_moved
@@ -82,7 +84,7 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
     figures = {**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)}
     where = lost(memory, layout.order, layout.profile, allocation)
     if where is not None:
-        figures["arena_lost"] = where.as_dict()
+        figures["arena_lost"] = msgspec.to_builtins(where)
     interrupted = layout.interrupted and schedule.stopped != "proof"
     status: Status = "unproved" if search.require_optimal and bound != peak else "ok"
     return {
