@@ -39,11 +39,11 @@ def test_a_stretch_up_to_the_end_and_beyond_may_be_free() -> None:
         problem = problem_at_its_floor(rng, 5)
         order, n = range(problem.steps), problem.steps
         least = least_traffic(problem, addresses=False)
-        assert search(core_problem(problem, order, free=range(n + 7)))["cost"] == least
+        assert search(core_problem(problem, order, free=range(n + 7))).cost == least
         held = search(core_problem(problem, order, chain=True))
         some = search(core_problem(problem, order, free=range(n - 1, n + 9)))
-        assert some["found"] >= held["found"]
-        assert not held["found"] or some["cost"] <= held["cost"]
+        assert some.found >= held.found
+        assert not held.found or some.cost <= held.cost
         moving += bool(least)
     assert moving > 10
 
