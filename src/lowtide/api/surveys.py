@@ -12,6 +12,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Problem, Rules
+from lowtide.errors import sound
 from lowtide.graph import Graph
 from lowtide.plan import Stopped
 from lowtide.sizes import parse_size
@@ -99,7 +100,7 @@ class _Best:
         order, peak = schedule.order, profile(problem.memory, schedule.order).peak
         if peak > own_peak_bytes:
             order, peak = tuple(range(len(problem.graph.ops))), own_peak_bytes
-        bound = min(peak, max(largest_single_op(problem.memory), schedule.lower_bound))
+        bound = sound(max(largest_single_op(problem.memory), schedule.lower_bound), peak)
         return cls(order, peak, bound, schedule.stopped)
 
 

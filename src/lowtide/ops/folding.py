@@ -101,7 +101,10 @@ def run_folded(graph: Graph) -> Graph:
 
 
 def _in_between(graph: Graph, running: Mapping[int, Op]) -> tuple[Op, ...]:
-    """The ops in own order, and each of `running` at its place in the file, or before the first that reads from it."""
+    """The ops in own order, and each of `running` at its place in the file, or before the first that reads from it.
+
+    One that has to run after an op that comes later waits for that op, as in `lowtide.write.slots`.
+    """
     rank = {op_id: k for k, op_id in enumerate(graph.file_order)}
     makers = {t: op.id for op in running.values() for t in op.outputs}
     waiting = sorted(running, key=lambda op_id: rank.get(op_id, op_id), reverse=True)
@@ -110,19 +113,39 @@ def _in_between(graph: Graph, running: Mapping[int, Op]) -> tuple[Op, ...]:
     def place(op: Op) -> None:
         todo = [op]
         while todo:
-            needs = [t for t in todo[-1].inputs if t in makers and makers[t] not in placed]
+            needs = [makers[t] for t in todo[-1].inputs if t in makers]
+            needs = [o for o in (*needs, *todo[-1].after) if o in running and o not in placed]
             if needs:
-                todo += [running[makers[t]] for t in needs]
+                todo += [running[o] for o in needs]
                 continue
             op = todo.pop()
             placed.setdefault(op.id, op)
 
+    def ready(op: Op) -> bool:
+        """Whether all that is to run before it, itself or through others, has its place or can have it now."""
+        todo, seen = [op], {op.id}
+        while todo:
+            needs = {*todo[-1].after, *(makers[t] for t in todo[-1].inputs if t in makers)}
+            todo.pop()
+            for o in needs - seen - placed.keys():
+                if o not in running and o in graph.op_by_id and o not in constants:
+                    return False
+                if o in running:
+                    todo.append(running[o])
+                seen.add(o)
+        return True
+
+    constants = {op.id for op in graph.folded if op.id not in running}
+    late: list[Op] = []
     for op in graph.ops:
         while waiting and rank.get(waiting[-1], waiting[-1]) < rank.get(op.id, op.id):
-            place(running[waiting.pop()])
+            late.append(running[waiting.pop()])
+        for other in [other for other in late if ready(other)]:
+            place(other)
+            late.remove(other)
         place(op)
-    for op_id in reversed(waiting):
-        place(running[op_id])
+    for other in (*late, *(running[op_id] for op_id in reversed(waiting))):
+        place(other)
     return tuple(placed.values())
 
 

@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from lowtide import _core
+from lowtide.errors import sound
 from lowtide.plan import CutCertificate, TrafficPart, TrafficProof
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
@@ -183,13 +184,13 @@ class _TrafficSearch:
 
     def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[BoundedWindow | Phase] = ()) -> None:
         if bound > self.bound:
-            self.bound = bound
+            self.bound = bound if self.best is None else sound(bound, self.best.traffic_bytes)
             self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
 
     def _raise_by_peak(self, upper: int) -> None:
-        """Count what no order keeps at once, at most `upper`."""
+        """Count what no order keeps at once; `upper` bytes were attained."""
         peak, certificate = self.peak.lower_bound, self.peak.certificate
-        bound = min(live_too_much(self.problem, peak), upper)
+        bound = sound(live_too_much(self.problem, peak), upper)
         if bound > self.bound:
             cut = certificate if isinstance(certificate, CutCertificate) else None
             self.bound = bound
@@ -289,7 +290,7 @@ class _TrafficSearch:
             counters = {"states": self.states, "height_bytes": self.problem.capacity, "mended": False}
             return replace(
                 online,
-                traffic_lower_bound_bytes=min(self.bound, online.traffic_bytes),
+                traffic_lower_bound_bytes=sound(self.bound, online.traffic_bytes),
                 proof=self.proof,
                 stopped=stopped,
                 counters=counters,
@@ -323,7 +324,7 @@ class _TrafficSearch:
             placement.in_place,
             placement.workspace_offsets,
             traffic,
-            min(self.bound, traffic),
+            sound(self.bound, traffic),
             self.proof,
             stopped,
             counters,

@@ -11,7 +11,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.problem import Problem
-from lowtide.errors import InputError, NoOrderFoundError
+from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
 from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency
 from lowtide.stop import Limits, Progress
@@ -245,7 +245,7 @@ def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves
         "status": "ok",
         "stopped": answer.stopped,
         "peak_bytes": most,
-        "lower_bound_bytes": min(most, largest_single_op(exact)),
+        "lower_bound_bytes": sound(largest_single_op(exact), most),
         "optimal": answer.optimal,
         "certificate": NoCertificate(),
         "in_place": [(o.output, o.input) for o in sorted(answer.in_place, key=lambda o: step_of[o.op])],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from lowtide.api.answer import PlanKeys
 from lowtide.api.job import Options, Search
 from lowtide.api.problem import Problem
-from lowtide.errors import InputError
+from lowtide.errors import InputError, sound
 from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
 from lowtide.stop import Limits, Progress
 
@@ -115,7 +115,7 @@ def close_trace(limits: Limits, problem: Problem, keys: PlanKeys, seconds: float
 def _bound(schedule: Schedule, single_op: int, peak: int) -> tuple[int, Certificate]:
     """The better of the method's own bound and the largest single op; a proof only of the one that is taken."""
     if schedule.lower_bound > single_op:
-        return min(schedule.lower_bound, peak), schedule.certificate
+        return sound(schedule.lower_bound, peak), schedule.certificate
     if isinstance(schedule.certificate, CutCertificate) and schedule.lower_bound == single_op:
         return single_op, schedule.certificate
     return single_op, NoCertificate()

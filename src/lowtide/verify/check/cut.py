@@ -101,9 +101,11 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
             raise VerificationError(FAILURE, f"the downset holds op {o} without all that it needs")
     reached = memory.footprint(graph, v, downset)
     arcs = sum(len(flow) for _, flow in cases)
-    exact = reached == certificate.value_bytes
-    tight = "which its downset reaches" if exact else f"its downset needs {reached:,} B"
-    return f"a flow of {arcs:,} arcs proves {certificate.value_bytes:,} B at {label}, {tight}"
+    if reached != certificate.value_bytes:
+        raise VerificationError(
+            FAILURE, f"{label} needs {reached} bytes after the downset, and {certificate.value_bytes} are proved"
+        )
+    return f"a flow of {arcs:,} arcs proves {certificate.value_bytes:,} B at {label}, which its downset reaches"
 
 
 def _reach(edges: dict[int, set[int]], start: int) -> set[int]:
