@@ -27,6 +27,21 @@ class InputError(LowtideError, ValueError):
         super().__init__(" ".join(text.split()))
 
 
+class ForeignDimensionError(InputError):
+    """Sizes are given for free dimensions that the model does not have; `names` are those."""
+
+    def __init__(self, message: str, place: str, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(message, place)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _foreign, (str(self), self.names)
+
+
+def _foreign(text: str, names: tuple[str, ...]) -> ForeignDimensionError:
+    return ForeignDimensionError(text, "", names)
+
+
 class NoOrderFoundError(InputError):
     """A search that was not cut short met no order in which every op fits with what comes in ahead of it."""
 

@@ -181,3 +181,11 @@ def test_write_all_writes_nothing_if_one_output_fails(tmp_path: Path):
     with pytest.raises(lowtide.InputError):
         api.write_all(made, path, api.PlanFiles(tmp_path / "o.graph.json", tmp_path / "none" / "p.json"))
     assert [p.name for p in tmp_path.iterdir()] == ["m.graph.json"]
+
+
+def test_no_reserve_is_a_reserve(tmp_path: Path):
+    """0 bytes, as a size; less is none."""
+    path = graph_file(tmp_path, branches())
+    assert lowtide.plan(path, budget=1000, reserve="0").required_bytes == lowtide.plan(path).required_bytes
+    with pytest.raises(lowtide.InputError, match="reserve is '-1'; write a number of bytes"):
+        lowtide.plan(path, budget=1000, reserve="-1")

@@ -20,6 +20,8 @@ from lowtide.target import BUILT_IN, resolve
 from lowtide.verify.check.plan import verify_plan
 from lowtide.verify.check.shared import check_shared
 from lowtide.write.graph_json import graph_json_bytes
+from support.onnx_builder import model as onnx_model
+from support.onnx_builder import node, saved, value
 from support.random_graphs import random_graph
 from support.small_models import branches, graph_file, op, tensor
 
@@ -190,3 +192,19 @@ def test_ctrl_c_ends_every_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert times == [60.0, sharing.A_MOMENT_SECONDS]
     assert "these are the best plans so far" in capsys.readouterr().err
     assert (tmp_path / "plans" / "b.plan.json").exists()
+
+
+def test_each_model_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though a size is of one of them only, and the layout of both is written."""
+    from lowtide.read import graph_json
+    from lowtide.read.onnx import reader
+
+    free = onnx_model([node("Relu", "x", "y")], [value("x", ("n",))], [value("y", ("n",))])
+    paths = [saved(free, tmp_path, "free.onnx"), graph_file(tmp_path, branches())]
+    reads: list[str] = []
+    for module, name in ((reader, "read_onnx"), (graph_json, "read_graph_json")):
+        read = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
+    arguments = ["share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict"]
+    assert main(arguments) == 0
+    assert sorted(reads) == ["read_graph_json", "read_onnx"]

@@ -64,6 +64,16 @@ def test_an_op_runs_again_where_that_moves_less():
     verify_plan(cheap_again(), again, STRICT)
 
 
+def test_what_is_random_does_not_run_again():
+    """It would make something else: the same graph with a random `make` moves 8 bytes, and no clone of it is taken."""
+    graph = cheap_again()
+    ops = (replace(graph.ops[0], attributes={"random": True}), *graph.ops[1:])
+    random = replace(graph, ops=ops)
+    assert lowtide.plan(random, target="strict", memories=["fast=10"], moves=AGAIN).traffic_bytes == 8
+    with pytest.raises(VerificationError, match="rewrites: op 5 runs op 0 once more, which is random"):
+        verify_plan(random, plan_again(), STRICT)
+
+
 def changed(plan: Plan, **changes: Any) -> Plan:
     """The plan with its only rewrite changed."""
     assert plan.rewrites is not None

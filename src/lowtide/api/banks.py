@@ -27,11 +27,11 @@ class MemoryUse:
     alignment: int = 1
 
 
-def memory_uses(made: Plan) -> list[MemoryUse]:
+def memory_uses(plan: Plan) -> list[MemoryUse]:
     """What a plan requires of each of its memories."""
     return [
-        MemoryUse(m.name, size, m.capacity_bytes, max(0, size - m.capacity_bytes), max(made.alignment, m.alignment))
-        for m in made.memories or []
+        MemoryUse(m.name, size, m.capacity_bytes, max(0, size - m.capacity_bytes), max(plan.alignment, m.alignment))
+        for m in plan.memories or []
         for size in (m.size_bytes or 0,)
     ]
 

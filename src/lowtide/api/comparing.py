@@ -118,8 +118,8 @@ def _published(model: Graph | str | Path, target: str, name: str, options: Optio
         return ()
     if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):
         return ()
-    found = printed(case.network, case.target, name)
-    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in found)
+    figures = printed(case.network, case.target, name)
+    return tuple(Printed(f.figure, f"{f.text} {f.unit}".rstrip(), f"{f.paper}, {f.table}") for f in figures)
 
 
 def _run_method(
@@ -145,7 +145,8 @@ def _run_method(
     except VerificationError as error:
         return ended("error", f"its plan does not hold: {error}")
     except Exception as error:  # a method may be of another package: what it raises is its row
-        return ended("error", " ".join(f"{type(error).__name__}: {error}".split()))
+        cause = error.__cause__ or error
+        return ended("error", " ".join(f"{type(cause).__name__}: {cause}".split()))
     if isinstance(job.goal, FastMemory) and plan.moves is None:
         return ended("unsupported", too_small_text(plan, job.goal.fast.name, job.goal.fast.capacity_bytes))
     return _row(name, plan, clock.perf_counter() - began)
@@ -166,17 +167,17 @@ def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
         traffic_bytes=plan.traffic_bytes,
         traffic_lower_bound_bytes=plan.traffic_lower_bound_bytes,
         ops_to_order=registry.left_to_order(name, counters),
-        states=counters.get("states"),
-        variables=counters.get("variables"),
+        states=plan.figures.states,
+        variables=plan.figures.variables,
         counters=counters,
         seconds=seconds,
     )
 
 
 def _with_best_bound(rows: Iterable[MethodResult]) -> list[MethodResult]:
-    found = list(rows)
-    bounds = [r.traffic_lower_bound_bytes for r in found if r.traffic_lower_bound_bytes is not None]
+    results = list(rows)
+    bounds = [r.traffic_lower_bound_bytes for r in results if r.traffic_lower_bound_bytes is not None]
     if bounds:
-        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in found]
-    best = max((r.lower_bound_bytes for r in found if r.lower_bound_bytes is not None), default=None)
-    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in found]
+        return [replace(r, optimal=r.traffic_bytes == max(bounds)) for r in results]
+    best = max((r.lower_bound_bytes for r in results if r.lower_bound_bytes is not None), default=None)
+    return [replace(r, optimal=r.peak_bytes is not None and r.peak_bytes == best) for r in results]

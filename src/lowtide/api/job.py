@@ -8,9 +8,8 @@ file may hold. It can be pickled, and its plan is the same in another process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +17,7 @@ from lowtide.api.answer import Answer
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -114,6 +113,8 @@ class Job:
         A graph, or what `lowtide.load` takes.
     dims
         Sizes of the model's free dimensions.
+    target
+        The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
     Raises
     ------
@@ -126,20 +127,17 @@ class Job:
     rules: Rules
     goal: Goal
     search: Search
+    target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
+        object.__setattr__(self, "target", self.rules.resolve(self.source))
         self.goal.check(self)
 
     @property
     def source(self) -> str:
         """The model's path, or empty."""
         return self.model.source if isinstance(self.model, Graph) else str(self.model)
-
-    @cached_property
-    def target(self) -> Target:
-        """The rules for this model. It goes along when the job is pickled, so that a target's file is read once."""
-        return self.rules.resolve(self.source)
 
     def problem(self) -> Problem:
         """Read the model.
@@ -149,19 +147,8 @@ class Job:
         InputError
             It cannot be read, or a tensor that the rules name is not in the arena.
         """
-        graph = self.target.as_seen(load(self.model, self.dims))
-        _check_named(graph, self.rules.named)
-        return Problem.of(graph, self.target)
+        return Problem.of(self.target.as_seen(load(self.model, self.dims)), self.target)
 
     def of_graph(self, graph: Graph) -> Job:
         """The same for a graph that is read already."""
         return replace(self, model=graph, dims=NO_DIMS, rules=replace(self.rules, target=self.target))
-
-
-def _check_named(graph: Graph, names: Sequence[str]) -> None:
-    kinds, place = {t.name: t.kind for t in graph.tensors} if names else {}, graph.source or graph.name
-    for name in names:
-        if name not in kinds or not name:
-            raise InputError(f"{name!r} is no tensor of the model; it has no place in the arena", place)
-        if kinds[name] is Kind.CONSTANT:
-            raise InputError(f"{name!r} is a constant; it is not in the arena", place)

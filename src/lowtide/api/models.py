@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.errors import InputError
+from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 
 NO_DIMS: Mapping[str, int] = {}
@@ -45,31 +45,30 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
         return zoo.build(name[4:]).graph()
     own = user_function(model)
     if own is not None:
-        made = _call(*own)
-        if isinstance(made, Graph):
+        result = _call(*own)
+        if isinstance(result, Graph):
             _no_dims(dims, name)
-            return made if made.sha256 else replace(made, sha256=_digest(made))
-        return load(made, dims)
+            return result if result.sha256 else replace(result, sha256=_digest(result))
+        return load(result, dims)
     from lowtide.read import read_model
 
     return read_model(model, dims)
 
 
 def load_own(model: Graph | str | Path, dims: Mapping[str, int]) -> tuple[Graph, set[str]]:
-    """Read a model that has a use for some of these sizes of free dimensions, and say for which."""
-    try:
-        return load(model, dims), set(dims)
-    except InputError:
-        if not dims:
-            raise
-    own = {}
-    for name, size in dims.items():
+    """Read a model that has a use for some of these sizes of free dimensions, and say for which.
+
+    Raises
+    ------
+    InputError
+        As `load`, but for sizes of dimensions that the model does not have.
+    """
+    own = dict(dims)
+    while True:
         try:
-            load(model, {name: size})
-        except InputError:
-            continue
-        own[name] = size
-    return load(model, own), set(own)
+            return load(model, own), set(own)
+        except ForeignDimensionError as error:
+            own = {name: size for name, size in own.items() if name not in error.names}
 
 
 def open_dimensions(model: str | Path) -> list[str]:
@@ -93,7 +92,7 @@ def open_dimensions(model: str | Path) -> list[str]:
 
 def _no_dims(dims: Mapping[str, int], place: str) -> None:
     if dims:
-        raise InputError(f"it has no free dimensions; drop {', '.join(dims)}", place)
+        raise ForeignDimensionError(f"it has no free dimensions; drop {', '.join(dims)}", place, tuple(dims))
 
 
 def _digest(graph: Graph) -> str:
@@ -112,14 +111,16 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     if not file.is_file():
         raise InputError("there is no such file", str(file))
     try:
-        found = runpy.run_path(str(file)).get(function)
-        made = found() if callable(found) else None
+        entry = runpy.run_path(str(file)).get(function)
+        result = entry() if callable(entry) else None
     except (Exception, SystemExit) as error:  # it is the user's own code
         raise InputError(f"running {function}() raised {type(error).__name__}: {error}", str(file)) from error
-    if not callable(found):
+    if not callable(entry):
         raise InputError(f"it defines no function {function!r}", str(file))
-    if not isinstance(made, Graph | str | Path):
-        raise InputError(f"{function}() returned {type(made).__name__}; return a Graph or a path", str(file))
-    if not isinstance(made, Graph) and user_function(made) is not None:
-        raise InputError(f"{function}() returned {str(made)!r}; return a Graph or the path of a model file", str(file))
-    return made
+    if not isinstance(result, Graph | str | Path):
+        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path", str(file))
+    if not isinstance(result, Graph) and user_function(result) is not None:
+        raise InputError(
+            f"{function}() returned {str(result)!r}; return a Graph or the path of a model file", str(file)
+        )
+    return result

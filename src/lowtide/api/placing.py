@@ -137,29 +137,29 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
     from lowtide.allocate.arena import allocate_buffers
     from lowtide.allocate.conflict import find_conflict
     from lowtide.allocate.greedy import Packing
-    from lowtide.allocate.spread import spread_out
+    from lowtide.allocate.minimise_reuse import spread_out
 
-    found = allocate_buffers(problem, capacity, limits)
-    offsets, height, alone = found.offsets, found.height_bytes, None
+    placed = allocate_buffers(problem, capacity, limits)
+    offsets, height, alone = placed.offsets, placed.height_bytes, None
     if spread and capacity is not None:
         known = Packing(
-            tuple(offsets[b.name] for b in problem.buffers), height, found.lower_bound_bytes, found.method, {}
+            tuple(offsets[b.name] for b in problem.buffers), height, placed.lower_bound_bytes, placed.method, {}
         )
         packing, alone = spread_out(problem, capacity, known, limits)
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None
-    if capacity is not None and found.lower_bound_bytes > capacity:
+    if capacity is not None and placed.lower_bound_bytes > capacity:
         conflict = _conflict_text(problem, find_conflict(problem, capacity, limits))
     return Placement(
         height,
-        found.lower_bound_bytes,
-        height == found.lower_bound_bytes,
+        placed.lower_bound_bytes,
+        height == placed.lower_bound_bytes,
         offsets,
         clock.perf_counter() - began,
         alone=alone,
         conflict=conflict,
-        interrupted=found.interrupted or None,
+        interrupted=placed.interrupted or None,
     )
 
 
@@ -174,38 +174,40 @@ def _in_memories(
     from lowtide.allocate.buffers import load_bound
     from lowtide.allocate.conflict import find_conflict, find_indivisible
 
-    found = place_buffers(problem, banks, places, limits)
+    placed = place_buffers(problem, banks, places, limits)
     anywhere = replace(problem, buffers=tuple(replace(b, offset=None) for b in problem.buffers))
     conflict = None
-    if not found.fits:
+    if not placed.fits:
         capacities = [b.capacity for b in banks]
         why = find_conflict(anywhere, sum(capacities), engines=()) or find_indivisible(anywhere, capacities)
         conflict = _conflict_text(problem, why, {b.name: b.capacity for b in banks})
     names = [b.name for b in problem.buffers]
     return Placement(
-        sum(found.used_bytes),
+        sum(placed.used_bytes),
         load_bound(anywhere),
-        found.optimal,
-        dict(zip(names, found.offsets, strict=True)),
+        placed.optimal,
+        dict(zip(names, placed.offsets, strict=True)),
         clock.perf_counter() - began,
-        {name: banks[k].name for name, k in zip(names, found.bank_of, strict=True)},
+        {name: banks[k].name for name, k in zip(names, placed.bank_of, strict=True)},
         [
             MemoryUse(b.name, used, b.capacity, max(0, used - b.capacity), b.alignment)
-            for b, used in zip(banks, found.used_bytes, strict=True)
+            for b, used in zip(banks, placed.used_bytes, strict=True)
         ],
-        found.slow_bytes,
-        found.slow_lower_bound_bytes,
+        placed.slow_bytes,
+        placed.slow_lower_bound_bytes,
         conflict=conflict,
-        status="ok" if found.fits else "impossible" if found.impossible else "over_budget",
-        interrupted=found.interrupted or None,
+        status="ok" if placed.fits else "impossible" if placed.impossible else "over_budget",
+        interrupted=placed.interrupted or None,
     )
 
 
-def _conflict_text(problem: Problem, found: Conflict | None, memories: Mapping[str, int] | None = None) -> str | None:
+def _conflict_text(
+    problem: Problem, conflict: Conflict | None, memories: Mapping[str, int] | None = None
+) -> str | None:
     from lowtide.report.conflict import set_text
 
-    if found is None:
+    if conflict is None:
         return None
-    members = [(problem.buffers[i].name, problem.buffers[i].size) for i in found.members]
-    at = None if found.step is None else f"step {found.step:,}"
-    return set_text(members, found.capacity_bytes, found.needed_bytes, at, memories)
+    members = [(problem.buffers[i].name, problem.buffers[i].size) for i in conflict.members]
+    at = None if conflict.step is None else f"step {conflict.step:,}"
+    return set_text(members, conflict.capacity_bytes, conflict.needed_bytes, at, memories)

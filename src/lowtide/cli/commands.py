@@ -89,7 +89,7 @@ def check(options: argparse.Namespace) -> int:
         return check.exit_status
     from lowtide.cli.lines import check_line
 
-    reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve")
+    reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
     show(check_line(check, reserve, as_is=options.as_is))
     if check.parts is not None and not options.quiet:
         from lowtide.report.text import parts_text
@@ -237,11 +237,11 @@ def target(options: argparse.Namespace) -> int:
         else:
             show(columns(list(known.items())))
         return 0
-    found = api.target(options.target)
+    target = api.target(options.target)
     if options.json:
-        show_json({"target": found, "op_kinds": TABLE})
+        show_json({"target": target, "op_kinds": TABLE})
     else:
-        show(target_text(found).rstrip("\n"))
+        show(target_text(target).rstrip("\n"))
     return 0
 
 
@@ -257,11 +257,11 @@ def board(options: argparse.Namespace) -> int:
         else:
             show(columns(list(known.items())))
         return 0
-    found = api.board(options.board)
+    board = api.board(options.board)
     if options.json:
-        show_json(found)
+        show_json(board)
     else:
-        show(to_toml(found).rstrip("\n"))
+        show(to_toml(board).rstrip("\n"))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lowtide.cli import commands, probe
@@ -25,6 +25,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see {self.prog} --help")
+
+
+_Add = Callable[..., _Parser]
+"""Adds a command: its name, what it does, the function that runs it, and examples."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
@@ -50,7 +54,7 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser(*, suites: bool) -> _Parser:
+def _parser(*, suites: bool = False) -> _Parser:
     """All commands; `suites`: with those of `bench`, whose options load what they run."""
     parser = _Parser(
         prog="lowtide",
@@ -68,6 +72,23 @@ def _parser(*, suites: bool) -> _Parser:
         sub.set_defaults(command=run)
         return sub
 
+    _plan(add)
+    _inspect(add)
+    _check(add)
+    _compare(add)
+    _verify(add)
+    _probe(add)
+    _allocate(add)
+    _share(add)
+    _bench(add, suites=suites)
+    _target(add)
+    _board(add)
+    _zoo(add)
+    return parser
+
+
+def _plan(add: _Add) -> None:
+    """Order, arena and what is written of them."""
     p = add(
         "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
@@ -99,6 +120,9 @@ def _parser(*, suites: bool) -> _Parser:
     )  # fmt: skip
     _printing(p)
 
+
+def _inspect(add: _Add) -> None:
+    """Why the peak is what it is."""
     p = add(
         "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
         "lowtide inspect model.onnx",
@@ -108,6 +132,9 @@ def _parser(*, suites: bool) -> _Parser:
     _planning(p, method=True, time=10)
     _printing(p)
 
+
+def _check(add: _Add) -> None:
+    """Whether a model fits."""
     p = add(
         "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
         "lowtide check model.onnx --budget 256KiB",
@@ -119,6 +146,9 @@ def _parser(*, suites: bool) -> _Parser:
     _planning(p, budget=True, method=True)
     _printing(p)
 
+
+def _compare(add: _Add) -> None:
+    """All methods on one model."""
     p = add(
         "compare", "run every method on one model, and show one table", commands.compare,
         "lowtide compare zoo:nasnet_a_cifar --target strict",
@@ -130,6 +160,9 @@ def _parser(*, suites: bool) -> _Parser:
     _planning(p, spilling=True)
     _printing(p)
 
+
+def _verify(add: _Add) -> None:
+    """The checker."""
     p = add(
         "verify", "check a plan with code that shares nothing with the planner", commands.verify,
         "lowtide verify model.onnx model.plan.json",
@@ -149,6 +182,9 @@ def _parser(*, suites: bool) -> _Parser:
     _model_options(p)
     _printing(p)
 
+
+def _probe(add: _Add) -> None:
+    """What ops mean."""
     p = add(
         "probe", "say what each op reads for a part of its result, and prove it in the model's runtime", probe.run,
         "lowtide probe model.onnx",
@@ -165,6 +201,9 @@ def _parser(*, suites: bool) -> _Parser:
     )  # fmt: skip
     _printing(p)
 
+
+def _allocate(add: _Add) -> None:
+    """Plain buffers."""
     p = add(
         "allocate", "find offsets for the buffers of a CSV file; prints the CSV with offsets", commands.allocate,
         "lowtide allocate buffers.csv > placed.csv",
@@ -182,6 +221,9 @@ def _parser(*, suites: bool) -> _Parser:
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
     _printing(p)
 
+
+def _share(add: _Add) -> None:
+    """Several models in one arena."""
     p = add(
         "share", "plan models that run in turn into one arena", commands.share,
         "lowtide share detect.onnx classify.onnx --persistent state --header arenas.h --plans plans",
@@ -195,6 +237,9 @@ def _parser(*, suites: bool) -> _Parser:
     _planning(p, kept=True)
     _printing(p)
 
+
+def _bench(add: _Add, *, suites: bool) -> None:
+    """Benchmarks; their options are there if they are asked for."""
     p = add(
         "bench", "run a benchmark suite: ours beside what the papers publish", None,
         "lowtide bench schedule --networks nasnet_a_cifar --methods hmcos,exact",
@@ -205,6 +250,9 @@ def _parser(*, suites: bool) -> _Parser:
 
         add_suites(p)
 
+
+def _target(add: _Add) -> None:
+    """Targets."""
     p = add(
         "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
         "lowtide target",
@@ -213,6 +261,9 @@ def _parser(*, suites: bool) -> _Parser:
     p.add_argument("target", nargs="?", metavar="NAME", help="a built-in target, or a TOML file")
     _printing(p)
 
+
+def _board(add: _Add) -> None:
+    """Boards."""
     p = add(
         "board", "list the boards and their memories, or print one as TOML", commands.board,
         "lowtide board",
@@ -221,6 +272,9 @@ def _parser(*, suites: bool) -> _Parser:
     p.add_argument("board", nargs="?", metavar="NAME", help="a built-in board, or a TOML file")
     _printing(p)
 
+
+def _zoo(add: _Add) -> None:
+    """Built-in networks."""
     p = add(
         "zoo", "list the built-in networks, or write one as a file", commands.zoo,
         "lowtide zoo",
@@ -231,7 +285,6 @@ def _parser(*, suites: bool) -> _Parser:
     p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the random weights (default: 0)")
     _printing(p)
-    return parser
 
 
 def _planning(
@@ -372,12 +425,12 @@ def _offset(text: str) -> tuple[str, int]:
     digits = offset[2:] if base == 16 else offset
     valid = digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()) and len(digits) < 20
     try:
-        found = int(digits, base) if name and valid else -1
+        offset_bytes = int(digits, base) if name and valid else -1
     except ValueError:
-        found = -1
-    if not 0 <= found < 2**62:
+        offset_bytes = -1
+    if not 0 <= offset_bytes < 2**62:
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=OFFSET with bytes from 0 on, or 0x...")
-    return name, found
+    return name, offset_bytes
 
 
 def _place(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lowtide.errors import InputError
+from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 
 _NO_DIMS: Mapping[str, int] = {}
@@ -35,7 +35,9 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
         from lowtide.read.tflite.reader import read_tflite
 
         if dims:
-            raise InputError(f"a TFLite model has its sizes in the file; drop {', '.join(dims)}", name)
+            raise ForeignDimensionError(
+                f"a TFLite model has its sizes in the file; drop {', '.join(dims)}", name, tuple(dims)
+            )
         return read_tflite(path)
     if name.lower().endswith(".pt2"):
         from lowtide.read.pt2.reader import read_pt2
@@ -45,6 +47,8 @@ def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
         from lowtide.read.graph_json import read_graph_json
 
         if dims:
-            raise InputError(f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name)
+            raise ForeignDimensionError(
+                f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name, tuple(dims)
+            )
         return read_graph_json(path)
     raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", name)

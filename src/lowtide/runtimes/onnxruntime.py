@@ -20,7 +20,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
-from lowtide.schedule.settle import equal_orders
+from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
 _TRIES = 30
@@ -48,17 +48,19 @@ def smallest_block(
     fits in the smallest block."""
     graph = model.graph
 
-    def as_run(found: Sequence[int]) -> tuple[int, ...]:
-        return tuple(graph.index_of[op] for op in model.target.as_run(graph, [graph.ops[i].id for i in found]))
+    def as_run(candidate_order: Sequence[int]) -> tuple[int, ...]:
+        return tuple(
+            graph.index_of[op] for op in model.target.as_run(graph, [graph.ops[i].id for i in candidate_order])
+        )
 
     best = as_run(order)
     steps = profile(model, best)
     least = least_block(model, best, steps)
     draws = 0 if not (order and others) else _OPS_TO_TRY // len(order) // _TRIES
-    for found in islice(equal_orders(model, order, steps.peak, limits.seed), min(_ORDERS, draws)):
+    for candidate_order in islice(equal_orders(model, order, steps.peak, limits.seed), min(_ORDERS, draws)):
         if limits.left_seconds <= 0:
             break
-        candidate = as_run(found)
+        candidate = as_run(candidate_order)
         steps = profile(model, candidate)
         block = least_block(model, candidate, steps)
         if steps.peak <= profile(model, best).peak and block < least:
@@ -68,20 +70,20 @@ def smallest_block(
 
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
     """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken."""
-    made = events(model, order, steps)
+    trace = events(model, order, steps)
     load = most = 0
     sizes: dict[int, int] = {}
-    for chunk, size in made:
+    for chunk, size in trace:
         load += size - sizes.get(chunk, 0)
         sizes[chunk] = size
         most = max(most, load)
 
     def fits(block: int) -> bool:
-        return high_water(made, block) is not None
+        return high_water(trace, block) is not None
 
     if fits(most):
         return most
-    enough = high_water(made, 2 * sum(size for _, size in made)) or 0
+    enough = high_water(trace, 2 * sum(size for _, size in trace)) or 0
     while not fits(enough):
         enough += max(model.alignment, enough // 64 // model.alignment * model.alignment)
     low, high = most, enough
@@ -142,7 +144,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
     return result
 
 
-def high_water(made: Sequence[Event], block: int) -> int | None:
+def high_water(trace: Sequence[Event], block: int) -> int | None:
     """End of the highest chunk ever allocated in a block of so many bytes; None if they do not fit."""
     free = [(block, 0)]
     begins, ends = {0: block}, {block: 0}
@@ -157,7 +159,7 @@ def high_water(made: Sequence[Event], block: int) -> int | None:
         begins[start], ends[end] = end, start
         insort(free, (end - start, start))
 
-    for chunk, size in made:
+    for chunk, size in trace:
         if size:
             at = bisect_left(free, (size, -1))
             if at == len(free):

@@ -5,13 +5,14 @@
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    again exactly, the rest held.
-4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.mend`.
+4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.repair`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar
 
 from lowtide import _core
@@ -21,15 +22,15 @@ from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
-from lowtide.spill.mend import mend
-from lowtide.spill.online import cheapest, furthest, simulate_arena
+from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.repair import mend
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 
 WIDTHS = (1, 10, 100, 1000)
 
@@ -92,10 +93,13 @@ class Spill:
         if search.best is not None:
             orders.append(search.best.order)
         online = [
-            simulate_arena(problem, order, policy) for order in dict.fromkeys(orders) for policy in (cheapest, furthest)
+            answer
+            for order, policy in product(dict.fromkeys(orders), (cheapest, furthest))
+            if (answer := simulate_arena_until(limits.over, problem, order, policy)) is not None
         ]
-        best = min(online, key=lambda answer: answer.traffic_bytes)
-        return search.answer(best)
+        if search.best is None and not online:  # like the greedy arena, this takes the time it takes
+            online.append(simulate_arena(problem, orders[0], furthest))
+        return search.answer(min(online, key=lambda answer: answer.traffic_bytes, default=None))
 
 
 class _TrafficSearch:
@@ -112,10 +116,13 @@ class _TrafficSearch:
 
     def run(self) -> None:
         """Search; where nothing is proved, see what the least peak says."""
-        if self.problem.semantics.lead:
-            self._with_lead()
-            return
-        self._run()
+        try:
+            if self.problem.semantics.lead:
+                self._with_lead()
+                return
+            self._run()
+        except KeyboardInterrupt:
+            self.interrupted = True
         if self.best is not None and not self.proved:
             self._raise_by_peak(self.best.traffic_bytes)
 
@@ -238,7 +245,15 @@ class _TrafficSearch:
             better = order_with_gaps(self.problem, question, result)
             if best is None or better.traffic_bytes < best.traffic_bytes:
                 self.best = better
+        self._report()
         return result
+
+    def _report(self) -> None:
+        """Say how far the search is: the traffic, and the bound on it. Who looks on may raise KeyboardInterrupt."""
+        if self.limits.report is None or self.best is None:
+            return
+        traffic, spent = self.best.traffic_bytes, self.limits.seconds - self.limits.left_seconds
+        self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:
         """Search stretches of the best order again, the rest held, until none gets better."""

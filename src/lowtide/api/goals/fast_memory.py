@@ -96,8 +96,9 @@ class FastMemory:
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find order, residency, moves and addresses.
 
-        Where an op does not fit the fast memory alone the answer is one without moves, with status ``"impossible"``
-        and that op's tensors as its conflict; where it is proved that no order fits for another reason, one without.
+        Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, the answer
+        is one without moves, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no
+        order fits for another reason, one without.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class FastMemory:
         from lowtide.spill.answer import NoRoomError
 
         asked = self._problem(problem.graph, problem.target, self.moves)
-        if asked.largest_op[0] <= asked.capacity:
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity:
             try:
                 return self._with_moves(problem, asked, search, limits)
             except NoRoomError as error:
@@ -145,7 +146,7 @@ class FastMemory:
         if self.moves.dma is not None:
             answer = replace(answer, counters=answer.counters | asdict(timing(asked, answer, self.moves.dma)))
         seconds = clock.perf_counter() - began
-        answer = _told(answer, limits, seconds)
+        answer = _reported(answer, limits, seconds)
         keys = spill_keys(asked, answer, problem, self.moves)
         keys["rewrites"] = [as_rewrite(c) for c in clones] or None
         if search.require_optimal and not answer.optimal:
@@ -163,9 +164,10 @@ class FastMemory:
         arena = OneArena(self.fast.capacity_bytes)
         exact = replace(search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report))
-        if asked.largest_op[0] <= asked.capacity:
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity or not answer.order:
             return answer
-        conflict = _largest_op(asked, answer.order)
+        alone = asked.largest_op[0] > asked.capacity
+        conflict = _largest_op(asked, answer.order) if alone else _outputs(asked, answer.order)
         return replace(answer, keys={**answer.keys, "status": "impossible", "conflict": conflict})
 
     def _no_order(self, problem: Problem, limits: Limits) -> InputError:
@@ -180,7 +182,7 @@ class FastMemory:
         )
 
 
-def _told(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
+def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
     """The answer, once who looks on has heard of it: the traffic, and the bound on it."""
     last = Progress(answer.traffic_bytes, answer.traffic_lower_bound_bytes, seconds)
     if limits.trace is not None:
@@ -191,6 +193,21 @@ def _told(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:
     except KeyboardInterrupt:
         return answer if answer.stopped == "proof" else replace(answer, stopped="interrupt")
     return answer
+
+
+def _outputs(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """The graph outputs, which have to be there together at the end."""
+    pairs = zip(asked.model.storages, asked.is_output, strict=True)
+    outputs = [storage for storage, output in pairs if output and storage.size]
+    need = asked.end_bytes
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in outputs],
+        workspaces=[],
+        step=len(order) - 1,
+        available_bytes=asked.capacity,
+        needed_bytes=need,
+        minimal=all(need - s.size <= asked.capacity for s in outputs),
+    )
 
 
 def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:

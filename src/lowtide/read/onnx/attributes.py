@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
+_MAY_DRAW = _RANDOM | {"Dropout"}
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, TENSORS, GRAPHS, SPARSE, SPARSES, TYPE, TYPES = range(1, 15)
 """AttributeProto.AttributeType."""
 
@@ -50,15 +51,16 @@ def default_domain(domain: str) -> bool:
 
 def has_subgraph(node: NodeProto) -> bool:
     """Whether a node has a body."""
-    return any(a.type in (GRAPH, GRAPHS) or a.HasField("g") for a in node.attribute)
+    return any((a.type or _kind_by_content(a)) in (GRAPH, GRAPHS) for a in node.attribute)
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The bodies of a node."""
     for attribute in node.attribute:
-        if attribute.type == GRAPH or attribute.HasField("g"):
+        kind = attribute.type or _kind_by_content(attribute)
+        if kind == GRAPH:
             yield attribute.g
-        elif attribute.type == GRAPHS or attribute.graphs:
+        elif kind == GRAPHS:
             yield from attribute.graphs
 
 
@@ -70,8 +72,9 @@ def nesting(node: NodeProto, limit: int) -> int:
     return 1 + max(inner, default=0)
 
 
-def plain_values(node: NodeProto, place: str) -> dict[str, Any]:
-    """All attributes of a node by name, as `lowtide.graph.Op` describes them; graphs by their index among the bodies.
+def plain_values(node: NodeProto, place: str) -> tuple[dict[str, Any], int]:
+    """All attributes of a node by name, as `lowtide.graph.Op` describes them, graphs by their index among the bodies;
+    and how many bodies there are.
 
     Raises
     ------
@@ -94,10 +97,10 @@ def plain_values(node: NodeProto, place: str) -> dict[str, Any]:
             bodies += len(attribute.graphs)
         else:
             value = _of_tensors(attribute, kind, place)
-        if checked and name in _EXPECTED:
+        if checked and name in _EXPECTED and (kind != _EXPECTED[name] or type(value) is Array or name in _AT_LEAST_1):
             _check(node, name, kind, value, place)
         values[name] = value
-    return values
+    return values, bodies
 
 
 def _kind_by_content(attribute: AttributeProto) -> int:
@@ -153,17 +156,16 @@ def _of_tensors(attribute: AttributeProto, kind: int, place: str) -> Any:
 
 
 def _check(node: NodeProto, name: str, kind: int, value: Any, place: str) -> None:
-    label = f"{node.op_type} {shorten(str(node.name), 60)!r}" if node.name else f"a node of type {node.op_type}"
     if kind != _EXPECTED[name]:
-        raise InputError(
-            f"{label} has attribute {name!r} of another kind than {_NAMES[_EXPECTED[name]]}; mend it", place
-        )
-    if isinstance(value, Array):
-        raise InputError(
-            f"{label} has attribute {name!r} with {value.shape[0]} entries; no operator has so many", place
-        )
-    if name in _AT_LEAST_1 and min(value if isinstance(value, tuple) else (value,), default=1) < 1:
-        raise InputError(f"{label} has {name} {value}; give whole numbers from 1 up", place)
+        wrong = f"attribute {name!r} of another kind than {_NAMES[_EXPECTED[name]]}; mend it"
+    elif isinstance(value, Array):
+        wrong = f"attribute {name!r} with {value.shape[0]} entries; no operator has so many"
+    elif name in _AT_LEAST_1 and min(value if isinstance(value, tuple) else (value,), default=1) < 1:
+        wrong = f"{name} {value}; give whole numbers from 1 up"
+    else:
+        return
+    label = f"{node.op_type} {shorten(str(node.name), 60)!r}" if node.name else f"a node of type {node.op_type}"
+    raise InputError(f"{label} has {wrong}", place)
 
 
 class NodeAttributes:
@@ -177,10 +179,10 @@ class NodeAttributes:
         self._functions = functions
         self._place = place
 
-    def of(self, node: NodeProto, holds_graph: bool) -> dict[str, Any]:
-        """Attributes of a node, ``random`` and ``training_mode`` among them where they are true. Raises as
-        `plain_values`."""
-        values = plain_values(node, self._place)
+    def of(self, node: NodeProto) -> tuple[dict[str, Any], int]:
+        """Attributes of a node, ``random`` and ``training_mode`` among them where they are true, and how many bodies it
+        has. Raises as `plain_values`."""
+        values, bodies = plain_values(node, self._place)
         match node.op_type:
             case "Dropout":
                 if self._dropout_trains(node):
@@ -190,9 +192,9 @@ class NodeAttributes:
                     values["training_mode"] = 1
             case _:
                 pass
-        if self._draws(node, 0, holds_graph):
+        if (bodies or self._functions or node.op_type in _MAY_DRAW) and self._draws(node, 0, bodies > 0):
             values["random"] = 1
-        return values
+        return values, bodies
 
     def _draws(self, node: NodeProto, depth: int, holds_graph: bool) -> bool:
         """Whether a node's outputs differ from run to run, so that it must not be computed beforehand."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lowtide.errors import InputError
+from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.read.onnx.types import check_utf8
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
     check_utf8((v.name for v in inputs), place)
     free = [d for v in inputs for d in _free(v, place)]
     check_utf8((d.name for d in free), place)
+    foreign = tuple(key for key in dims if not any(key in (d.name, d.place) for d in free))
+    if foreign:
+        known = f"the free ones are {_listed(d.key for d in free)}" if free else "it has none"
+        raise ForeignDimensionError(f"the model has no free dimension {foreign[0]!r}; {known}", place, foreign)
     by_name: dict[str, int] = {}
     by_place: dict[str, int] = {}
     for key, size in dims.items():
@@ -63,9 +67,6 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
             pairs = [(by_name, key)]
         else:
             pairs = [(by_name, d.name) if d.name else (by_place, key) for d in free if d.place == key]
-        if not pairs:
-            known = f"the free ones are {_listed(d.key for d in free)}" if free else "it has none"
-            raise InputError(f"the model has no free dimension {key!r}; {known}", place)
         for table, name in pairs:
             if table.setdefault(name, size) != size:
                 raise InputError(f"dimension {name!r} is bound to {table[name]} and to {size}; give one size", place)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from lowtide.graph import Graph, Kind, ModelFile, Op, Tensor
 from lowtide.ops.geometry import convolution_flops, product_flops
-from lowtide.read.onnx.attributes import subgraphs
 from lowtide.read.onnx.bodies import Scope, body_graphs, loop_types
 from lowtide.read.onnx.dims import bind_dimensions
 from lowtide.read.onnx.shapes import tensor_types
@@ -87,24 +86,23 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     place = str(path)
     model, digest = load_model(path)
     bind_dimensions(model.graph, dims, place)
-    graph = typed_graph(model, place, Scope(), path.parent)
-    return replace(graph, sha256=digest, file=OnnxFile.of(model, dims))
+    return _graph(model, place, Scope(), path.parent, digest, OnnxFile.of(model, dims))
 
 
-def typed_graph(model: ModelProto, place: str, scope: Scope, folder: Path | None = None) -> Graph:
-    """Graph of a model without free dimensions; of a body when `scope` names what it captures.
+def _body(model: ModelProto, place: str, scope: Scope) -> Graph:
+    """Graph of a body that is a model of its own. `scope` names what it captures."""
+    return _graph(model, place, scope, None, "", None)
 
-    Raises
-    ------
-    InputError
-        As `read_onnx`.
-    """
+
+def _graph(
+    model: ModelProto, place: str, scope: Scope, folder: Path | None, digest: str, file: OnnxFile | None
+) -> Graph:
     structure, types, model = _typed(model, place, scope, folder)
     tensors = _sized(structure, model, types, scope, place)
-    ops = [_completed(op, model, types, tensors, place) for op in structure.ops]
+    ops = [_completed(op, model, types, tensors, structure, place) for op in structure.ops]
+    opset = opset_version(model)
     return Graph(
-        model.graph.name, tuple(tensors), tuple(ops), structure.folded, place, dialect="onnx",
-        opset=opset_version(model),
+        model.graph.name, tuple(tensors), tuple(ops), structure.folded, place, digest, "onnx", file, opset
     )  # fmt: skip
 
 
@@ -155,19 +153,21 @@ def _folded_size(kind: TensorType, name: str, place: str) -> int:
     return 0 if element_name(kind.element) == "string" else size_bytes(kind, name, place)
 
 
-def _completed(op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], place: str) -> Op:
+def _completed(
+    op: Op, model: ModelProto, types: Mapping[str, TensorType], tensors: list[Tensor], structure: Structure, place: str
+) -> Op:
     """The op with its FLOPs, or with its bodies."""
     if op.type in ("Conv", "MatMul", "Gemm"):
-        return replace(op, flops=_flops(op, model.graph.node[op.id], tensors))
-    node = model.graph.node[op.id]
-    if next(subgraphs(node), None) is None:
+        return replace(op, flops=_flops(op, tensors))
+    if op.id not in structure.with_bodies:
         return op
+    node = model.graph.node[op.id]
     constants = constants_of(model.graph)
     fixed = {t.name: constants.get(t.name) for t in tensors if t.kind is Kind.CONSTANT}
-    return replace(op, bodies=body_graphs(node, op.label, types, fixed, model, place, typed_graph))
+    return replace(op, bodies=body_graphs(node, op.label, types, fixed, model, place, _body))
 
 
-def _flops(op: Op, node: NodeProto, tensors: list[Tensor]) -> int | None:
+def _flops(op: Op, tensors: list[Tensor]) -> int | None:
     """Two for each multiplication and addition of a Conv, MatMul or Gemm; the bias is left out."""
     if len(op.inputs) < 2:
         return None
@@ -176,5 +176,5 @@ def _flops(op: Op, node: NodeProto, tensors: list[Tensor]) -> int | None:
         return None
     if op.type == "Conv":
         return convolution_flops(made, second)
-    turned = op.type == "Gemm" and any(a.name == "transA" and a.i for a in node.attribute)
+    turned = op.type == "Gemm" and bool(op.attributes.get("transA"))
     return product_flops(made, first[0] if turned else first[-1])

@@ -18,7 +18,6 @@ from lowtide.ops.folding import fold_constants
 from lowtide.read.onnx.attributes import (
     NodeAttributes,
     default_domain,
-    has_subgraph,
     nesting,
     subgraphs,
 )
@@ -40,11 +39,14 @@ class Structure:
         The ops that run, in file order.
     folded
         The ops that read constants only, in file order.
+    with_bodies
+        Ids of the ops that have bodies.
     """
 
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
     folded: tuple[Op, ...]
+    with_bodies: frozenset[int]
 
 
 def captured(node: NodeProto) -> list[str]:
@@ -86,27 +88,29 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     functions = {(f.domain, f.name): f for f in model.functions}
     attributes = NodeAttributes(graph, opset_version(model), functions, place)
     ops: list[Op] = []
+    with_bodies: list[int] = []
     for index, node in enumerate(graph.node):
         reads = [name for name in node.input if name]
-        holds_graph = has_subgraph(node)
-        if holds_graph and nesting(node, MAX_NESTED + 1) > MAX_NESTED:
+        values, bodies = attributes.of(node)
+        if bodies and nesting(node, MAX_NESTED + 1) > MAX_NESTED:
             label = f"{node.name!r} ({node.op_type})" if node.name else f"node {index} ({node.op_type})"
             raise InputError(
                 f"the bodies of {label} are nested more than {MAX_NESTED} deep; export it without some of them", place
             )
-        if holds_graph:
+        if bodies:
+            with_bodies.append(index)
             reads += [name for name in captured(node) if name not in reads]
         makes = [name for name in node.output if name]
         unknown = [name for name in reads if name not in kinds and name not in made_by]
         inputs = tuple([ids.setdefault(name, len(ids)) for name in reads])
-        plain = not holds_graph and len(inputs) == len(node.input)
+        plain = not bodies and len(inputs) == len(node.input)
         op = Op(
             index,
             inputs,
             tuple([ids.setdefault(name, len(ids)) for name in makes]),
             node.name,
             node.op_type if default_domain(node.domain) else f"{node.domain}::{node.op_type}",
-            attributes=attributes.of(node, holds_graph),
+            attributes=values,
             operands=inputs if plain else tuple([ids.get(name) for name in node.input]),
         )
         too_early += [(op, name) for name in unknown]
@@ -118,7 +122,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             made_by[name] = op
         ops.append(op)
     check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
-    check_utf8((name for op in ops for name in op.attributes), place)
+    check_utf8({name for op in ops for name in op.attributes}, place)
 
     for op, name in too_early:
         if name not in made_by:
@@ -145,7 +149,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             f"{op.label} reads {name!r} before {made_by[name].label} makes it; sort the nodes topologically",
             place,
         )
-    return Structure(tuple(marked), tuple(running), tuple(folded))
+    return Structure(tuple(marked), tuple(running), tuple(folded), frozenset(with_bodies))
 
 
 def _declared(graph: GraphProto, place: str, constants: Collection[str]) -> dict[str, Kind]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowtide.errors import InputError
+from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph, ModelFile
 from lowtide.read.aten.build import build
 from lowtide.read.pt2.arguments import trace_of
@@ -56,7 +56,7 @@ def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: b
         raise InputError(f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", place)
     unknown = [d for d in dims if ":" not in d and d not in sizes.used]
     if unknown:
-        raise InputError(f"it has no free dimension {unknown[0]!r}; drop it", place)
+        raise ForeignDimensionError(f"it has no free dimension {unknown[0]!r}; drop it", place, tuple(unknown))
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -87,7 +87,7 @@ def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dic
             entry = meta.sizes[int(axis)] if meta and axis.isdigit() and int(axis) < len(meta.sizes) else None
             found = symbol_of(entry.as_expr.expr_str) if entry is not None and entry.as_expr is not None else None
             if found is None:
-                raise InputError(f"{key!r} is no free dimension of an input; drop it", place)
+                raise ForeignDimensionError(f"{key!r} is no free dimension of an input; drop it", place, (key,))
             symbol = found
         if result.setdefault(symbol, size) != size:
             raise InputError(f"--dim gives {symbol} two sizes, {result[symbol]} and {size}; give one", place)

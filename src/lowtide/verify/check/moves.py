@@ -184,7 +184,9 @@ class _MoveReplay:
         kinds = graph.tensor_by_id
         self.constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in memory.storages]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in memory.storages]
-        self.outside = [any(t not in produced for t in b.tensors) for b in memory.storages]
+        self.outside = [
+            any(t not in produced and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in memory.storages
+        ]
         self.writers: list[set[int]] = [set() for _ in memory.storages]
         for op in graph.ops:
             for t in op.outputs:

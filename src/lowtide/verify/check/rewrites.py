@@ -26,6 +26,8 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
         original = next((op for op in graph.ops if op.id == r.of), None)
         if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
             raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
+        if original.attributes.get("random"):
+            raise VerificationError("rewrites", f"op {r.op} runs op {r.of} once more, which is random")
         if r.replaced not in original.outputs or any(t in graph.tensor_by_id for t in r.outputs):
             raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
         _check_repeats(graph, original)
