@@ -23,6 +23,7 @@ from lowtide.cli.parser import _parser
 from lowtide.plan import Plan, Status, Stopped, exit_status
 from lowtide.read import graph_json
 from lowtide.report.comparison import MethodResult
+from lowtide.run.probing import OpaqueNode, Probing
 from lowtide.schedule.registry import built_in
 from lowtide.spill.registry import spill_methods
 from lowtide.target import BUILT_IN
@@ -79,7 +80,9 @@ def test_every_key_of_a_graph_is_explained():
         assert {field.encode_name for field in msgspec.structs.fields(struct)} <= CODE, struct
 
 
-@pytest.mark.parametrize("result", [Check, Inspection, MethodResult, Report, lowtide.Placement, Shared, SharedModel])
+@pytest.mark.parametrize(
+    "result", [Check, Inspection, MethodResult, Report, lowtide.Placement, Shared, SharedModel, Probing, OpaqueNode]
+)
 def test_every_key_of_a_result_is_named(result: type):
     """What `--json` prints."""
     assert {field.name for field in fields(result)} <= CODE

@@ -55,6 +55,14 @@ def test_errors_cross_processes(error: LowtideError):
 
 
 def test_all_are_lowtides():
-    """Whoever catches LowtideError catches every error raised on purpose."""
-    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, BaseException)]
-    assert all(issubclass(k, LowtideError) for k in kinds)
+    """Whoever catches LowtideError catches every error that a user can meet, and no bug."""
+    kinds = {k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, BaseException)}
+    assert {k for k in kinds if not issubclass(k, LowtideError)} == {errors.InternalError}
+
+
+def test_a_bound_above_what_was_attained_is_a_bug():
+    """It is not said, whatever else is."""
+    assert errors.sound(5, 5) == 5
+    with pytest.raises(errors.InternalError, match="a lower bound of 6 bytes is above 5 bytes"):
+        errors.sound(6, 5)
+    assert not issubclass(errors.InternalError, LowtideError)

@@ -1,10 +1,19 @@
-"""Ctrl-C before the command has begun: one line and exit status 130."""
+"""Ctrl-C before the command has begun: one line and exit status 130; and what else may end a search."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+
+import pytest
+
+import lowtide
+from lowtide.stop import Progress
+
+HARD = "zoo:random_width:width=32,n=300"
+"""Takes minutes to prove."""
 
 _KILL = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
 
@@ -37,3 +46,36 @@ def test_the_command_handles_it_once_it_runs() -> None:
     assert run(code, "-m", "lowtide") == (130, "lowtide: interrupted before there was a result; nothing was written\n")
     ignored = "import lowtide.interrupt as i; signal.signal(2, signal.SIG_IGN); i.end_at_once(); " + _KILL
     assert run(ignored, "run.py") == (0, "")
+
+
+@pytest.mark.parametrize("first_slice", ["2000", "40000"])
+def test_what_a_report_raises_arrives(first_slice: str) -> None:
+    """From the first turns on, and from those that two threads share, which it must not end the process from."""
+    asked = 0
+
+    def report(progress: Progress) -> None:
+        nonlocal asked
+        asked += 1
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        lowtide.plan(HARD, target="strict", time=20, report=report, options={"first_slice": first_slice})
+    assert asked == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal on this system")
+@pytest.mark.parametrize("memories", [{}, {"fast": 900}])
+def test_what_a_handler_of_a_signal_raises_arrives(memories: dict[str, int]) -> None:
+    """A time-out of the caller's own is not taken for Ctrl-C, with which a search ends and the plan goes on."""
+
+    def too_late(*_: object) -> None:
+        raise TimeoutError("of the caller")
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        with pytest.raises(TimeoutError, match="of the caller"):
+            lowtide.plan(HARD, target="strict", time=20, memories=memories)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,35 @@ def test_two_outputs_of_one_name(tmp_path: Path):
         outputs.write(tmp_path / "link", b"2")
     outputs.discard()
     assert [p.name for p in tmp_path.iterdir()] == ["link"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_rename_that_fails_undoes_those_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool):
+    """An older file is as it was, a new one is gone, and nothing temporary stays; with and without hard links."""
+    for name in ("old", "other"):
+        (tmp_path / name).write_bytes(b"before")
+    replace = os.replace
+
+    def once_too_often(source: Path, target: Path) -> None:
+        if Path(target).name == "blocked":
+            raise PermissionError(13, "Permission denied")
+        replace(source, target)
+
+    def no_links(source: Path, target: Path) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "replace", once_too_often)
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    outputs = Outputs()
+    for name in ("old", "new", "blocked", "other"):
+        outputs.write(tmp_path / name, b"after")
+    with pytest.raises(InputError, match="blocked: cannot write the file: Permission denied"):
+        outputs.commit()
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"old": b"before", "other": b"before"}
+    for name in ("old", "new"):
+        outputs.write(tmp_path / name, b"after")
+    outputs.commit()
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
+        "old": b"after", "new": b"after", "other": b"before",
+    }  # fmt: skip

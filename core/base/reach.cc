@@ -7,7 +7,7 @@ namespace tide {
 Reach::Reach(const std::vector<std::vector<int>>& preds, size_t memory_bytes) {
   const int n = static_cast<int>(preds.size());
   const size_t words = memory_bytes / sizeof(Word) / std::max(n, 1);
-  const int window = static_cast<int>(std::clamp<size_t>(words, 4, bits::words_for(n + 1)));
+  const int window = static_cast<int>(std::min<size_t>(std::max<size_t>(words, 1), bits::words_for(n + 1)));
   row_.resize(n);
   first_word_.resize(n);
   size_t total = 0;

@@ -13,6 +13,7 @@ namespace tide {
 // the last `window` numbers is exact for pairs within it. Pairs further apart are reported as unknown (false).
 class Reach {
  public:
+  // The window is what goes into so many bytes, and one word at least.
   Reach(const std::vector<std::vector<int>>& preds, size_t memory_bytes);
 
   // Whether u is known to run before v in every order.

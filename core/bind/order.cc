@@ -1,7 +1,7 @@
 // Python bindings of the exact scheduler. No logic.
 #include "bind/record.h"
 #include "bind/search.h"
-#include "order/settle.h"
+#include "order/restore_own_order.h"
 #include "order/solve.h"
 
 using tide::Bytes;
@@ -17,7 +17,7 @@ using namespace nb::literals;
 
 tide::Result solve(const tide::Model& model, const std::vector<int>& start, const Named& switches, double seconds,
                    size_t memory_bytes, uint64_t seed, Bytes budget, bool until_decided, bool until_impossible,
-                   int64_t first_slice, nb::object report) {
+                   int64_t first_slice, nb::object report, size_t reach_memory_bytes) {
   tide::Options options;
   options.switches = with(options.switches, switches);
   options.seconds = seconds;
@@ -27,6 +27,7 @@ tide::Result solve(const tide::Model& model, const std::vector<int>& start, cons
   options.until_decided = until_decided;
   options.until_impossible = until_impossible;
   options.first_slice = first_slice;
+  options.reach_memory_bytes = reach_memory_bytes;
   options.report = reporter<Bytes, Bytes, double>(report);
   return unlocked([&] { return tide::solve(model, start, options); });
 }
@@ -59,6 +60,7 @@ void order(nb::module_& m) {
          Field{"memory_bytes", &R::memory_bytes, "Bytes that stored states took at most."});
   m.def("solve", &solve, "model"_a, "start"_a, "switches"_a, "seconds"_a, "memory_bytes"_a, "seed"_a, "budget"_a,
         "until_decided"_a, "until_impossible"_a, "first_slice"_a, "report"_a.none(),
+        "reach_memory_bytes"_a = tide::Options().reach_memory_bytes,
         "The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.");
 
   record(m, "CutArc", "Flow over one arc of a cut's network.",
@@ -78,7 +80,7 @@ void order(nb::module_& m) {
       "cut_at", [](const tide::Model& model, int op) { return tide::CutBound(model).at(op, true); }, "model"_a, "op"_a,
       "The minimum cut at an op, with the flows that prove it.");
 
-  m.def("settle", &tide::settle, "model"_a, "order"_a, "budget"_a,
+  m.def("restore_own_order", &tide::restore_own_order, "model"_a, "order"_a, "budget"_a,
         "The order with stretches put back into own order, where no footprint then exceeds the budget.");
   m.def(
       "draw",

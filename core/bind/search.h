@@ -20,11 +20,12 @@ auto unlocked(const Run& run) {
   return run();
 }
 
-// Whether the user has asked for an interrupt; it is forgotten then, for the search ends with the best it has. Python's
-// lock is held.
+// Whether the user has asked for an interrupt; it is forgotten then, for the search ends with the best it has. What
+// another handler of a signal raises is the caller's, and ends the search. Python's lock is held.
 inline bool interrupted() {
   if (PyErr_CheckSignals() == 0) return false;
-  PyErr_Clear();
+  nb::python_error error;
+  if (!error.matches(PyExc_KeyboardInterrupt)) throw error;
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "order/incumbent.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tide {
 
@@ -88,8 +89,8 @@ bool Incumbent::decided_by_no(Bytes budget) const {
 }
 
 void Incumbent::conclude() {
-  result.lower_bound = std::min(lower_bound(), peak());
   if (model_.n == 0) result.lower_bound = peak();
+  if (lower_bound() > peak()) throw std::logic_error("a lower bound above the peak of an order: a rule does not hold");
   const bool proved = lower_bound() >= peak();
   result.stopped = proved ? Stopped::kProof : cut_short_.value_or(Stopped::kComplete);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <stdexcept>
 
 #include "base/flow.h"
 #include "order/walker.h"
@@ -10,7 +11,7 @@ namespace tide {
 
 namespace {
 
-constexpr size_t kReachMemory = size_t{256} << 20;
+enum Side : char { kFree = 0, kBefore = 1, kAfter = 2 };
 constexpr int kSource = 0, kSink = 1;
 
 // The minimum cut for one hill of macro v over all states in which v may run.
@@ -25,10 +26,25 @@ struct MacroCut {
   }
 };
 
-// Whether u runs before (1) or after (2) v in every order, or either (0).
-int side(const Reach& reach, int u, int v) { return reach.before(u, v) ? 1 : reach.before(v, u) ? 2 : 0; }
+// Whether each macro runs before or after v in every order, or either. By two walks, for `Reach` may not know: the free
+// ones and those before v have to hold with each macro all that it needs.
+std::vector<Side> sides_of(const Problem& p, int v) {
+  std::vector<Side> sides(p.n, kFree);
+  const auto mark = [&](const Rows& arcs, Side side) {
+    std::vector<int> queue{v};
+    for (size_t i = 0; i < queue.size(); ++i)
+      for (const int* u = arcs.first(queue[i]); u != arcs.last(queue[i]); ++u)
+        if (sides[*u] == kFree) {
+          sides[*u] = side;
+          queue.push_back(*u);
+        }
+  };
+  mark(p.preds, kBefore);
+  mark(p.succs, kAfter);
+  return sides;
+}
 
-MacroCut cut_hill(const Problem& p, const Reach& reach, int v, int hill) {
+MacroCut cut_hill(const Problem& p, const std::vector<Side>& sides, int v, int hill) {
   MacroCut cut;
   cut.node.assign(p.n, -1);
   std::vector<int> begun, finished, free;
@@ -39,9 +55,8 @@ MacroCut cut_hill(const Problem& p, const Reach& reach, int v, int hill) {
   Bytes constant = p.start + p.items[hill].bytes;
   for (int m = 0; m < p.n; ++m) {
     if (m == v) continue;
-    const int where = side(reach, m, v);
-    if (where == 1) constant += p.fixed[m];
-    if (where != 0) continue;
+    if (sides[m] == kBefore) constant += p.fixed[m];
+    if (sides[m] != kFree) continue;
     free.push_back(m);
     const int at = cut.at(m);
     if (p.fixed[m] > 0) cut.net.add_arc(at, kSink, p.fixed[m]);
@@ -52,15 +67,15 @@ MacroCut cut_hill(const Problem& p, const Reach& reach, int v, int hill) {
   }
   for (int m : free)
     for (const int* u = p.preds.first(m); u != p.preds.last(m); ++u)
-      if (*u != v && side(reach, *u, v) == 0) cut.net.add_arc(cut.at(m), cut.at(*u), FlowNetwork::kInfinite);
-  // Refunds `bytes` if every free macro among the touchers of s ran; those after v rule it out.
+      if (*u != v && sides[*u] == kFree) cut.net.add_arc(cut.at(m), cut.at(*u), FlowNetwork::kInfinite);
+  // Refunds `bytes` if every free macro among the users of s ran; those after v rule it out.
   const auto refund = [&](int s, Bytes bytes) {
     int kept = -1;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m)
-      if (*m != v && side(reach, *m, v) == 2) return;
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m)
+      if (sides[*m] == kAfter) return;
     constant -= bytes;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
-      if (*m == v || side(reach, *m, v) != 0) continue;
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
+      if (*m == v || sides[*m] != kFree) continue;
       if (kept < 0) {
         kept = cut.net.add_node();
         cut.net.add_arc(kSource, kept, bytes);
@@ -70,8 +85,8 @@ MacroCut cut_hill(const Problem& p, const Reach& reach, int v, int hill) {
   };
   for (int s = 0; s < static_cast<int>(p.size.size()); ++s) {
     bool before = false, self = false;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
-      before |= *m != v && reach.before(*m, v);
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
+      before |= sides[*m] == kBefore;
       self |= *m == v;
     }
     const bool begins_here = self && std::find(begun.begin(), begun.end(), s) != begun.end();
@@ -81,8 +96,8 @@ MacroCut cut_hill(const Problem& p, const Reach& reach, int v, int hill) {
         constant += p.size[s];
       } else {
         int paid = -1;
-        for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
-          if (*m == v || side(reach, *m, v) != 0) continue;
+        for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
+          if (*m == v || sides[*m] != kFree) continue;
           if (paid < 0) {
             paid = cut.net.add_node();
             cut.net.add_arc(paid, kSink, p.size[s]);
@@ -126,8 +141,8 @@ Model renumbered(const Model& model, const std::vector<int>& order,
   }
   result.storages = model.storages;
   for (Storage& s : result.storages) {
-    for (int& v : s.touchers) v = number[v];
-    std::sort(s.touchers.begin(), s.touchers.end());
+    for (int& v : s.users) v = number[v];
+    std::sort(s.users.begin(), s.users.end());
   }
   result.derive();
   return result;
@@ -168,6 +183,7 @@ class Witness {
     walker_.jump(0, &empty_, 0);
     for (int m = 0; m < p_.n; ++m)
       if (ran[m]) {
+        if (!walker_.is_ready(m)) throw std::logic_error("the near side of a cut is no set of ops that can have run");
         f_ += walker_.outcome(m).change;
         walker_.run(m);
       }
@@ -232,21 +248,19 @@ class Witness {
 // A pass over all macros, on the problem as it stood when the pass began.
 struct Propagation::Pass {
   Chains chains;
-  Reach reach;
   Problem problem;
   Witness witness;
   std::vector<std::pair<int, int>> found;  // pairs of macros, the first to run before the second
   int next = 0;                            // macro to test next
 
-  Pass(const Model& model, Chains fused)
+  Pass(const Model& model, Chains fused, size_t reach_memory)
       : chains(std::move(fused)),
-        reach(chain_preds(model, chains), kReachMemory),
-        problem(compile(model, chains, reach, false)),
+        problem(compile(model, chains, Reach(chain_preds(model, chains), reach_memory), false)),
         witness(problem) {}
 };
 
-Propagation::Propagation(const Model& model, Bytes budget, const FusionRules& rules)
-    : budget_(budget), rules_(rules), restricted_{model, std::vector<int>(model.n)} {
+Propagation::Propagation(const Model& model, Bytes budget, const FusionRules& rules, size_t reach_memory)
+    : budget_(budget), rules_(rules), reach_memory_(reach_memory), restricted_{model, std::vector<int>(model.n)} {
   for (int v = 0; v < model.n; ++v) restricted_.original[v] = v;
 }
 
@@ -270,25 +284,25 @@ bool Propagation::run(int64_t work, const std::function<bool()>& stop) {
 }
 
 void Propagation::begin_pass() {
-  pass_ = std::make_unique<Pass>(restricted_.model, fuse(restricted_.model, rules_, kReachMemory));
+  pass_ = std::make_unique<Pass>(restricted_.model, fuse(restricted_.model, rules_, reach_memory_), reach_memory_);
 }
 
 bool Propagation::test(int v, const std::function<bool()>& stop) {
   const Problem& p = pass_->problem;
-  const Reach& reach = pass_->reach;
+  const std::vector<Side> sides = sides_of(p, v);
   std::vector<int> free;
   for (int u = 0; u < p.n; ++u)
-    if (u != v && !reach.comparable(u, v)) free.push_back(u);
+    if (u != v && sides[u] == kFree) free.push_back(u);
   std::vector<char> settled(p.n, 0);
   for (int hill = p.program[v]; hill < p.program[v + 1]; ++hill) {
     if (p.items[hill].kind != Item::kHill) continue;
-    const MacroCut cut = cut_hill(p, reach, v, hill);
+    const MacroCut cut = cut_hill(p, sides, v, hill);
     ++cuts_;
     work_ += cut.net.nodes();
     if (cut.value > budget_) return false;
     const std::vector<char> reached = cut.net.source_side(kSource);
     std::vector<char> ran(p.n);
-    for (int m = 0; m < p.n; ++m) ran[m] = cut.node[m] >= 0 ? reached[cut.node[m]] : reach.before(m, v);
+    for (int m = 0; m < p.n; ++m) ran[m] = cut.node[m] >= 0 ? reached[cut.node[m]] : sides[m] == kBefore;
     pass_->witness.go(ran);
     const Bytes slack = budget_ - cut.value;
     for (int u : free) {

@@ -22,7 +22,8 @@ struct Restricted {
 // The question of one budget. It can be continued: run() until it is done or has cut about `work` nodes more.
 class Propagation {
  public:
-  Propagation(const Model& model, Bytes budget, const FusionRules& rules);
+  // `reach_memory`: bytes for what is known of who runs before whom, when chains are fused and compiled.
+  Propagation(const Model& model, Bytes budget, const FusionRules& rules, size_t reach_memory);
   ~Propagation();
 
   // Whether it is done: refuted, or nothing new follows.
@@ -44,6 +45,7 @@ class Propagation {
 
   const Bytes budget_;
   const FusionRules rules_;
+  const size_t reach_memory_;
   Restricted restricted_;
   std::unique_ptr<Pass> pass_;
   bool refuted_ = false, done_ = false;

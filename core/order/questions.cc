@@ -15,7 +15,8 @@ void Questions::ask(int64_t work, const std::function<bool()>& stop) {
       const Bytes high = std::min(standing_, below);
       const Bytes budget = first ? below : low + (high - low) / 2 / unit * unit;
       if (!first && budget >= high) return;
-      question_ = std::make_unique<Propagation>(incumbent_.model(), budget, incumbent_.options().switches.fusion);
+      question_ = std::make_unique<Propagation>(incumbent_.model(), budget, incumbent_.options().switches.fusion,
+                                                incumbent_.options().reach_memory_bytes);
     }
     const int64_t before = question_->work();
     const bool done = question_->run(work, stop);

@@ -8,7 +8,6 @@ namespace tide {
 
 namespace {
 
-constexpr size_t kReachMemory = size_t{256} << 20;
 constexpr int64_t kSymmetryWork = 20'000'000;
 
 std::vector<int> every_op(const Model& model) {
@@ -35,9 +34,10 @@ int Reduced::look_for_symmetry(const std::function<bool()>& stop) {
   return reversed_symmetry->size();
 }
 
-Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within, const FusionRules& rules) {
-  const Chains chains = fuse(model, rules, kReachMemory);
-  const Reach reach(chain_preds(model, chains), kReachMemory);
+Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within, const FusionRules& rules,
+               size_t reach_memory) {
+  const Chains chains = fuse(model, rules, reach_memory);
+  const Reach reach(chain_preds(model, chains), reach_memory);
   Reduced reduced;
   reduced.forward = compile(model, chains, reach, false);
   reduced.reversed = compile(model, chains, reach, true);
@@ -46,11 +46,13 @@ Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within,
   return reduced;
 }
 
-Reductions::Reductions(const Model& model, const FusionRules& rules)
-    : rules_(rules), free_(std::make_shared<Reduced>(reduce(model, every_op(model), kAnyBudget, rules))) {}
+Reductions::Reductions(const Model& model, const FusionRules& rules, size_t reach_memory)
+    : rules_(rules),
+      reach_memory_(reach_memory),
+      free_(std::make_shared<Reduced>(reduce(model, every_op(model), kAnyBudget, rules, reach_memory))) {}
 
 void Reductions::restrict(const Restricted& restricted, Bytes budget, const std::function<bool()>& stop) {
-  restricted_ = std::make_shared<Reduced>(reduce(restricted.model, restricted.original, budget, rules_));
+  restricted_ = std::make_shared<Reduced>(reduce(restricted.model, restricted.original, budget, rules_, reach_memory_));
   if (looked_for_symmetry_) look(*restricted_, stop);
 }
 

@@ -31,12 +31,13 @@ struct Reduced {
   int look_for_symmetry(const std::function<bool()>& stop);
 };
 
-Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within, const FusionRules& rules);
+Reduced reduce(const Model& model, std::vector<int> original, Bytes only_within, const FusionRules& rules,
+               size_t reach_memory);
 
 // The model reduced, and once propagation has said what follows from the budget just below the best, what is left then.
 class Reductions {
  public:
-  Reductions(const Model& model, const FusionRules& rules);
+  Reductions(const Model& model, const FusionRules& rules, size_t reach_memory);
 
   // For any budget.
   const Reduced& free() const { return *free_; }
@@ -57,6 +58,7 @@ class Reductions {
   void look(Reduced& reduced, const std::function<bool()>& stop);
 
   const FusionRules rules_;
+  const size_t reach_memory_;
   std::shared_ptr<Reduced> free_, restricted_;
   bool looked_for_symmetry_ = false;
   int symmetries_ = 0;

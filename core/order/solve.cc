@@ -34,7 +34,7 @@ class Solver {
   explicit Solver(Incumbent& incumbent)
       : now_(incumbent),
         on_(incumbent.options().switches),
-        reductions_(incumbent.model(), on_.fusion),
+        reductions_(incumbent.model(), on_.fusion, incumbent.options().reach_memory_bytes),
         descent_(reductions_.free(), incumbent),
         engines_(incumbent),
         questions_(incumbent) {

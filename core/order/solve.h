@@ -36,6 +36,8 @@ struct Options {
   bool until_decided = false;     // stop once it is known whether some order is within the budget
   bool until_impossible = false;  // stop once it is known that none is
   int64_t first_slice = 2000;     // states an engine expands before the next one gets its turn
+  // Bytes for which op must run before which; where they do not do, pairs that are far apart are not known.
+  size_t reach_memory_bytes = size_t{256} << 20;
   // Called now and then with (best, bound, seconds so far); true stops the search.
   std::function<bool(Bytes, Bytes, double)> report;
 };

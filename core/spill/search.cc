@@ -51,11 +51,11 @@ class TrafficSearch {
       }
     for (int s = 0; s < s_; ++s) {
       const SpillStorage& st = m_.storages[s];
-      for (int v : st.touchers) touched_[v].push_back(s);
+      for (int v : st.users) touched_[v].push_back(s);
       int first = -1;
-      for (int v : st.touchers) {
+      for (int v : st.users) {
         bool all = true;
-        for (int u : st.touchers) all = all && (u == v || before[u].has(v));
+        for (int u : st.users) all = all && (u == v || before[u].has(v));
         if (all) first = v;
       }
       beginner_.push_back(first);
@@ -82,9 +82,9 @@ class TrafficSearch {
       if (bits::has(d, v)) return true;
     return false;
   }
-  // Whether v is the only toucher of s that has not run.
+  // Whether v is the only user of s that has not run.
   bool last(int s, int v, const Word* d) const {
-    for (int u : m_.storages[s].touchers)
+    for (int u : m_.storages[s].users)
       if (u != v && !bits::has(d, u)) return false;
     return true;
   }
@@ -98,7 +98,7 @@ class TrafficSearch {
   }
   Bytes leaving_cost(int s, const Word* d, const Word* c) const {
     const SpillStorage& st = m_.storages[s];
-    Bytes cost = all(st.touchers, d) ? 0 : st.cost;
+    Bytes cost = all(st.users, d) ? 0 : st.cost;
     if (!bits::has(c, s) && !free_copy(s, d)) cost += st.cost;
     return cost;
   }
@@ -117,7 +117,8 @@ class TrafficSearch {
   bool safe(int i, int v);
   void expand(int i);
   void children(int i, int v);
-  void cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost);
+  void cover(int i, int v, Bytes excess, Bytes left);
+  bool over();
   int make(int i, int v, Bytes cost);
   bool superfluous(const Word* state, Bytes cost, uint64_t hash);
   void compact(int first, std::vector<int>& kept);
@@ -139,6 +140,9 @@ class TrafficSearch {
   // Sets that may still be tried for the op at hand, and a bound of all that was never tried.
   int covers_left_ = 0;
   Bytes untried_ = INT64_MAX;
+
+  Ended ended_ = Ended::kComplete;
+  int64_t turns_ = 0;
 
   std::vector<int> ready_, live_, others_, chosen_;
   std::vector<Word> draft_;
@@ -196,7 +200,11 @@ void TrafficSearch::expand(int i) {
         children(i, v);
         return;
       }
-  for (int v : ready_) children(i, v);
+  for (int v : ready_) {
+    if (over()) untried_ = std::min(untried_, nodes_[i].value);
+    if (ended_ != Ended::kComplete) return;
+    children(i, v);
+  }
 }
 
 void TrafficSearch::children(int i, int v) {
@@ -216,7 +224,7 @@ void TrafficSearch::children(int i, int v) {
   // The largest first, and of equal ones that which is read last in own order: the first set is Belady's then.
   const auto key = [&](int s) {
     int next = n_;
-    for (int u : m_.storages[s].touchers)
+    for (int u : m_.storages[s].users)
       if (!bits::has(done(i), u)) next = std::min(next, u);
     return std::tuple(-m_.storages[s].room, -next, s);
   };
@@ -224,28 +232,52 @@ void TrafficSearch::children(int i, int v) {
   covers_left_ = o_.width ? o_.beam_covers : o_.cover_limit;
   Bytes left = 0;
   for (int s : others_) left += m_.storages[s].room;
-  cover(i, v, 0, sum - capacity, left, nodes_[i].cost);
+  cover(i, v, sum - capacity, left);
 }
 
-// Every minimal set of others_[at..] of at least `excess` bytes goes out. They come by falling size, so the last one
-// chosen is the smallest: the set is minimal as it was not enough before.
-void TrafficSearch::cover(int i, int v, size_t at, Bytes excess, Bytes left, Bytes cost) {
-  if (excess <= 0) {
-    --covers_left_;
-    make(i, v, cost);
-    return;
+// Every minimal set of others_ of at least `excess` bytes goes out. They come by falling size, so the last one chosen
+// is the smallest: the set is minimal as it was not enough before. A set may have as many members as there are
+// storages, so what is still to be done without each of them is kept on a stack of its own.
+void TrafficSearch::cover(int i, int v, Bytes excess, Bytes left) {
+  struct Without {
+    size_t at;
+    Bytes excess, left, cost;
+  };
+  std::vector<Without> open;
+  Without now{0, excess, left, nodes_[i].cost};
+  while (true) {
+    bool more = false;
+    if (now.excess <= 0) {
+      --covers_left_;
+      make(i, v, now.cost);
+      if (over()) covers_left_ = 0;
+    } else if (now.left >= now.excess && now.cost < upper_) {
+      more = covers_left_ > 0;
+      if (!more) untried_ = std::min(untried_, nodes_[i].value);
+    }
+    if (more) {
+      const int s = others_[now.at];
+      const Bytes room = m_.storages[s].room;
+      open.push_back(now);
+      chosen_.push_back(s);
+      now = {now.at + 1, now.excess - room, now.left - room, now.cost + leaving_cost(s, done(i), copies(i))};
+      continue;
+    }
+    if (open.empty()) return;
+    now = open.back();
+    open.pop_back();
+    chosen_.pop_back();
+    now.left -= m_.storages[others_[now.at]].room;
+    ++now.at;
   }
-  if (left < excess || cost >= upper_) return;
-  if (covers_left_ <= 0) {
-    untried_ = std::min(untried_, nodes_[i].value);
-    return;
-  }
-  const int s = others_[at];
-  const Bytes room = m_.storages[s].room;
-  chosen_.push_back(s);
-  cover(i, v, at + 1, excess - room, left - room, cost + leaving_cost(s, done(i), copies(i)));
-  chosen_.pop_back();
-  cover(i, v, at + 1, excess, left - room, cost);
+}
+
+// Whether to stop; asks now and then. One turn of a wide graph makes thousands of states.
+bool TrafficSearch::over() {
+  if (ended_ == Ended::kComplete && (++turns_ & 15) == 0 && o_.stop) ended_ = o_.stop();
+  const size_t bytes = nodes_.size() * (sizeof(SpillState) + 48) + words_.size() * sizeof(Word);
+  if (ended_ == Ended::kComplete && o_.memory_bytes && bytes > o_.memory_bytes) ended_ = Ended::kMemory;
+  return ended_ != Ended::kComplete;
 }
 
 int TrafficSearch::make(int i, int v, Bytes cost) {
@@ -271,7 +303,7 @@ int TrafficSearch::make(int i, int v, Bytes cost) {
       if (!m_.write_once) bits::drop(copy, s);
     }
     if (writes(v, s)) bits::drop(copy, s);
-    if (!m_.storages[s].stays && all(m_.storages[s].touchers, d)) {
+    if (!m_.storages[s].stays && all(m_.storages[s].users, d)) {
       bits::drop(alive_now, s);
       bits::drop(copy, s);
     }
@@ -361,17 +393,6 @@ SpillResult TrafficSearch::run() {
     if (m_.preds[v].empty()) bits::put(words_.data() + w_, v);
   nodes_.push_back({0, rest(words_.data()), 0, 0, -1, -1, -1, 0, 0, 0});
   SpillResult result;
-  int64_t turns = 0;
-  size_t looked = 0;  // states there were when the clock was looked at: one turn of a wide graph makes thousands
-  const auto over = [&] {
-    if ((++turns & 15) == 0 || nodes_.size() > looked + 1000) {
-      looked = nodes_.size();
-      if (o_.stop) result.ended = o_.stop();
-    }
-    const size_t bytes = nodes_.size() * (sizeof(SpillState) + 48) + words_.size() * sizeof(Word);
-    if (result.ended == Ended::kComplete && o_.memory_bytes && bytes > o_.memory_bytes) result.ended = Ended::kMemory;
-    return result.ended != Ended::kComplete;
-  };
   if (o_.width) {
     std::vector<int> layer{0};
     for (int depth = 0; depth < n_; ++depth) {
@@ -380,6 +401,7 @@ SpillResult TrafficSearch::run() {
       table_.clear();
       for (int i : layer) {
         if (over()) {
+          result.ended = ended_;
           result.states = static_cast<int64_t>(nodes_.size());
           return result;
         }
@@ -426,8 +448,8 @@ SpillResult TrafficSearch::run() {
       result.bound = std::min(result.cost, untried_);
       break;
     }
-    if (o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) result.ended = Ended::kStates;
-    if (result.ended == Ended::kStates || over()) {
+    if (o_.state_limit && static_cast<int64_t>(nodes_.size()) >= o_.state_limit) ended_ = Ended::kStates;
+    if (over()) {
       result.bound = std::min(bound, untried_);
       break;
     }
@@ -436,10 +458,11 @@ SpillResult TrafficSearch::run() {
     expand(i);
     for (int j : fresh_) queue.emplace(nodes_[j].value, n_ - nodes_[j].done, j);
   }
-  if (!result.found && result.ended == Ended::kComplete) {  // nothing below the upper bound
+  if (!result.found && ended_ == Ended::kComplete) {  // nothing below the upper bound
     result.proved = untried_ >= upper_;
     result.bound = std::min(upper_, untried_);
   }
+  if (!result.proved) result.ended = ended_;
   result.states = static_cast<int64_t>(nodes_.size());
   return result;
 }

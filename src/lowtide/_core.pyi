@@ -12,7 +12,7 @@ class Model:
         self,
         preds: Sequence[Sequence[int]],
         sizes: Sequence[int],
-        touchers: Sequence[Sequence[int]],
+        users: Sequence[Sequence[int]],
         at_start: Sequence[bool],
         at_end: Sequence[bool],
         workspace: Sequence[int],
@@ -130,6 +130,7 @@ def solve(
     until_impossible: bool,
     first_slice: int,
     report: object | None,
+    reach_memory_bytes: int = 268435456,
 ) -> Solution:
     """
     The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.
@@ -205,7 +206,7 @@ class Cut:
 def cut_at(model: Model, op: int) -> Cut:
     """The minimum cut at an op, with the flows that prove it."""
 
-def settle(model: Model, order: Sequence[int], budget: int) -> list[int]:
+def restore_own_order(model: Model, order: Sequence[int], budget: int) -> list[int]:
     """
     The order with stretches put back into own order, where no footprint then exceeds the budget.
     """

@@ -57,6 +57,26 @@ class MissingExtraError(InputError):
         return type(self), self._parts
 
 
+class InternalError(RuntimeError):
+    """lowtide contradicts itself: a bug of its own, which no result may hide."""
+
+
+def sound(bound: int, attained: int) -> int:
+    """A lower bound, which what was attained cannot be below.
+
+    Raises
+    ------
+    InternalError
+        It is: a rule that proved the bound does not hold.
+
+    >>> sound(3, 5)
+    3
+    """
+    if bound > attained:
+        raise InternalError(f"a lower bound of {bound} bytes is above {attained} bytes, which were attained")
+    return bound
+
+
 class VerificationError(LowtideError):
     """A plan does not hold (exit status 5).
 

@@ -7,7 +7,7 @@ frozen and checked once, in the constructor of `Graph`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -19,6 +19,9 @@ from lowtide.names import shorten
 
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
+
+MAX_ID = 2**63 - 1
+"""Largest id of an op or a tensor; ids are not negative."""
 
 MAX_VALUE_BYTES = 4096
 """Constants up to this size carry their value: axes, pads, shapes, scalars. Weights stay in the file."""
@@ -188,6 +191,8 @@ class Graph:
         Version of the operator set that they are taken from, where the dialect has one (ONNX); 0: the newest.
     file
         What the reader parsed, so that nobody opens `source` again; no part of equality.
+    file_order
+        Ids of all ops, the folded ones too, as they stand in the file; empty where they stand by their ids.
 
     Raises
     ------
@@ -205,6 +210,7 @@ class Graph:
     dialect: Dialect = ""
     file: ModelFile | None = field(default=None, compare=False, repr=False)
     opset: int = 0
+    file_order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -255,6 +261,22 @@ class Graph:
         return tuple(op.id for op in self.ops)
 
 
+def alias_roots(tensors: Iterable[Tensor]) -> dict[int, int]:
+    """Tensor id to the id of the tensor at the end of its `alias_of`, itself if it is no alias. Cycles end anywhere."""
+    above = {t.id: t.alias_of for t in tensors}
+    roots: dict[int, int] = {}
+    for t in above:
+        trail: dict[int, None] = {}
+        at = t
+        while at not in roots and at not in trail:
+            trail[at] = None
+            up = above.get(at)
+            at = at if up is None else up
+        root = roots.get(at, at)
+        roots.update(dict.fromkeys(trail, root))
+    return roots
+
+
 def _check(graph: Graph) -> None:
     place = graph.source or graph.name or "graph"
     tensors: dict[int, Tensor] = {}
@@ -262,6 +284,7 @@ def _check(graph: Graph) -> None:
     for t in graph.tensors:
         if t.id in tensors:
             raise InputError(f"tensor id {t.id} is used twice; give every tensor an id of its own", place)
+        _check_id("tensor", t.id, place)
         if t.size < 0:
             raise InputError(f"{t.label} has size {t.size}; sizes are bytes and not negative", place)
         if t.alias_offset < 0:
@@ -272,6 +295,7 @@ def _check(graph: Graph) -> None:
     for op in (*graph.folded, *graph.ops):
         if op.id in ops:
             raise InputError(f"op id {op.id} is used twice; give every op an id of its own", place)
+        _check_id("op", op.id, place)
         if op.workspace < 0:
             raise InputError(f"{op.label} has workspace {op.workspace}; it must not be negative", place)
         ops[op.id] = op
@@ -296,7 +320,13 @@ def _check(graph: Graph) -> None:
                 raise InputError(f"{tensors[t].label} is {tensors[t].kind} but made by {op.label}", place)
     _check_sources(graph, tensors, made_by, place)
     _check_aliases(tensors, place)
+    _check_constants(graph, tensors, place)
     _check_order(graph, made_by, ops, place)
+
+
+def _check_id(what: str, number: int, place: str) -> None:
+    if not 0 <= number <= MAX_ID:
+        raise InputError(f"{what} id {str(number)[:40]} is not from 0 to 2^63 - 1; number them anew", place)
 
 
 def _check_sources(graph: Graph, tensors: dict[int, Tensor], made_by: dict[int, Op], place: str) -> None:
@@ -325,6 +355,32 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
                 raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
             at = tensors[at.alias_of]
         settled.update(trail)
+
+
+def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) -> None:
+    """No constant lies in memory that changes, and nothing is written into a constant."""
+    if all(t.alias_of is None for t in graph.tensors):
+        return
+    roots = alias_roots(graph.tensors)
+    for t in graph.tensors:
+        root = tensors[roots[t.id]]
+        if t.kind is Kind.CONSTANT and root.kind is not Kind.CONSTANT:
+            raise InputError(
+                f"{t.label} is constant, and lies in {root.label}, which is not; make it an {Kind.ACTIVATION} "
+                "that an op writes, or give it memory of its own",
+                place,
+            )
+    computed = {t for op in graph.folded for t in op.outputs}
+    for op in (*graph.folded, *graph.ops):
+        read = {roots[t] for t in op.inputs}
+        for t in op.outputs:
+            root = tensors[roots[t]]
+            if root.kind is Kind.CONSTANT and root.id not in read and root.id not in computed:
+                raise InputError(
+                    f"{op.label} writes {tensors[t].label} into {root.label}, which is constant; "
+                    "make that an input, or drop the alias_of",
+                    place,
+                )
 
 
 def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place: str) -> None:

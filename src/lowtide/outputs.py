@@ -87,15 +87,28 @@ class Outputs:
         Raises
         ------
         InputError
-            A rename failed; those not yet renamed are removed.
+            A rename failed; the files renamed before are what they were, and all others are removed.
         """
-        for final, temporary in list(self._pending.items()):
-            try:
-                os.replace(temporary, final)
-            except OSError as error:
-                self.discard()
-                raise InputError(f"cannot write the file: {error.strerror or error}", str(final)) from None
-            del self._pending[final]
+        older: dict[Path, Path | None] = {}  # what was replaced, to where it can be had again; None: there was nothing
+        try:
+            for final, temporary in list(self._pending.items()):
+                try:
+                    if len(self._pending) > 1:  # nothing can fail after the last
+                        older[final] = _second_name(final)
+                    os.replace(temporary, final)
+                except OSError as error:
+                    raise InputError(f"cannot write the file: {error.strerror or error}", str(final)) from None
+                del self._pending[final]
+        except BaseException:
+            for final, kept in older.items():
+                if final not in self._pending:
+                    _put_back(final, kept)
+            self.discard()
+            raise
+        finally:
+            for kept in older.values():
+                if kept is not None:
+                    kept.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Remove every temporary file."""
@@ -124,6 +137,28 @@ class Outputs:
                 if final == Path(os.path.realpath(path)) or (status is not None and path.samefile(final)):
                     raise InputError("the output is the input; name another output", place)
         return final
+
+
+def _second_name(final: Path) -> Path | None:
+    """Another name of a file that is about to be replaced, a copy where there are no links; None if there is none."""
+    if not final.exists():
+        return None
+    kept, file = _create_beside(final)
+    file.close()
+    try:
+        kept.unlink()
+        os.link(final, kept)
+    except OSError:
+        shutil.copy2(final, kept)
+    return kept
+
+
+def _put_back(final: Path, kept: Path | None) -> None:
+    with suppress(OSError):
+        if kept is None:
+            final.unlink()
+        else:
+            os.replace(kept, final)
 
 
 def _create_beside(final: Path) -> tuple[Path, BinaryIO]:

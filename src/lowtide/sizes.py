@@ -12,25 +12,26 @@ UNITS = {"": 1, "B": 1, "KB": 1000, "KIB": 1024, "MB": 1000**2, "MIB": 1024**2, 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
-def parse_size(text: str | int, what: str = "size") -> int:
+def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
     """Bytes in a size such as ``"256KiB"``, ``"1.5 MB"`` or ``262144``.
 
     Raises
     ------
     InputError
-        Not a number with a known unit, not positive, not a whole number of bytes, or above 2^62.
+        Not a number with a known unit, below `least` (0 or 1), not a whole number of bytes, or above 2^62.
 
     >>> parse_size("1.5KiB")
     1536
     """
-    mend = "write a positive number of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
+    number = "a positive number" if least else "a number"
+    mend = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
     if isinstance(text, bool):
         raise InputError(f"{what} is {text!r}; {mend}")
     match = _SIZE.fullmatch(str(text)[:100])
     if match is None or match[2].upper() not in UNITS:
         raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
     value = Fraction(match[1]) * UNITS[match[2].upper()]
-    if value <= 0 or value.denominator != 1 or value > MAX_BYTES:
+    if value < least or value.denominator != 1 or value > MAX_BYTES:
         raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
     return int(value)
 

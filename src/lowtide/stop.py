@@ -61,3 +61,7 @@ class Limits:
     def left_seconds(self) -> float:
         """Seconds until the limit, never negative."""
         return max(0.0, self.seconds - (time.perf_counter() - self.started))
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.left_seconds <= 0

@@ -256,8 +256,23 @@ class Target:
         return replace(self, count_inputs=True, persistent=(), double_buffered=(), fixed=())
 
     def as_seen(self, graph: Graph) -> Graph:
-        """The graph as the runtime runs it: with what depends on constants only, unless it folds that."""
-        return graph if self.folds else run_folded(graph)
+        """The graph as the runtime runs it: with what depends on constants only, unless it folds that.
+
+        Raises
+        ------
+        InputError
+            `persistent`, `double_buffered` or `fixed` names what is no tensor of the graph, or a constant.
+        """
+        seen = graph if self.folds else run_folded(graph)
+        names = (*self.persistent, *self.double_buffered, *(entry.rpartition("=")[0] for entry in self.fixed))
+        kinds = {t.name: t.kind for t in seen.tensors} if names else {}
+        for name in names:
+            if name not in kinds or not name:
+                message = f"{name!r} is no tensor of the model; it has no place in the arena"
+                raise InputError(message, graph.source or graph.name)
+            if kinds[name] is Kind.CONSTANT:
+                raise InputError(f"{name!r} is a constant; it is not in the arena", graph.source or graph.name)
+        return seen
 
     def as_run(self, graph: Graph, order: Sequence[int]) -> list[int]:
         """Op ids in the order in which the runtime runs a file whose ops stand in `order`."""
@@ -411,9 +426,13 @@ def read_toml(path: Path) -> Target:
             wanted = {bool: "true or false", int: "a whole number", str: "a text"}[type(old)]
             raise InputError(f"{key} is {str(value)[:80]!r}; it must be {wanted}", str(path))
     try:
-        return replace(base, **table)
+        found = replace(base, **table)
     except InputError as error:  # it names the target, which the user knows as a file
         raise InputError(str(error).removeprefix(f"{table.get('name', base.name)}: "), str(path)) from None
+    if found.name == "auto" or (found.name in BUILT_IN and found != BUILT_IN[found.name]):
+        message = f"name is {found.name!r}, which is a built-in target with other rules; name it otherwise"
+        raise InputError(message, str(path))
+    return found
 
 
 def to_toml(target: Target) -> str:

@@ -10,7 +10,7 @@ from lowtide.allocate.arena import Allocation
 from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.fragmentation import lost
 from lowtide.allocate.greedy import Portfolio
-from lowtide.allocate.together import place
+from lowtide.allocate.order_and_arena import place
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor

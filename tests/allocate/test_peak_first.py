@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lowtide
 from lowtide import zoo
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import Problem, arena_buffers, block, height_of, load_bound
@@ -14,6 +15,7 @@ from lowtide.allocate.greedy import RULES, Portfolio
 from lowtide.allocate.peak_first import STACKS, PeakFirst, _stacked
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.small_problems import check, least_height, random_buffers, with_ties
@@ -87,3 +89,18 @@ def test_time_ends_it_after_one_attempt() -> None:
     late = PeakFirst().pack(problem, Limits(seconds=1e-9))
     check(problem, late.offsets)
     assert late.counters["peak first passes"] == 1
+
+
+def test_sizes_near_the_limit_are_left_to_others() -> None:
+    """Stacked offsets and sizes together would be above 2^62; the greedy engine counts them, and there is a plan."""
+    unit = 56_934_395_289_226_853
+    sizes = {80: 3, 63: 1, 66: 3, 48: 3, 84: 3, 164: 9, 42: 7, 172: 8, 67: 9, 148: 9}
+    kinds = {63: Kind.INPUT, 148: Kind.INPUT, 48: Kind.CONSTANT, 172: Kind.OUTPUT}
+    tensors = tuple(Tensor(t, n * unit, kinds.get(t, Kind.ACTIVATION)) for t, n in sizes.items())
+    rows = [((63, 48), (66,)), ((66,), (84,)), ((84,), (80,)), ((148,), (67, 164)), ((80, 164, 80), (42,)),
+            ((148, 84), (172,))]  # fmt: skip
+    ops = tuple(Op(i, read, made, workspace=5 * unit * (i == 4)) for i, (read, made) in enumerate(rows))
+    plan = lowtide.plan(Graph("large", tensors, ops, sha256="1" * 64), target="generic,alignment=1")
+    assert (plan.peak_bytes, plan.arena_bytes, plan.optimal) == (32 * unit, 32 * unit, True)
+    assert PeakFirst().supports(Problem((block("a", 0, 1, 2**61),))) is not None
+    assert PeakFirst().supports(Problem((block("a", 0, 1, 2**60),))) is None

@@ -29,7 +29,7 @@ def test_footprints_are_the_sum_of_what_is_live(target: str):
             size = sum(s.size for s, first, last in live if first <= step <= last)
             assert seen.footprint[step] == size + model.workspace[i] - saved.get(i, 0)
             assert seen.transient[step] == sum(s.size for s, first, last in live if first <= step < last)
-        assert seen.footprint[seen.peak_step] == seen.peak
+        assert not order or seen.footprint[seen.peak_step] == seen.peak
         assert seen.peak == peak_of(graph, BUILT_IN[target], tuple(graph.ops[i].id for i in order))
 
 

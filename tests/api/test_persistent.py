@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -77,12 +78,14 @@ def test_names_that_are_none():
 
 def test_a_target_says_it_too(tmp_path: Path):
     """As TOML, with names that need quoting; the command's names come after the target's."""
-    rules = resolve("generic", persistent=['a"b\\', "t2"], double_buffered=["t0"])
+    rules = replace(resolve("generic", persistent=['a"b\\', "t2"], double_buffered=["t0"]), name="mine")
     path = tmp_path / "generic.toml"
     path.write_text(to_toml(rules))
     assert read_toml(path) == rules
     assert resolve(rules, persistent=["t2", "x"]).persistent == ('a"b\\', "t2", "x")
-    plan = lowtide.plan(CHAIN, target=rules)
+    with pytest.raises(InputError, match="no tensor of the model"):
+        lowtide.plan(CHAIN, target=rules)
+    plan = lowtide.plan(CHAIN, target=replace(rules, persistent=("t2",)))
     assert plan.peak_bytes == lowtide.plan(CHAIN, persistent=["t2"], double_buffered=["t0"]).peak_bytes
 
 

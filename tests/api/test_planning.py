@@ -7,8 +7,10 @@ import pytest
 import lowtide
 from lowtide import api
 from lowtide.analyse.storage import MemoryModel
+from lowtide.errors import InternalError
 from lowtide.schedule import registry
 from lowtide.schedule.method import Schedule
+from lowtide.schedule.order import Own
 from lowtide.stop import Limits, Progress
 from support.onnx_builder import constant, model, node, saved, value
 from support.small_models import branches, graph_file, matrix_product, onnx_file
@@ -181,3 +183,23 @@ def test_write_all_writes_nothing_if_one_output_fails(tmp_path: Path):
     with pytest.raises(lowtide.InputError):
         api.write_all(made, path, api.PlanFiles(tmp_path / "o.graph.json", tmp_path / "none" / "p.json"))
     assert [p.name for p in tmp_path.iterdir()] == ["m.graph.json"]
+
+
+def test_no_reserve_is_a_reserve(tmp_path: Path):
+    """0 bytes, as a size; less is none."""
+    path = graph_file(tmp_path, branches())
+    assert lowtide.plan(path, budget=1000, reserve="0").required_bytes == lowtide.plan(path).required_bytes
+    with pytest.raises(lowtide.InputError, match="reserve is '-1'; write a number of bytes"):
+        lowtide.plan(path, budget=1000, reserve="-1")
+
+
+def test_an_unsound_bound_is_never_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A bound of lowtide's own above a peak ends the plan: cut down to the peak it would be a proof."""
+
+    class Broken(Own):
+        def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+            return Schedule(tuple(range(len(model.graph.ops))), lower_bound=10**9)
+
+    monkeypatch.setattr(registry, "built_in", lambda: {"own": Broken})
+    with pytest.raises(InternalError, match="is above"):
+        lowtide.plan(graph_file(tmp_path, branches()), method="own")

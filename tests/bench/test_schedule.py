@@ -16,7 +16,6 @@ from lowtide import zoo
 from lowtide.bench import schedule
 from lowtide.bench.machine import machine
 from lowtide.bench.measure import Cell
-from lowtide.bench.networks import graph_of
 from lowtide.bench.output import write
 from lowtide.bench.parts import PARTS
 from lowtide.bench.schedule import ScheduleSuite
@@ -26,7 +25,7 @@ from lowtide.errors import InputError
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
 from lowtide.zoo.published import UNITS, figures, printed
-from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, Case, known
+from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, known
 from support.bench import csv_of, json_of, markdown, text
 from support.small_models import branches, graph_file
 
@@ -253,9 +252,3 @@ def test_unwritable_directory(small: Results[Cell], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot make this directory"):
         write(small, tmp_path / "file")
-
-
-def test_case_from_a_file_needs_the_directory() -> None:
-    """It says which option gives it."""
-    with pytest.raises(InputError, match="--graphs"):
-        graph_of(Case(f"{FILE}x"))

@@ -215,6 +215,8 @@ def test_interrupt_before_there_is_a_plan(tmp_path: Path, capsys: Captured, monk
         ("alignment = 0", ".toml: alignment is 0; use a power of two"),
         ("in_place = 'often'", "use one of"),
         ("\x00", "not a TOML file"),
+        ("name = 'strict'\nalignment = 2", "name is 'strict', which is a built-in target with other rules"),
+        ("name = 'auto'", "name is 'auto', which is a built-in target"),
     ],
 )
 def test_targets_that_are_no_targets(tmp_path: Path, capsys: Captured, text: str, says: str):
@@ -224,6 +226,18 @@ def test_targets_that_are_no_targets(tmp_path: Path, capsys: Captured, text: str
     said = refused(capsys, "check", graph_file(tmp_path, branches()), "--budget", "1KiB", "--target", toml)
     assert says in said
     assert "mine" in said
+
+
+@pytest.mark.parametrize("text", ["persistent = ['nope']", "double_buffered = ['nope']", "fixed = ['nope=3']"])
+def test_a_target_for_tensors_that_are_not_there(tmp_path: Path, capsys: Captured, text: str):
+    """A target's own names are those of the model, as the options' are; with spilling none has a place."""
+    toml = tmp_path / "mine.toml"
+    toml.write_text(text)
+    path = graph_file(tmp_path, branches())
+    for command in (["check", path, "--budget", "1KiB"], ["inspect", path]):
+        assert "'nope' is no tensor of the model" in refused(capsys, *command, "--target", toml)
+    spilling = refused(capsys, "plan", path, "--memory", "fast=1KiB", "--target", toml)
+    assert "keeps a tensor in its place, and a plan with spilling moves it" in spilling
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])

@@ -84,6 +84,23 @@ def test_unreadable_files(tmp_path):
             read_graph_json(path)
 
 
+@pytest.mark.parametrize("number", [-5, 2**63, 10**25])
+def test_ids_that_no_plan_can_name_are_refused(number):
+    """Negative ones, and those beyond 2^63 - 1; of tensors as of ops."""
+    for change in ("tensor", "op"):
+        data = {
+            "name": "g",
+            "tensors": [{"id": 0, "size": 1, "kind": "output"}],
+            "ops": [{"id": 0, "inputs": [], "outputs": [0]}],
+        }
+        if change == "tensor":
+            data["tensors"][0]["id"] = data["ops"][0]["outputs"][0] = number
+        else:
+            data["ops"][0]["id"] = number
+        with pytest.raises(InputError, match=f"{change} id {number} is not from 0 to"):
+            parse_graph_json(json.dumps(data).encode(), "g.graph.json")
+
+
 def test_the_dialect_may_be_given():
     """Types of ops are nobody's unless the document says whose."""
     assert parse_graph_json(json.dumps(GRAPH).encode()).dialect == ""

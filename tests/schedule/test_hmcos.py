@@ -298,7 +298,7 @@ def test_group_forming_is_not_exponential():
 
 
 def test_shares_no_search_with_the_exact_scheduler():
-    """Only the model of memory and the minimum cut are common."""
+    """Only the base is common: the model of memory, the minimum cut, bits and hashes."""
     tree = ast.parse((SOURCE / "schedule" / "hmcos.py").read_text(encoding="utf-8"))
     modules = {
         name

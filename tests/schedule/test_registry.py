@@ -8,6 +8,7 @@ import pytest
 from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
 from lowtide.schedule import registry
+from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn
 from lowtide.stop import Limits
@@ -69,7 +70,7 @@ def test_an_entry_point_adds_a_method(points: list[str]) -> None:
     points.append(f"reverse = {__name__}:Reverse")
     assert list(registry.methods()) == [*NAMES, "reverse"]
     made = registry.make("reverse", {"depth": "7", "factor": "1e-3", "loud": "yes", "label": "a=b", "order": "exact"})
-    assert made == Reverse(7, 0.001, True, "a=b", "exact")
+    assert made == Foreign(Reverse(7, 0.001, True, "a=b", "exact"))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_best_fit_is_that_of_tflite() -> None:
     assert arena.best_fit(3) == 8
     assert arena.best_fit(4) == 2
     assert arena.best_fit(5) is None
-    del arena.placed[2]
+    assert arena.take(2) == (11, 5)
     assert arena.best_fit(3) == 2
     assert arena.best_fit(5) == 8
     assert Arena(4).best_fit(4) == 0

@@ -9,15 +9,15 @@ import pytest
 
 from lowtide import _core, zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.spill import mend as mending
+from lowtide.spill import repair as mending
 from lowtide.spill.answer import NoRoomError
 from lowtide.spill.baselines import Belady
 from lowtide.spill.bound import live_too_much, window_bound, windows
 from lowtide.spill.core_problem import core_problem
-from lowtide.spill.mend import mend
 from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
+from lowtide.spill.repair import repair
 from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
@@ -171,13 +171,13 @@ def test_what_does_not_pack_is_mended(solver: bool, monkeypatch: pytest.MonkeyPa
     order = tuple(range(problem.steps))
     if not solver:
         monkeypatch.setattr(mending, "joint", lambda *_: None)
-    mended = mend(problem, order, dropped, Limits(20))
-    assert mended.placement.height_bytes <= problem.capacity
-    assert not (mended.best and not solver)
+    repaired = repair(problem, order, dropped, Limits(20))
+    assert repaired.placement.height_bytes <= problem.capacity
+    assert not (repaired.best and not solver)
     least = search(core_problem(problem, order, chain=True)).cost
-    assert mended.traffic_bytes >= least
+    assert repaired.traffic_bytes >= least
     if solver:
-        assert mended.best
+        assert repaired.best
 
 
 def test_an_order_that_fits_moves_nothing():

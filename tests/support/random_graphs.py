@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from random import Random
 
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op, Tensor, alias_roots
 from lowtide.ops.folding import fold_constants
 from lowtide.target import BUILT_IN
 from support.brute import peak_of
@@ -94,6 +94,7 @@ def random_graph(
             if rng.random() < aliases * rare:
                 other = rng.choice([*common, *tensors] if common else tensors)
                 more = {"alias_of": other.id, "alias_offset": rng.choice((0, 0, 0, 1, 2, other.size))}
+                more = more if _may_hold(tensors, other, inputs) else {}
             made = _with_shape(rng, tensors, add(role, size, **more))
             outputs.append(made)
             if rng.random() > 0.06:  # else dead, unless an output
@@ -145,8 +146,15 @@ def _with_shape(rng: Random, tensors: list[Tensor], tensor: Tensor) -> Tensor:
     return tensors[tensor.id]
 
 
+def _may_hold(tensors: list[Tensor], tensor: Tensor, inputs: list[Tensor]) -> bool:
+    """Whether an op with these inputs may make an alias of `tensor`: a constant is not written, only seen anew."""
+    roots = alias_roots(tensors)
+    root = roots[tensor.id]
+    return tensors[root].kind is not Kind.CONSTANT or any(roots[t.id] == root for t in inputs)
+
+
 def _concatenate_in_place(rng: Random, tensors: list[Tensor], ops: list[Op]) -> None:
-    """Two or three plain tensors become parts of one more op's output, side by side."""
+    """Two or three plain tensors become parts of one more, side by side: mostly what one more op makes of them."""
     made = [t for op in ops for t in op.outputs]
     parts = [tensors[t] for t in made if tensors[t].alias_of is None]
     if len(parts) < 2:
@@ -158,6 +166,8 @@ def _concatenate_in_place(rng: Random, tensors: list[Tensor], ops: list[Op]) -> 
     for t in parts:
         tensors[t.id] = replace(t, alias_of=root, alias_offset=offset)
         offset += t.size
+    if root % 4 == 0:
+        return  # the root only names memory: readers of the parts are all there is
     ops.append(Op(len(ops), tuple(t.id for t in parts), (root,), f"op{len(ops)}", "Concat"))
     at: int | None = root
     for _ in range(len(tensors)):  # the parts were roots, so no cycle can pass through them; keep it certain

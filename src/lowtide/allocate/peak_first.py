@@ -25,6 +25,7 @@ from lowtide import _core
 from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound, load_sections
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing
 from lowtide.errors import InputError
+from lowtide.graph import MAX_BYTES
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
@@ -62,7 +63,9 @@ class PeakFirst:
     work: int = BUFFERS_TO_PLACE
 
     def supports(self, problem: Problem) -> str | None:
-        """What may lie anywhere and shares no bytes."""
+        """What may lie anywhere and shares no bytes, of sizes that can be counted with offsets besides."""
+        if 2 * sum(b.size + b.alignment for b in problem.buffers) > MAX_BYTES:
+            return "buffers too large to be stacked and counted"
         if problem.pairs:
             return "buffers that may overlap"
         return "fixed offsets" if any(b.offset is not None for b in problem.buffers) else None

@@ -145,7 +145,8 @@ def _run_method(
     except VerificationError as error:
         return ended("error", f"its plan does not hold: {error}")
     except Exception as error:  # a method may be of another package: what it raises is its row
-        return ended("error", " ".join(f"{type(error).__name__}: {error}".split()))
+        cause = error.__cause__ or error
+        return ended("error", " ".join(f"{type(cause).__name__}: {cause}".split()))
     if isinstance(job.goal, FastMemory) and plan.moves is None:
         return ended("unsupported", too_small_text(plan, job.goal.fast.name, job.goal.fast.capacity_bytes))
     return _row(name, plan, clock.perf_counter() - began)

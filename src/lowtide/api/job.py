@@ -8,7 +8,7 @@ file may hold. It can be pickled, and its plan is the same in another process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +17,7 @@ from lowtide.api.answer import Answer
 from lowtide.api.models import NO_DIMS, load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -147,19 +147,8 @@ class Job:
         InputError
             It cannot be read, or a tensor that the rules name is not in the arena.
         """
-        graph = self.target.as_seen(load(self.model, self.dims))
-        _check_named(graph, self.rules.named)
-        return Problem.of(graph, self.target)
+        return Problem.of(self.target.as_seen(load(self.model, self.dims)), self.target)
 
     def of_graph(self, graph: Graph) -> Job:
         """The same for a graph that is read already."""
         return replace(self, model=graph, dims=NO_DIMS, rules=replace(self.rules, target=self.target))
-
-
-def _check_named(graph: Graph, names: Sequence[str]) -> None:
-    kinds, place = {t.name: t.kind for t in graph.tensors} if names else {}, graph.source or graph.name
-    for name in names:
-        if name not in kinds or not name:
-            raise InputError(f"{name!r} is no tensor of the model; it has no place in the arena", place)
-        if kinds[name] is Kind.CONSTANT:
-            raise InputError(f"{name!r} is a constant; it is not in the arena", place)

@@ -12,6 +12,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Problem, Rules
+from lowtide.errors import sound
 from lowtide.graph import Graph
 from lowtide.plan import Stopped
 from lowtide.sizes import parse_size
@@ -47,8 +48,8 @@ def inspect(
         The model or an argument is wrong.
     """
     from lowtide.allocate.fragmentation import lost
-    from lowtide.allocate.together import best_layout
-    from lowtide.analyse.inspect import Inspection, detail, own_profile, runners_up
+    from lowtide.allocate.order_and_arena import best_layout
+    from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
 
     began = clock.perf_counter()
     goal = OneArena()
@@ -78,6 +79,7 @@ def inspect(
         peak=detail(memory, own, steps, steps.peak_step) if graph.ops else None,
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
+        fission=fission(memory, steps),
         seconds=clock.perf_counter() - began,
     )
 
@@ -98,7 +100,7 @@ class _Best:
         order, peak = schedule.order, profile(problem.memory, schedule.order).peak
         if peak > own_peak_bytes:
             order, peak = tuple(range(len(problem.graph.ops))), own_peak_bytes
-        bound = min(peak, max(largest_single_op(problem.memory), schedule.lower_bound))
+        bound = sound(max(largest_single_op(problem.memory), schedule.lower_bound), peak)
         return cls(order, peak, bound, schedule.stopped)
 
 

@@ -89,7 +89,7 @@ def check(options: argparse.Namespace) -> int:
         return check.exit_status
     from lowtide.cli.lines import check_line
 
-    reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve")
+    reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
     show(check_line(check, reserve, as_is=options.as_is))
     if check.parts is not None and not options.quiet:
         from lowtide.report.text import parts_text

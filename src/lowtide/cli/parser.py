@@ -54,7 +54,7 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser(*, suites: bool) -> _Parser:
+def _parser(*, suites: bool = False) -> _Parser:
     """All commands; `suites`: with those of `bench`, whose options load what they run."""
     parser = _Parser(
         prog="lowtide",

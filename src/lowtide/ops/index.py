@@ -118,6 +118,10 @@ NOTHING = fixed(0, 0)
 """No row at all: the op asks for the operand's shape and not for what is in it."""
 
 
+MOST_ROWS = 2**20
+"""Rows of a result above which nobody lists them one by one for `fit`."""
+
+
 def fit(axis: int, rows: Sequence[Range], num: int, den: int) -> Index:
     """Tightest index of slope ``num / den`` that covers ``rows[i]`` for each row i of the result.
 

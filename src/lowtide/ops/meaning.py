@@ -111,8 +111,8 @@ def meaning(graph: Graph, op: Op) -> Meaning | None:
         flops = flops_of(form, node.reads, node.writes)
     except NoForm as reason:
         return _opaque(node, str(reason), dialect)
-    except (ValueError, IndexError, KeyError, ZeroDivisionError) as error:
-        # a file may say anything: parameters that do not fit the shapes are no meaning, and no reason to stop
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # a file may say anything; what does not fit together is no meaning, and no reason to stop
         return _opaque(node, f"its parameters do not fit its shapes ({error})", dialect)
     return Meaning(family_of(form), form, access, flops, dialect.is_random(node), dialect.mutates(node))
 

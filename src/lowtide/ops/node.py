@@ -116,7 +116,13 @@ class Node:
         return values
 
     def known(self, position: int) -> tuple[Any, ...] | None:
-        """Values of an operand if they are at hand, without making it a literal."""
+        """Values of an operand if they are at hand, without making it a literal.
+
+        Raises
+        ------
+        NoForm
+            It is left out.
+        """
         tensor = self.operands[position] if position < len(self.operands) else None
         if tensor is None:
             raise NoForm(f"operand {position} is left out")

@@ -77,4 +77,7 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     ]
     marked, remaining, folded = fold_constants(tensors, ops)
     digest = hashlib.sha256(data).hexdigest()
-    return Graph(raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect)
+    file_order = tuple(op.id for op in ops) if folded else ()
+    return Graph(
+        raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect, file_order=file_order
+    )

@@ -54,12 +54,13 @@ def set_text(
 
 
 def too_small_text(plan: Plan, name: str, capacity_bytes: int) -> str:
-    """Why there is no plan with moves: the op that is too large for the fast memory alone, whose name this is."""
+    """Why there is no plan with moves: what is too large for the fast memory of this name."""
     if plan.status != "impossible" or plan.conflict is None or plan.conflict.step is None:
         return f"no order was found in which every op fits the {capacity_bytes:,} B of {name}"
+    needed = plan.conflict.needed_bytes
+    outputs = {t.id for t in plan.tensors if t.kind == "output"}
+    if plan.conflict.step == len(plan.order) - 1 and outputs.issuperset(plan.conflict.tensors):
+        return f"the graph outputs need {needed:,} B at once at the end; {name} has {capacity_bytes:,} B"
     at = plan.order[plan.conflict.step]
     op = next(op for op in plan.ops if op.id == at)
-    return (
-        f"{op.name or f'op {op.id}'} ({op.type}) alone needs {plan.conflict.needed_bytes:,} B; {name} has "
-        f"{capacity_bytes:,} B"
-    )
+    return f"{op.name or f'op {op.id}'} ({op.type}) alone needs {needed:,} B; {name} has {capacity_bytes:,} B"

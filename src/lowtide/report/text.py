@@ -150,7 +150,8 @@ def parts_text(parts: RuntimeParts) -> str:
     if parts.scratch:
         text += f", scratch {parts.scratch:,} in the planned"
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
-    text += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'the pip build for x86-64'}{strange}"
+    sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
+    text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
     return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
@@ -247,6 +248,8 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     ]
     if seen.arena_lost is not None:
         head.append(("bytes lost", seen.arena_lost.text))
+    if seen.fission is not None:
+        head.append(("cuts could give", _fission_text(seen)))
     lines = [columns(head)]
     peak = seen.peak
     if peak is None:
@@ -282,6 +285,19 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
     return "\n".join(lines)
+
+
+def _fission_text(seen: Inspection) -> str:
+    """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
+    bound = seen.fission
+    assert bound is not None
+    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op)
+    gain = change(seen.peak_bytes, bound.floor_bytes) if bound.floor_bytes < seen.peak_bytes else "nothing"
+    text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
+    for op, reason in bound.opaque[:1]:
+        more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
+        text += f"; none passes {_op_text(op)} at the peak{more}: {reason}"
+    return text
 
 
 def _op_text(op: OpName) -> str:

@@ -11,7 +11,7 @@ called unread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,28 +21,15 @@ from lowtide.graph import Graph, Op
 from lowtide.ops.access import Access, Box, Part, Shape
 from lowtide.ops.forms import Custom, Form, Labelled
 from lowtide.ops.index import Range
+from lowtide.run.probe_feeds import PALETTES, Arrays, Feeds, Kernel, Operand, RefusedError, Slices, mixed, only, slab
 
-Arrays = list["np.ndarray | None"]
-Kernel = Callable[[Arrays], list[np.ndarray]]
-_PALETTES = 8
+__all__ = ["Arrays", "Findings", "Kernel", "Operand", "Probe", "RefusedError", "Runner"]
+
 _FEW = 8
 _LONGER = 2
 _EDGED = 2
 _SMALL = 4096
 _TOLERANCE = 1e-4
-
-
-class RefusedError(Exception):
-    """A runtime does not run an op by itself; the message says why, for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What an operand looks like to a runtime: shape, element type by its name, and its value if that is fixed."""
-
-    shape: Shape
-    dtype: str
-    value: np.ndarray | None = None
 
 
 class Runner(Protocol):
@@ -108,9 +95,9 @@ class Probe:
         self._kernel = kernel
         self._operands = operands
         self._access = access
-        self._limits = dict(form.limits) if isinstance(form, Labelled | Custom) else {}
         self._rng = np.random.default_rng(seed)
-        self._feeds: list[tuple[Arrays, Arrays, list[np.ndarray]]] = []
+        limits = dict(form.limits) if isinstance(form, Labelled | Custom) else {}
+        self._feeds = Feeds(kernel, operands, limits, self._rng)
         self._shapes: tuple[Shape, ...] | None = None
         self._small = False
         self.findings = Findings()
@@ -130,12 +117,12 @@ class Probe:
         if not self._access.cuttable():
             return self.findings
         side = [a for a in self._access.cuttable() if any(a in dims for dims in self._access.outputs)]
-        whole = self._feed(0)[2]
+        whole = self._feeds.of(0)[2]
         shapes = tuple(y.shape for y in whole)
         if self._shapes is not None and shapes != self._shapes:
             raise RefusedError(f"its results have shapes {shapes}, and the graph says {self._shapes}")
         self._check_sizes(shapes)
-        self._small = sum(y.size for y in whole) + sum(x.size for x in self._feed(0)[0] if x is not None) <= _SMALL
+        self._small = sum(y.size for y in whole) + sum(x.size for x in self._feeds.of(0)[0] if x is not None) <= _SMALL
         for axis in side:
             for count, part in enumerate(self._parts(axis)):
                 self._part({axis: part}, edges=self._small or count < _EDGED)
@@ -153,42 +140,6 @@ class Probe:
             long = [axis is None or self._access.sizes[axis] == size for axis, size in zip(dims, shape, strict=False)]
             if 0 not in shape and not (len(dims) == len(shape) and all(long)):
                 self.findings.wrong.append(f"result {j} has shape {shape}, and its axes are {dims}")
-
-    def _feed(self, palette: int) -> tuple[Arrays, Arrays, list[np.ndarray]]:
-        """Operands, others, and the results of the former, of a palette; drawn when they are asked for."""
-        while len(self._feeds) <= palette:
-            at = len(self._feeds)
-            base, other = self._draw(at), self._draw(at)
-            self._feeds.append((base, other, self._kernel(base)))
-        return self._feeds[palette]
-
-    def _draw(self, palette: int) -> Arrays:
-        return [
-            None
-            if operand is None
-            else operand.value
-            if operand.value is not None
-            else self._random(i, operand, palette)
-            for i, operand in enumerate(self._operands)
-        ]
-
-    def _random(self, position: int, operand: Operand, palette: int) -> np.ndarray:
-        dtype, shape, rng = np.dtype(operand.dtype), operand.shape, self._rng
-        if dtype.kind == "b":
-            return rng.integers(0, 2, shape).astype(dtype)
-        if dtype.kind in "iu":
-            limit = self._limits.get(position, (100, 3)[palette % 2])
-            return rng.integers(0, max(1, limit), shape).astype(dtype)
-        match palette % 4:
-            case 0:
-                values = rng.standard_normal(shape, dtype=np.float32)
-            case 1:
-                values = rng.uniform(0.25, 2, shape)
-            case 2:
-                values = rng.integers(-1, 2, shape)
-            case _:
-                values = np.where(rng.random(shape) < 0.5, np.nan, rng.standard_normal(shape))
-        return np.asarray(values).astype(dtype)
 
     def _parts(self, axis: int) -> Iterator[Range]:
         """The first grain, the last and one between, some longer ranges, and every grain if there are few."""
@@ -214,7 +165,7 @@ class Probe:
         self.findings.inside += some
         self.findings.inside_moved += telling is not None
         self.findings.parts += 1
-        for palette in range(_PALETTES) if self._small else {0, telling or 0}:
+        for palette in range(PALETTES) if self._small else {0, telling or 0}:
             try:
                 moved = self._outside(part, boxes, palette)
             except RefusedError:  # numbers that the op does not take
@@ -223,27 +174,27 @@ class Probe:
                 self.findings.wrong.append(f"{_named(part)}: result {moved} moves with what lies outside")
                 break
         for position, d, row, indexed in self._edges(part) if edges else ():
-            moved = self._matters(part, _slab(boxes, position, d, row)) is not None
+            moved = self._matters(part, slab(boxes, position, d, row)) is not None
             self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
-    def _outside(self, part: Part, boxes: Sequence[tuple[slice, ...] | None], palette: int) -> int | None:
+    def _outside(self, part: Part, boxes: Sequence[Slices | None], palette: int) -> int | None:
         """The result whose part moves with what lies outside these boxes, if there is one."""
-        base, other, whole = self._feed(palette)
+        base, other, whole = self._feeds.of(palette)
         around = [a if box is None else b for a, b, box in zip(base, other, boxes, strict=True)]
-        return self._moved(_mixed(around, base, boxes), whole, part)
+        return self._moved(mixed(around, base, boxes), whole, part)
 
-    def _matters(self, part: Part, boxes: Sequence[tuple[slice, ...] | None]) -> int | None:
+    def _matters(self, part: Part, boxes: Sequence[Slices | None]) -> int | None:
         """The first palette under which other numbers in these boxes move the part."""
-        for palette in range(_PALETTES):
+        for palette in range(PALETTES):
             try:
-                base, other, whole = self._feed(palette)
-                if self._moved(_mixed(base, other, boxes), whole, part) is not None:
+                base, other, whole = self._feeds.of(palette)
+                if self._moved(mixed(base, other, boxes), whole, part) is not None:
                     return palette
             except RefusedError:  # numbers that the op does not take: another palette may do
                 continue
         return None
 
-    def _boxes(self, part: Part) -> list[tuple[slice, ...] | None]:
+    def _boxes(self, part: Part) -> list[Slices | None]:
         """What the part needs of each operand that is drawn."""
         return [
             None
@@ -279,11 +230,11 @@ class Probe:
 
     def _sum(self, axis: int) -> None:
         """Results of two or three parts of a reduced axis, the rest filled with what adds nothing."""
-        base, _, whole = self._feed(0)
+        base, _, whole = self._feeds.of(0)
         merge = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self._access.merge]
         merged: list[np.ndarray] | None = None
         reduced = [j for j, dims in enumerate(self._access.outputs) if axis not in dims]
-        before: list[tuple[slice, ...] | None] = [None] * len(base)
+        before: list[Slices | None] = [None] * len(base)
         for part in self._access.parts(axis, 3):
             boxes = self._boxes({axis: part})
             self._overlaps(axis, part, before, boxes)
@@ -294,7 +245,7 @@ class Probe:
                     given.append(a)
                     continue
                 alone = i in self._access.once and part[0] > 0
-                given.append(_only(a, None if alone else box, self._access.merge))
+                given.append(only(a, None if alone else box, self._access.merge))
             results = self._kernel(given)
             self._sum_edges({axis: part}, boxes, given, results)
             if merged is None:
@@ -313,8 +264,8 @@ class Probe:
         self,
         axis: int,
         part: Range,
-        before: Sequence[tuple[slice, ...] | None],
-        boxes: Sequence[tuple[slice, ...] | None],
+        before: Sequence[Slices | None],
+        boxes: Sequence[Slices | None],
     ) -> None:
         """Parts of a reduced axis share no row: a largest number would not tell."""
         for i, (last, box) in enumerate(zip(before, boxes, strict=True)):
@@ -322,15 +273,13 @@ class Probe:
                 if index is not None and index.axis == axis and last and box and box[d].start < last[d].stop:
                     self._count(False, True, {axis: part}, f"row {box[d].start} of dimension {d} of operand {i}")
 
-    def _sum_edges(
-        self, part: Part, boxes: Sequence[tuple[slice, ...] | None], given: Arrays, results: list[np.ndarray]
-    ) -> None:
+    def _sum_edges(self, part: Part, boxes: Sequence[Slices | None], given: Arrays, results: list[np.ndarray]) -> None:
         """Whether the first and last row inside a part of a sum move it, where nothing else is there."""
-        other = self._feed(0)[1]
+        other = self._feeds.of(0)[1]
         for position, d, row, indexed in self._edges(part):
             if position in self._access.once:
                 continue
-            moved = self._moved(_mixed(given, other, _slab(boxes, position, d, row)), results, {}) is not None
+            moved = self._moved(mixed(given, other, slab(boxes, position, d, row)), results, {}) is not None
             self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
     def _count(self, moved: bool, indexed: bool, part: Part, row: str) -> None:
@@ -343,34 +292,6 @@ class Probe:
         found.edges_moved += moved
         if not moved and not found.loose:
             found.loose = f"{_named(part)}: {row}"
-
-
-def _slab(boxes: Sequence[tuple[slice, ...] | None], position: int, d: int, row: int) -> list[tuple[slice, ...] | None]:
-    """One row of one operand's box, and nothing of the others."""
-    box = boxes[position] or ()
-    return [(*box[:d], slice(row, row + 1), *box[d + 1 :]) if i == position else None for i in range(len(boxes))]
-
-
-def _mixed(base: Arrays, other: Arrays, boxes: Sequence[tuple[slice, ...] | None]) -> Arrays:
-    """Operands with what lies in the boxes taken from the others."""
-    result: Arrays = []
-    for a, b, box in zip(base, other, boxes, strict=True):
-        if a is not None and b is not None and box is not None:
-            a = a.copy()
-            a[box] = b[box]
-        result.append(a)
-    return result
-
-
-def _only(values: np.ndarray, box: tuple[slice, ...] | None, merge: str) -> np.ndarray:
-    """The values inside a box, and what adds nothing outside; None: nothing inside."""
-    least = {"sum": 0.0, "max": -np.inf, "min": np.inf}[merge]
-    if values.dtype.kind in "iu" and merge != "sum":
-        least = np.iinfo(values.dtype).min if merge == "max" else np.iinfo(values.dtype).max
-    result = np.full_like(values, least)
-    if box is not None:
-        result[box] = values[box]
-    return result
 
 
 def _slices(box: Box) -> tuple[slice, ...]:

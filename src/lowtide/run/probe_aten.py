@@ -30,7 +30,13 @@ class AtenRunner:
         self._torch.set_num_threads(1)
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type."""
+        """Numpy's type for an element type.
+
+        Raises
+        ------
+        RefusedError
+            No number is drawn for it.
+        """
         if name not in _DRAWN:
             raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
         return np.dtype(name)

@@ -29,7 +29,13 @@ class OnnxRunner:
         self._sessions: dict[bytes, Any] = {}
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type."""
+        """Numpy's type for an element type.
+
+        Raises
+        ------
+        RefusedError
+            No number is drawn for it.
+        """
         if name not in _DRAWN:
             raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
         return np.dtype(name)

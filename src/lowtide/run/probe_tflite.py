@@ -47,7 +47,13 @@ class TfliteRunner:
         self._interpreter: Any = import_module("ai_edge_litert.interpreter")
 
     def dtype(self, name: str) -> np.dtype:
-        """Numpy's type for an element type."""
+        """Numpy's type for an element type.
+
+        Raises
+        ------
+        RefusedError
+            No number is drawn for it.
+        """
         if name not in _TYPES:
             raise RefusedError(f"elements of type {name or 'unknown'} are not drawn")
         return np.dtype(name)

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lowtide.errors import InputError
+from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
 from lowtide.schedule.order import Bfs, Dfs, Kahn, Own, Rpo
@@ -75,10 +76,12 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     InputError
         No such method; no such option; a value of the wrong type; an option that has no default is missing.
     """
-    method = built_in().get(name) or methods().get(name)
+    own = built_in().get(name)
+    method = own or methods().get(name)
     if method is None:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
-    return with_options(method, f"method {name}", options or {})
+    made = with_options(method, f"method {name}", options or {})
+    return made if own is not None else cast("Method", Foreign(made))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:

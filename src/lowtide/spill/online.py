@@ -17,8 +17,10 @@ Graph inputs come when they are first used; a storage that is needed no more lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from lowtide.spill.answer import Interval, SpillAnswer
 from lowtide.spill.problem import SpillProblem, timeline
@@ -28,41 +30,82 @@ WORKSPACE = -1
 """Stands for the running op's workspace among storages."""
 
 
-@dataclass
 class Arena:
-    """Who is where: storage to (offset, size)."""
+    """Who is where: storage to (offset, size). No two overlap.
 
-    capacity: int
-    placed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    Residents are kept by address, and the gaps below them by room, so that a placement takes no pass over all.
+    """
 
-    def sorted(self) -> list[tuple[int, int, int]]:
-        """Start, end and storage of each, ascending."""
-        return sorted((low, low + size, s) for s, (low, size) in self.placed.items())
+    def __init__(self, capacity: int, placed: Mapping[int, tuple[int, int]] | None = None) -> None:
+        self.capacity = capacity
+        self._placed: dict[int, tuple[int, int]] = {}
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+        self._who: list[int] = []
+        self._gaps: list[tuple[int, int]] = []  # room and low end, of those between residents and below the first
+        for s, (low, size) in (placed or {}).items():
+            self.put(s, low, size)
+
+    @property
+    def placed(self) -> Mapping[int, tuple[int, int]]:
+        """Offset and size of each resident, in the order in which they came."""
+        return self._placed
+
+    def put(self, s: int, low: int, size: int) -> None:
+        """Place a storage in a gap, or above all."""
+        k = bisect_left(self._lows, low)
+        below = self._highs[k - 1] if k else 0
+        if k < len(self._lows):
+            self._drop_gap(below, self._lows[k])
+            self._add_gap(low + size, self._lows[k])
+        self._add_gap(below, low)
+        self._lows.insert(k, low)
+        self._highs.insert(k, low + size)
+        self._who.insert(k, s)
+        self._placed[s] = (low, size)
+
+    def take(self, s: int) -> tuple[int, int]:
+        """Take a storage out; where it was, and its size."""
+        low, size = self._placed.pop(s)
+        k = bisect_left(self._lows, low)
+        below = self._highs[k - 1] if k else 0
+        self._drop_gap(below, low)
+        if k + 1 < len(self._lows):
+            self._drop_gap(low + size, self._lows[k + 1])
+            self._add_gap(below, self._lows[k + 1])
+        del self._lows[k], self._highs[k], self._who[k]
+        return low, size
+
+    def _add_gap(self, low: int, high: int) -> None:
+        if high > low:
+            insort(self._gaps, (high - low, low))
+
+    def _drop_gap(self, low: int, high: int) -> None:
+        if high > low:
+            del self._gaps[bisect_left(self._gaps, (high - low, low))]
 
     def best_fit(self, size: int) -> int | None:
         """Low end of the smallest gap between residents that is large enough, else above all of them."""
-        best, least, top = None, None, 0
-        for low, high, _ in self.sorted():
-            room = low - top
-            if room >= size and (least is None or room < least):
-                best, least = top, room
-            top = max(top, high)
-        if best is not None:
-            return best
+        k = bisect_left(self._gaps, (size, 0))
+        if k < len(self._gaps):
+            return self._gaps[k][1]
+        top = self._highs[-1] if self._highs else 0
         return top if top + size <= self.capacity else None
 
-    def stretches(self, size: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Every stretch of `size` bytes that begins or ends at a resident or at an end of the arena, with those in
-        it."""
-        residents = self.sorted()
-        starts = {0, self.capacity - size}
-        for low, high, _ in residents:
-            starts |= {high, low - size}
+    def stretches(self, size: int) -> list[tuple[int, range]]:
+        """Every stretch of `size` bytes that begins or ends at a resident or at an end of the arena, ascending, with
+        those in it, as places in `residents`."""
+        starts = {0, self.capacity - size, *self._highs, *(low - size for low in self._lows)}
         return [
-            (start, tuple(s for low, high, s in residents if low < start + size and high > start))
+            (start, range(bisect_right(self._highs, start), bisect_left(self._lows, start + size)))
             for start in sorted(starts)
             if 0 <= start <= self.capacity - size
         ]
+
+    @property
+    def residents(self) -> Sequence[int]:
+        """Storages by address."""
+        return self._who
 
 
 Leaving = Callable[["Run", int, frozenset[int]], int]
@@ -71,13 +114,14 @@ Leaving = Callable[["Run", int, frozenset[int]], int]
 
 @dataclass
 class Run:
-    """One pass over an order."""
+    """One pass over an order. `over`: whether to give it up."""
 
     problem: SpillProblem
     order: Sequence[int]
     touches: tuple[tuple[int, ...], ...]
     arena: Arena
     copied: list[bool]
+    over: Callable[[], bool] = lambda: False
     step: int = 0
     since: dict[int, int] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)
@@ -100,7 +144,7 @@ class Run:
 
     def leave(self, s: int, end: int) -> None:
         """Take a storage out; it was there until `end`."""
-        low, _ = self.arena.placed.pop(s)
+        low, _ = self.arena.take(s)
         if s != WORKSPACE:
             self.intervals.append(Interval(s, self.since.pop(s), end, low))
 
@@ -124,17 +168,53 @@ def cheapest(run: Run, size: int, stay: frozenset[int]) -> int:
     Of equally cheap sets the one of fewer bytes, then the lowest. Once its first member has left, the rest is what
     remains of the same set or a cheaper one.
     """
-    sets = [(start, inside) for start, inside in run.arena.stretches(size) if stay.isdisjoint(inside)]
-    placed = run.arena.placed
-    _, inside = min(sets, key=lambda c: (sum(map(run.cost, c[1])), sum(placed[s][1] for s in c[1]), c[0]))
-    return inside[0]
+    who = run.arena.residents
+    best = _least(run, run.arena.stretches(size), stay, [run.cost(s) for s in who], by_bytes=True)
+    assert best is not None, "there is such a stretch, or nobody is asked"
+    return who[best[1][0]]
+
+
+def _least(
+    run: Run, stretches: Sequence[tuple[int, range]], without: Collection[int], costs: Sequence[int], *, by_bytes: bool
+) -> tuple[int, range] | None:
+    """Of the stretches in which none of `without` lies the one that costs least, then perhaps the one of fewest bytes,
+    then the lowest; none if there is no such. `costs` goes by address, as the residents do."""
+    arena = run.arena
+    barred = [0, *accumulate(s in without for s in arena.residents)]
+    cost = [0, *accumulate(costs)]
+    held = [0, *accumulate(arena.placed[s][1] if by_bytes else 0 for s in arena.residents)]
+    best: tuple[int, int, int, range] | None = None
+    for start, inside in stretches:
+        i, j = inside.start, inside.stop
+        if barred[j] == barred[i]:
+            key = (cost[j] - cost[i], held[j] - held[i], start, inside)
+            best = key if best is None or key[:3] < best[:3] else best
+    return None if best is None else best[2:]
+
+
+class _GivenUpError(Exception):
+    """Time is over."""
 
 
 def simulate_arena(problem: SpillProblem, order: Sequence[int], leaving: Leaving) -> SpillAnswer:
     """Run an order on the arena. Nothing is written in place; every op's storages must fit together."""
+    return _simulate(problem, order, leaving, lambda: False)
+
+
+def simulate_arena_until(
+    over: Callable[[], bool], problem: SpillProblem, order: Sequence[int], leaving: Leaving
+) -> SpillAnswer | None:
+    """As `simulate_arena`; none if it is `over` before the end."""
+    try:
+        return _simulate(problem, order, leaving, over)
+    except _GivenUpError:
+        return None
+
+
+def _simulate(problem: SpillProblem, order: Sequence[int], leaving: Leaving, over: Callable[[], bool]) -> SpillAnswer:
     model = problem.model
     line = timeline(problem, order, ())
-    run = Run(problem, order, line.touches, Arena(problem.capacity), list(problem.copied))
+    run = Run(problem, order, line.touches, Arena(problem.capacity), list(problem.copied), over)
     writes_left = [len(w) for w in problem.writers]
     workspace_offsets: dict[int, int] = {}
     n = len(order)
@@ -149,7 +229,7 @@ def simulate_arena(problem: SpillProblem, order: Sequence[int], leaving: Leaving
         workspace = model.workspace[order[run.step]] if run.step < n else 0
         _bring(run, needed, workspace, leaving)
         if workspace:
-            workspace_offsets[order[run.step]] = run.arena.placed.pop(WORKSPACE)[0]
+            workspace_offsets[order[run.step]] = run.arena.take(WORKSPACE)[0]
         for s in needed if run.step < n else ():
             if order[run.step] in problem.writers[s]:
                 writes_left[s] -= 1
@@ -192,8 +272,12 @@ def _bring(run: Run, needed: tuple[int, ...], workspace: int, leaving: Leaving) 
     while waiting:
         s = waiting.pop(0)
         size = sizes[s]
+        _ask_the_clock(run)
         while (low := run.arena.best_fit(size)) is None:
-            if any(stay.isdisjoint(inside) for _, inside in run.arena.stretches(size)):
+            _ask_the_clock(run)
+            who = run.arena.residents
+            stretches = run.arena.stretches(size)
+            if _least(run, stretches, stay, [0] * len(who), by_bytes=False) is not None:
                 run.evict(leaving(run, size, stay))
                 continue
             asked = _repack(run, size, stay, moved)
@@ -202,28 +286,33 @@ def _bring(run: Run, needed: tuple[int, ...], workspace: int, leaving: Leaving) 
                 return
             moved |= asked
             waiting += asked
-        run.arena.placed[s] = (low, size)
+        run.arena.put(s, low, size)
         if s != WORKSPACE:
             run.since.setdefault(s, run.step)
+
+
+def _ask_the_clock(run: Run) -> None:
+    if run.over():
+        raise _GivenUpError
 
 
 def _repack(run: Run, size: int, stay: frozenset[int], moved: set[int]) -> set[int]:
     """Clear the stretch whose residents cost least, the op's own among them, none of those in `moved`; who of the
     op's own has to be placed again."""
-    sets = [(start, inside) for start, inside in run.arena.stretches(size) if moved.isdisjoint(inside)]
-    if not sets:
-        return set()
-    _, inside = min(sets, key=lambda c: (sum(0 if run.new(s) else run.cost(s) for s in c[1]), c[0]))
-    for s in inside:
+    who = run.arena.residents
+    costs = [0 if run.new(s) else run.cost(s) for s in who]
+    best = _least(run, run.arena.stretches(size), moved, costs, by_bytes=False)
+    cleared = [] if best is None else [who[k] for k in best[1]]
+    for s in cleared:
         _move_out(run, s) if s in stay else run.evict(s)
-    return {s for s in inside if s in stay}
+    return {s for s in cleared if s in stay}
 
 
 def _move_out(run: Run, s: int) -> None:
     """Take out a storage that the running op needs; it comes back at once. One that was there before left after its
     last use."""
     if run.new(s):
-        run.arena.placed.pop(s)
+        run.arena.take(s)
         run.since.pop(s, None)
         return
     run.repacked += 1
@@ -241,7 +330,7 @@ def _to_the_bottom(run: Run, sizes: dict[int, int], stay: frozenset[int]) -> Non
     for s, size in sizes.items():
         for other in [o for o, (at, high) in run.arena.placed.items() if at < low + size and at + high > low]:
             run.evict(other)
-        run.arena.placed[s] = (low, size)
+        run.arena.put(s, low, size)
         if s != WORKSPACE:
             run.since[s] = run.step
         low += size

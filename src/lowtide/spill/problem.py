@@ -129,6 +129,13 @@ class SpillProblem:
         """Ops in an order."""
         return len(self.model.graph.ops)
 
+    @property
+    def end_bytes(self) -> int:
+        """Bytes that have to be in the fast memory after the last step: the graph outputs, where they end there."""
+        if not self.semantics.outputs_end_fast:
+            return 0
+        return sum(s.size for s, output in zip(self.model.storages, self.is_output, strict=True) if output)
+
     @cached_property
     def largest_op(self) -> tuple[int, int]:
         """Bytes that the most demanding op needs in any order, in place where it may be, and its position."""
@@ -142,7 +149,7 @@ class SpillProblem:
 
         def can_die(i: int, storage: int) -> bool:
             """Whether some order runs all other ops that touch the storage before this one."""
-            return not any(before[j] >> i & 1 for j in model.storages[storage].touchers if j != i)
+            return not any(before[j] >> i & 1 for j in model.storages[storage].users if j != i)
 
         needs = [
             sum(model.storages[s].size for s in touched)
@@ -183,8 +190,8 @@ def spill_problem(
     index = graph.index_of
     copied, is_output, writers = [], [], []
     for s in exact.storages:
-        constant = any(kinds[t].kind is Kind.CONSTANT for t in s.tensors)
-        from_outside = constant or any(t not in producer for t in s.tensors)
+        constant = kinds[s.tensors[0]].kind is Kind.CONSTANT
+        from_outside = any(t not in producer and kinds[t].kind is not Kind.ACTIVATION for t in s.tensors)
         copied.append(constant or (from_outside and semantics.inputs_have_copy))
         is_output.append(any(kinds[t].kind is Kind.OUTPUT for t in s.tensors))
         writers.append(tuple(sorted({index[producer[t]] for t in s.tensors if t in producer and t not in views})))
@@ -249,7 +256,7 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
     touches: list[tuple[int, ...]] = []
     gaps: list[Gap] = []
     for s, storage in enumerate(model.storages):
-        steps = sorted(step_of[i] for i in storage.touchers) if storage.size else []
+        steps = sorted(step_of[i] for i in storage.users) if storage.size else []
         if problem.is_output[s] and semantics.outputs_end_fast and storage.size:
             steps.append(n)
         steps = _with_lead(steps, semantics.lead, from_outside=problem.from_outside(s))

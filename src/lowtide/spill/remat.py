@@ -54,7 +54,7 @@ def rematerialise(
                 return problem, _unproved(answer, clones), clones
             change = apply(problem.model.graph, clone)
             other = again(change.graph)
-            if other.largest_op[0] > other.capacity:
+            if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
                 found = spill(other)
@@ -89,7 +89,7 @@ def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[Clone]:
             continue
         tensor = storage.tensors[0]
         late = set(order[move.step :])
-        readers = tuple(graph.ops[i].id for i in storage.touchers if i in late and tensor in graph.ops[i].inputs)
+        readers = tuple(graph.ops[i].id for i in storage.users if i in late and tensor in graph.ops[i].inputs)
         maker = graph.ops[problem.writers[move.storage][0]]
         clone = Clone(maker.id, tensor, readers)
         if not maker.workspace and why_not(graph, clone) is None:

@@ -5,28 +5,30 @@
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    again exactly, the rest held.
-4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.mend`.
+4. Addresses by the arena engines. What does not fit is repaired by `lowtide.spill.repair`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar
 
 from lowtide import _core
+from lowtide.errors import sound
 from lowtide.plan import CutCertificate, TrafficPart, TrafficProof
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
-from lowtide.spill.mend import mend
-from lowtide.spill.online import cheapest, furthest, simulate_arena
+from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.repair import repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits, Progress
@@ -92,10 +94,13 @@ class Spill:
         if search.best is not None:
             orders.append(search.best.order)
         online = [
-            simulate_arena(problem, order, policy) for order in dict.fromkeys(orders) for policy in (cheapest, furthest)
+            answer
+            for order, policy in product(dict.fromkeys(orders), (cheapest, furthest))
+            if (answer := simulate_arena_until(limits.over, problem, order, policy)) is not None
         ]
-        best = min(online, key=lambda answer: answer.traffic_bytes)
-        return search.answer(best)
+        if search.best is None and not online:  # like the greedy arena, this takes the time it takes
+            online.append(simulate_arena(problem, orders[0], furthest))
+        return search.answer(min(online, key=lambda answer: answer.traffic_bytes, default=None))
 
 
 class _TrafficSearch:
@@ -179,13 +184,13 @@ class _TrafficSearch:
 
     def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[BoundedWindow | Phase] = ()) -> None:
         if bound > self.bound:
-            self.bound = bound
+            self.bound = bound if self.best is None else sound(bound, self.best.traffic_bytes)
             self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
 
     def _raise_by_peak(self, upper: int) -> None:
-        """Count what no order keeps at once, at most `upper`."""
+        """Count what no order keeps at once; `upper` bytes were attained."""
         peak, certificate = self.peak.lower_bound, self.peak.certificate
-        bound = min(live_too_much(self.problem, peak), upper)
+        bound = sound(live_too_much(self.problem, peak), upper)
         if bound > self.bound:
             cut = certificate if isinstance(certificate, CutCertificate) else None
             self.bound = bound
@@ -285,7 +290,7 @@ class _TrafficSearch:
             counters = {"states": self.states, "height_bytes": self.problem.capacity, "mended": False}
             return replace(
                 online,
-                traffic_lower_bound_bytes=min(self.bound, online.traffic_bytes),
+                traffic_lower_bound_bytes=sound(self.bound, online.traffic_bytes),
                 proof=self.proof,
                 stopped=stopped,
                 counters=counters,
@@ -297,13 +302,13 @@ class _TrafficSearch:
     def _placed(self) -> SpillAnswer:
         assert self.best is not None
         problem, best = self.problem, self.best
-        placement, mended = self._addresses(best)
+        placement, repaired = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
         counters: dict[str, Any] = {
             "states": self.states,
             "height_bytes": placement.height_bytes,
-            "mended": mended,
+            "mended": repaired,
         }
         if self.options.rows:
             parts = by_rows(problem, best.order)
@@ -319,7 +324,7 @@ class _TrafficSearch:
             placement.in_place,
             placement.workspace_offsets,
             traffic,
-            min(self.bound, traffic),
+            sound(self.bound, traffic),
             self.proof,
             stopped,
             counters,
@@ -332,7 +337,7 @@ class _TrafficSearch:
         placement = place(self.problem, best.order, intervals, line.in_place, self.limits)
         if placement.height_bytes <= self.problem.capacity:
             return placement, False
-        return mend(self.problem, best.order, best.dropped, self.limits).placement, True
+        return repair(self.problem, best.order, best.dropped, self.limits).placement, True
 
 
 def order_with_gaps(problem: SpillProblem, question: CoreProblem, result: _core.SpillResult) -> OrderWithGaps:

@@ -118,8 +118,8 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
         Read from whatever format. Attributes of ops are not part of graph JSON, nor are bodies: what the worst one
         needs under ``strict`` is the op's workspace.
     order
-        Ids of the ops that run, each once; None: own order. Folded ops come in the place that their id gives
-        them where ids ascend with the file (ONNX, TFLite), else before the others; see `lowtide.write.slots`.
+        Ids of the ops that run, each once; None: own order. Folded ops come in the place that the file gives
+        them, by their ids where those ascend with it (ONNX, TFLite), else before the others; see `lowtide.write.slots`.
 
     Raises
     ------
@@ -149,6 +149,11 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
 
 def _in_file_order(graph: Graph) -> list[Op]:
     own, folded = [op.id for op in graph.ops], [op.id for op in graph.folded]
+    running = set(own)
+    if [op_id for op_id in graph.file_order if op_id in running] == own and len(graph.file_order) == len(
+        graph.op_by_id
+    ):
+        return [graph.op_by_id[op_id] for op_id in graph.file_order]
     if own == sorted(own) and folded == sorted(folded):
         return sorted((*graph.ops, *graph.folded), key=lambda op: op.id)
     return [*graph.folded, *graph.ops]

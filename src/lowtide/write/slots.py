@@ -7,12 +7,14 @@ them. The file has one slot for each op::
     slots    F0  .  .  F1  .
     filled   F0  c  a  F1  b        F1 would come after its consumer c, so it moves to just before it:
     result   F0  F1 c  a   b
+
+One that has to run after an op that now comes later waits for that op.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from lowtide.errors import InputError
 from lowtide.graph import Op
@@ -27,7 +29,7 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
         All ops in file order, folded ones included.
     folded
         Ids of the folded ones. One keeps its slot, or, if a consumer now comes earlier, moves to just before
-        that.
+        that, or, if what it has to run after now comes later, to just behind that.
     order
         Either each op that runs once, or each op of the file once, folded ones included; the latter is taken
         as it is, so that any sequence can be undone.
@@ -53,28 +55,46 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
     position = {op.id: i for i, op in enumerate(ops)}
     needs = {op.id: {*(made_by[t] for t in op.inputs if t in made_by), *op.after} for op in ops}
     placed: dict[int, None] = {}
+    late: list[int] = []
     for op_id in slots:
         if op_id in placed:
             continue
-        early: set[int] = set()
-        waiting = [op_id]
-        while waiting:
-            reader = waiting.pop()
-            for p in needs[reader]:
-                if p in placed or p in early:
-                    continue
-                if p not in movable:
-                    raise InputError(
-                        f"the order puts {by_id[reader].label} before {by_id[p].label}, which it needs; "
-                        "give a topological order",
-                        place,
-                    )
-                early.add(p)
-                waiting.append(p)
-        for p in sorted(early, key=position.__getitem__):
-            placed[p] = None
-        placed[op_id] = None
+        early, missing = _unplaced(op_id, needs, placed, movable)
+        if missing is not None:
+            if op_id in movable:
+                late.append(op_id)
+                continue
+            raise InputError(
+                f"the order puts {by_id[missing[0]].label} before {by_id[missing[1]].label}, which it needs; "
+                "give a topological order",
+                place,
+            )
+        placed.update(dict.fromkeys([*sorted(early, key=position.__getitem__), op_id]))
+        for waiting in [o for o in late if o not in placed]:
+            early, missing = _unplaced(waiting, needs, placed, movable)
+            if missing is None:
+                placed.update(dict.fromkeys([*sorted(early, key=position.__getitem__), waiting]))
+        late = [o for o in late if o not in placed]
+    assert not late, "what a folded op needs has run at the end"
     return list(placed)
+
+
+def _unplaced(
+    op_id: int, needs: Mapping[int, set[int]], placed: Collection[int], movable: Collection[int]
+) -> tuple[set[int], tuple[int, int] | None]:
+    """What an op needs, itself or through others, that has no place yet; and a reader and its op that has to wait."""
+    early: set[int] = set()
+    waiting = [op_id]
+    while waiting:
+        reader = waiting.pop()
+        for p in needs[reader]:
+            if p in placed or p in early:
+                continue
+            if p not in movable:
+                return early, (reader, p)
+            early.add(p)
+            waiting.append(p)
+    return early, None
 
 
 def _check_permutation(expected: Sequence[int], order: Sequence[int], place: str) -> None:

@@ -163,9 +163,9 @@ def test_a_narrow_sweep_bounds_from_below(seed: int, n: int, width: int):
     """With few states kept the bound is at most the least cost of the loads, and the assignment's loads fit."""
     problem, banks, demands = drawn(seed, n, ties=False)
     loads, capacities = Loads(problem), [b.capacity for b in banks]
-    exact = assignment.Sweep(loads, demands, capacities).run()
+    exact = assignment.AssignmentSweep(loads, demands, capacities).run()
     assert exact.complete
-    swept = assignment.Sweep(loads, demands, capacities, width=width).run()
+    swept = assignment.AssignmentSweep(loads, demands, capacities, width=width).run()
     if exact.bank_of is None:
         assert swept.bank_of is None
         return
@@ -188,7 +188,7 @@ def test_prices_bound_from_below_and_leave_the_best(seed: int, n: int):
     """With more buffers than a sweep does without prices: the bound holds, and what it leaves out is not missed."""
     problem, banks, demands = drawn(seed, n, ties=False)
     loads, capacities = Loads(problem), [b.capacity for b in banks]
-    plain = assignment.Sweep(loads, demands, capacities)
+    plain = assignment.AssignmentSweep(loads, demands, capacities)
     plain.prices, plain.states = None, {0: (0, 0, 0.0, (0,) * len(banks), None)}
     exact = plain.run()
     assert exact.complete

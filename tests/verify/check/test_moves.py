@@ -11,7 +11,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import VerificationError
-from lowtide.plan import Plan, Residency, from_json
+from lowtide.plan import Plan, PlanConflict, PlanMemory, Residency, SearchCertificate, from_json
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from lowtide.write.command_stream import command_stream, commands_json, commands_text
@@ -47,6 +47,14 @@ def stays(plan: Plan, tensor: int, **changes: Any) -> list[Residency]:
     return [msgspec.structs.replace(r, **changes) if r.tensor == tensor else r for r in plan.residency or []]
 
 
+def sized(plan: Plan, size: int) -> list[PlanMemory]:
+    """The memories, the first said to be used so far."""
+    first, *others = plan.memories or []
+    return [msgspec.structs.replace(first, size_bytes=size), *others]
+
+
+NONSENSE = PlanConflict(tensors=[99], workspaces=[], step=None, available_bytes=0, needed_bytes=-1, minimal=True)
+
 MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "no fill": ("moves", lambda p: {"moves": [m for m in p.moves or [] if m.kind == "spill"], "traffic_bytes": 4}),
     "no spill": ("moves", lambda p: {"moves": [m for m in p.moves or [] if m.kind == "fill"], "traffic_bytes": 4}),
@@ -73,7 +81,26 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "no memories": ("memories", lambda p: {"memories": []}),
     "peak": ("peak", lambda p: {"peak_bytes": p.peak_bytes - 1}),
     "arena": ("arena", lambda p: {"arena_bytes": 11, "required_bytes": 11}),
+    "arena below its end": ("arena", lambda p: {"arena_bytes": p.peak_bytes - 1, "required_bytes": p.peak_bytes - 1}),
+    "required": ("arena", lambda p: {"required_bytes": p.required_bytes - 1}),
     "bound": ("bound", lambda p: {"lower_bound_bytes": 11}),
+    "bound above the largest op": ("bound", lambda p: {"lower_bound_bytes": p.lower_bound_bytes + 1}),
+    "size below nothing": ("memories", lambda p: {"memories": sized(p, -7)}),
+    "size of one byte": ("memories", lambda p: {"memories": sized(p, 1)}),
+    "size above what is used": ("memories", lambda p: {"memories": sized(p, 11)}),
+    "offsets": ("offsets", lambda p: {"offsets": {"1": 0}}),
+    "arena bound": ("arena", lambda p: {"arena_lower_bound_bytes": 1}),
+    "arena optimal": ("arena_optimal", lambda p: {"arena_optimal": True}),
+    "budget": ("status", lambda p: {"budget_bytes": 1}),
+    "reserve": ("required", lambda p: {"reserve_bytes": 1}),
+    "conflict": ("conflict", lambda p: {"conflict": NONSENSE}),
+    "certificate": (
+        "certificate",
+        lambda p: {"certificate": SearchCertificate(refuted_bytes=1, direction="forward", states=1, switches={})},
+    ),
+    "a digit that is none of ours": ("workspace", lambda p: {"workspace_offsets": {"\u0661": 0}}),
+    "a word for an op": ("workspace", lambda p: {"workspace_offsets": {"abc": 0}}),
+    "workspace of no op": ("workspace", lambda p: {"workspace_offsets": {"99": 0}}),
     "status": ("status", lambda p: {"status": "unproved"}),
     "order": ("order", lambda p: {"order": [8, 7, 9, 11]}),
 }

@@ -15,7 +15,6 @@ from lowtide.read.tflite.reader import read_tflite
 from lowtide.write.tflite import planned_bytes
 from support.tflite_builder import Net, branches, residual
 
-
 REFERENCE = "tflm,kernels=reference"
 
 

@@ -167,6 +167,14 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "beyond the arena": ("arena", lambda p: {"offsets": moved(p, {"6": p.arena_bytes})}),
     "workspace beyond the arena": ("arena", lambda p: {"workspace_offsets": {"10": p.arena_bytes}}),
     "arena below the peak": ("arena", lambda p: {"arena_bytes": p.peak_bytes - 1}),
+    "arena larger than what is in it": (
+        "arena",
+        lambda p: {"arena_bytes": p.arena_bytes + 64, "arena_optimal": False},
+    ),
+    "arena larger, and said to be proved least": (
+        "arena",
+        lambda p: {"arena_bytes": p.arena_bytes + 64, "arena_lower_bound_bytes": p.arena_bytes + 64},
+    ),
     "arena bound": ("arena", lambda p: {"arena_lower_bound_bytes": (p.arena_bytes or 0) + 1}),
     "arena unknown": ("arena", lambda p: {"arena_bytes": None}),
     "arena optimal": ("arena_optimal", lambda p: {"arena_optimal": not p.arena_optimal}),
@@ -402,13 +410,17 @@ def test_what_the_layout_check_lets_pass_the_replay_lets_pass() -> None:
             for v in scratch:
                 if rng.random() < 0.3:
                     scratch[v] = rng.randint(0, 40)
-            required = plan.peak_bytes if target.name == "torch" else 1000
+            ends = [offsets[str(t)] - memory.place[t][1] + b.size for b in memory.storages for t in b.tensors
+                    if str(t) in offsets]  # fmt: skip
+            ends += [at + memory.workspace[int(v)] for v, at in scratch.items()]
+            end = max(ends, default=0)
+            required = plan.peak_bytes if target.name == "torch" else end
             tried = change(
-                plan, offsets=offsets, workspace_offsets=scratch, arena_bytes=1000, required_bytes=required,
-                arena_optimal=False,
+                plan, offsets=offsets, workspace_offsets=scratch, arena_bytes=end, required_bytes=required,
+                arena_lower_bound_bytes=None, arena_optimal=None,
             )  # fmt: skip
             failure = failure_of(graph, tried, target, replay_bytes=False)
-            assert failure in ("", "overlap", "in_place_offset")
+            assert failure in ("", "arena", "overlap", "in_place_offset")
             if failure:
                 failed += 1
                 continue

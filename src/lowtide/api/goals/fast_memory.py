@@ -11,7 +11,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.problem import Problem
-from lowtide.errors import InputError, NoOrderFoundError
+from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
 from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency
 from lowtide.stop import Limits, Progress
@@ -96,8 +96,9 @@ class FastMemory:
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find order, residency, moves and addresses.
 
-        Where an op does not fit the fast memory alone the answer is one without moves, with status ``"impossible"``
-        and that op's tensors as its conflict; where it is proved that no order fits for another reason, one without.
+        Where an op does not fit the fast memory alone, or the graph outputs do not that have to end there, the answer
+        is one without moves, with status ``"impossible"`` and those tensors as its conflict; where it is proved that no
+        order fits for another reason, one without.
 
         Raises
         ------
@@ -107,7 +108,7 @@ class FastMemory:
         from lowtide.spill.answer import NoRoomError
 
         asked = self._problem(problem.graph, problem.target, self.moves)
-        if asked.largest_op[0] <= asked.capacity:
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity:
             try:
                 return self._with_moves(problem, asked, search, limits)
             except NoRoomError as error:
@@ -163,9 +164,10 @@ class FastMemory:
         arena = OneArena(self.fast.capacity_bytes)
         exact = replace(search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report))
-        if asked.largest_op[0] <= asked.capacity:
+        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity or not answer.order:
             return answer
-        conflict = _largest_op(asked, answer.order)
+        alone = asked.largest_op[0] > asked.capacity
+        conflict = _largest_op(asked, answer.order) if alone else _outputs(asked, answer.order)
         return replace(answer, keys={**answer.keys, "status": "impossible", "conflict": conflict})
 
     def _no_order(self, problem: Problem, limits: Limits) -> InputError:
@@ -191,6 +193,21 @@ def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswe
     except KeyboardInterrupt:
         return answer if answer.stopped == "proof" else replace(answer, stopped="interrupt")
     return answer
+
+
+def _outputs(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+    """The graph outputs, which have to be there together at the end."""
+    pairs = zip(asked.model.storages, asked.is_output, strict=True)
+    outputs = [storage for storage, output in pairs if output and storage.size]
+    need = asked.end_bytes
+    return PlanConflict(
+        tensors=[s.tensors[0] for s in outputs],
+        workspaces=[],
+        step=len(order) - 1,
+        available_bytes=asked.capacity,
+        needed_bytes=need,
+        minimal=all(need - s.size <= asked.capacity for s in outputs),
+    )
 
 
 def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
@@ -228,7 +245,7 @@ def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves
         "status": "ok",
         "stopped": answer.stopped,
         "peak_bytes": most,
-        "lower_bound_bytes": min(most, largest_single_op(exact)),
+        "lower_bound_bytes": sound(largest_single_op(exact), most),
         "optimal": answer.optimal,
         "certificate": NoCertificate(),
         "in_place": [(o.output, o.input) for o in sorted(answer.in_place, key=lambda o: step_of[o.op])],

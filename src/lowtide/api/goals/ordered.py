@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 from lowtide.api.answer import PlanKeys
 from lowtide.api.job import Options, Search
 from lowtide.api.problem import Problem
-from lowtide.errors import InputError
+from lowtide.errors import InputError, sound
 from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
-    from lowtide.allocate.together import Layout
+    from lowtide.allocate.order_and_arena import Layout
     from lowtide.schedule.method import Method, Schedule
     from lowtide.spill.answer import SpillMethod
 
@@ -72,7 +72,7 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
 
     from lowtide.allocate.fragmentation import lost
     from lowtide.analyse.liveness import largest_single_op, profile
-    from lowtide.schedule.settle import ops_moved
+    from lowtide.schedule.restore_own_order import ops_moved
 
     memory, allocation = problem.memory, layout.allocation
     taken = set(allocation.in_place)
@@ -115,7 +115,7 @@ def close_trace(limits: Limits, problem: Problem, keys: PlanKeys, seconds: float
 def _bound(schedule: Schedule, single_op: int, peak: int) -> tuple[int, Certificate]:
     """The better of the method's own bound and the largest single op; a proof only of the one that is taken."""
     if schedule.lower_bound > single_op:
-        return min(schedule.lower_bound, peak), schedule.certificate
+        return sound(schedule.lower_bound, peak), schedule.certificate
     if isinstance(schedule.certificate, CutCertificate) and schedule.lower_bound == single_op:
         return single_op, schedule.certificate
     return single_op, NoCertificate()

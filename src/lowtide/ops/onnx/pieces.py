@@ -16,7 +16,7 @@ from lowtide.ops.forms import (
     Split,
     Transpose,
 )
-from lowtide.ops.index import Index, fit, fixed
+from lowtide.ops.index import MOST_ROWS, Index, fit, fixed
 from lowtide.ops.node import Node, NoForm
 
 
@@ -71,7 +71,7 @@ def _pad(node: Node) -> Form:
 def _padded(d: int, size: int, before: int, behind: int, mode: str) -> Index | None:
     if mode == "constant" or (before <= 0 and behind <= 0):
         return Index(d, 1, 1, -before, -before)
-    if mode == "wrap" or not size:
+    if mode == "wrap" or not size or size + before + behind > MOST_ROWS:
         return None
     rows = []
     for i in range(size + before + behind):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from lowtide.ops.forms import Form, Piece
-from lowtide.ops.index import Index, Range, fit
+from lowtide.ops.index import MOST_ROWS, Index, Range, fit
 from lowtide.ops.node import Node, NoForm
 
 _TAPS = {"nearest": 0, "linear": 1, "cubic": 2}
@@ -61,7 +61,7 @@ class _Mixing:
         beside = self.mode == "nearest" or (rank >= 4 and d < 2)
         if size == rows and scale == 1 and beside:
             return Index(d)
-        if not size or not rows or scale <= 0:
+        if not size or not 0 < rows <= MOST_ROWS or scale <= 0:
             return None
         slope = 1 / scale
         if self.coordinates == "align_corners":

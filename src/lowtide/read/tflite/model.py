@@ -174,7 +174,9 @@ def parse_file(data: Buffer, place: str) -> TfliteFile:
     extent = model.metadata_extent(CONTROL_DEPENDENCIES)
     listed = bytes(data[extent.at : extent.at + extent.size]) if extent is not None else None
     dependencies = control_dependencies(listed, len(model.subgraphs), place)
-    return TfliteFile(model, len(data), tuple(map(tuple, dependencies)), _offline_words(model, data), _kernels(model, data))
+    return TfliteFile(
+        model, len(data), tuple(map(tuple, dependencies)), _offline_words(model, data), _kernels(model, data)
+    )
 
 
 def _kernels(model: TfliteModel, data: Buffer) -> str:

@@ -190,9 +190,9 @@ def _sums(op: TfliteOp, read: list[TfliteTensor | None], subgraph: Subgraph, bui
 def looks_of(op: TfliteOp, build: Build) -> list[str]:
     """What a kernel looks at, and where it asks for what it keeps: see `LOOKS`."""
     if build.kernels == "cmsis_nn" and op.type in ("CONV_2D", "DEPTHWISE_CONV_2D"):
-        return "0 1 o0 | 0 1 2 o0".split()
+        return ["0", "1", "o0", "|", "0", "1", "2", "o0"]
     if build.kernels == "cmsis_nn" and op.type == "AVERAGE_POOL_2D":
-        return "0 o0 0 o0".split()
+        return ["0", "o0", "0", "o0"]
     known = LOOKS.get(op.type)
     if known is not None:
         return known.split()

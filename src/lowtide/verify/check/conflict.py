@@ -12,7 +12,7 @@ from lowtide.verify.check.order import Simulation
 
 
 def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
-    """Whether the op at the conflict's step needs more than there is by itself, in every order.
+    """Whether the op at the conflict's step needs more than there is by itself, in every order, or the outputs do.
 
     Sizes are rounded up to the alignment, as in every arena; its output is in place where some order allows it.
     """
@@ -20,6 +20,8 @@ def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     if conflict is None or conflict.step is None or not 0 <= conflict.step < len(plan.order):
         return False
     unit, op = plan.alignment, plan.order[conflict.step]
+    if sum(-(-b.size // unit) * unit for b in memory.storages if b.at_end) > conflict.available_bytes:
+        return True
     first = graph.index_of[op]
     later = {first}
     for i in range(first + 1, len(graph.ops)):
@@ -31,7 +33,7 @@ def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     saved = [
         round_up(size, unit)
         for t, size in memory.saved[op].items()
-        if followers.isdisjoint(memory.storages[memory.storage_of[t]].touchers)
+        if followers.isdisjoint(memory.storages[memory.storage_of[t]].users)
     ]
     return need - max(saved, default=0) > conflict.available_bytes
 

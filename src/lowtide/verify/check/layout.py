@@ -32,7 +32,7 @@ def storage_offsets(graph: Graph, plan: Plan, memory: CheckedMemory) -> dict[int
     VerificationError
         ``offsets``: of a tensor that is not there, none for one with bytes, or two of one storage that do not agree.
     """
-    offsets = _numbers(plan.offsets or {}, "offsets")
+    offsets = by_number(plan.offsets or {}, "offsets")
     for t in offsets:
         if t not in graph.tensor_by_id:
             raise VerificationError("offsets", f"tensor {t} has an offset, but the graph has no such tensor")
@@ -66,7 +66,7 @@ def check_fixed(graph: Graph, plan: Plan, memory: CheckedMemory, target: Target)
     VerificationError
         ``fixed``: a tensor lies elsewhere.
     """
-    at = {r.tensor: r.offset for r in plan.residency or ()} or _numbers(plan.offsets or {}, "offsets")
+    at = {r.tensor: r.offset for r in plan.residency or ()} or by_number(plan.offsets or {}, "offsets")
     count = 0
     for t in graph.tensors:
         wanted = target.offset(t)
@@ -93,7 +93,7 @@ def check_layout(
         ``offsets``, ``alignment``, ``arena``, ``in_place_offset``, ``workspace`` or ``overlap``.
     """
     at = storage_offsets(graph, plan, memory)
-    workspace = _numbers(plan.workspace_offsets or {}, "workspace")
+    workspace = by_number(plan.workspace_offsets or {}, "workspace")
     arena = plan.arena_bytes or 0
     laid_over = _laid_over(graph, memory, simulation, at)
     _check_parts(graph, plan, memory, simulation, at)
@@ -160,6 +160,9 @@ def check_layout(
                 live.remove(at[i])
         if above is not None and simulation.last[above] > step:
             live.add(at[above], at[above] + memory.storages[above].size, name(above), step)
+    placed = all(i in at for i, storage in enumerate(memory.storages) if storage.size)
+    if placed and plan.runtime_parts is None and arena not in (end, round_up(end, plan.alignment)):
+        raise VerificationError("arena", f"everything ends at {end}, and the arena at {arena}")
     return f"{len(at):,} storages end at {end:,} of {arena:,} B, no two live ones overlap", at
 
 
@@ -273,7 +276,8 @@ def _check_parts(
         raise VerificationError("in_place_offset", f"the plan {word} {list(pair)}, and its offsets say otherwise")
 
 
-def _numbers(table: Mapping[str, int], failure: str) -> dict[int, int]:
+def by_number(table: Mapping[str, int], failure: str) -> dict[int, int]:
+    """A table of the plan with its keys as ids. Raises `VerificationError` of this name if one is none."""
     result = {}
     for key, value in table.items():
         if len(key) > 20 or not (key.isdecimal() and key.isascii()) or str(int(key)) != key:

@@ -20,7 +20,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.plan import HOST, Plan, PlanMove, Spilling
 from lowtide.sizes import format_size
 from lowtide.target import Target
-from lowtide.verify.check.layout import LiveAddresses
+from lowtide.verify.check.layout import LiveAddresses, by_number
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 from lowtide.verify.report import HeldRule
@@ -43,15 +43,16 @@ def counted_memory(graph: Graph, plan: Plan, target: Target) -> CheckedMemory:
     return work_out(graph, replace(target, constants="always") if parameters else target)
 
 
-def check_spilling(graph: Graph, plan: Plan, target: Target) -> tuple[list[HeldRule], int]:
+def check_spilling(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[list[HeldRule], int]:
     """Check residency, moves and traffic. Returns the checks that held, and the most bytes in the fast memory at once.
+
+    `memory` is `counted_memory` of the plan.
 
     Raises
     ------
     VerificationError
         ``memories``, ``residency``, ``overlap``, ``workspace``, ``in_place``, ``moves``, ``traffic``.
     """
-    memory = counted_memory(graph, plan, target)
     sizes = {m.name: m.capacity_bytes for m in plan.memories or []}
     if not sizes or len(sizes) != len(plan.memories or []) or HOST in sizes or min(sizes.values()) <= 0:
         raise VerificationError("memories", f"memories need bytes and names of their own, none of them {HOST!r}")
@@ -59,6 +60,7 @@ def check_spilling(graph: Graph, plan: Plan, target: Target) -> tuple[list[HeldR
     over = claimed_pairs(graph, plan, memory)
     simulate(graph, memory, plan.order, over)
     _check_overlaps(graph, plan, memory, stays, over)
+    _check_sizes(plan, memory, stays)
     _MoveReplay(graph, plan, memory, stays).run()
     traffic = sum(m.bytes for m in plan.moves or [])
     if traffic != plan.traffic_bytes:
@@ -101,7 +103,10 @@ def _check_overlaps(
     graph: Graph, plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay], over: Mapping[int, int]
 ) -> None:
     """No byte is used twice at one time; an output may lie over the input that it overwrites while its op runs."""
-    workspace = {int(v): at for v, at in (plan.workspace_offsets or {}).items()}
+    workspace = by_number(plan.workspace_offsets or {}, "workspace")
+    for v in workspace:
+        if v not in memory.workspace:
+            raise VerificationError("workspace", f"op {v} has a workspace offset, but the graph has no such op")
     fast = (plan.memories or [])[0]
     live = {m.name: LiveAddresses() for m in plan.memories or []}
     starting: dict[int, list[_Stay]] = {}
@@ -141,6 +146,24 @@ def _check_overlaps(
             if low < 0 or low % plan.alignment or low + size > fast.capacity_bytes:
                 raise VerificationError("workspace", f"the workspace of op {v} at {low} is not in {fast.name}")
             live[fast.name].touch(low, size, f"the workspace of op {v}", step)
+
+
+def _check_sizes(plan: Plan, memory: CheckedMemory, stays: Sequence[_Stay]) -> None:
+    """Each memory is said to hold what ends highest in it, and the first of them to be the arena."""
+    tops = {m.name: 0 for m in plan.memories or []}
+    for stay in stays:
+        tops[stay.memory] = max(tops[stay.memory], stay.offset + memory.storages[stay.storage].size)
+    fast = (plan.memories or [])[0].name
+    for v, low in by_number(plan.workspace_offsets or {}, "workspace").items():
+        tops[fast] = max(tops[fast], low + memory.workspace[v])
+    for m in plan.memories or []:
+        if m.size_bytes is not None and m.size_bytes != tops[m.name]:
+            raise VerificationError("memories", f"{m.name} is used up to {tops[m.name]}, not {m.size_bytes} bytes")
+    if plan.arena_bytes != tops[fast] or plan.required_bytes != tops[fast]:
+        raise VerificationError(
+            "arena",
+            f"{fast} is used up to {tops[fast]}; the plan says {plan.arena_bytes}, and {plan.required_bytes} required",
+        )
 
 
 def _check_over(
@@ -184,7 +207,9 @@ class _MoveReplay:
         kinds = graph.tensor_by_id
         self.constant = [any(kinds[t].kind is Kind.CONSTANT for t in b.tensors) for b in memory.storages]
         self.output = [any(kinds[t].kind is Kind.OUTPUT for t in b.tensors) for b in memory.storages]
-        self.outside = [any(t not in produced for t in b.tensors) for b in memory.storages]
+        self.outside = [
+            any(t not in produced and kinds[t].kind is not Kind.ACTIVATION for t in b.tensors) for b in memory.storages
+        ]
         self.writers: list[set[int]] = [set() for _ in memory.storages]
         for op in graph.ops:
             for t in op.outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.plan import NoCertificate, Plan
 from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
@@ -12,7 +12,7 @@ from lowtide.verify.check.bound import check_bound, check_budget, largest_single
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.memory import CheckedMemory, work_out
-from lowtide.verify.check.moves import check_spilling
+from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import rewritten
@@ -51,6 +51,20 @@ FAILURES = {
     "status": "status follows from budget, bound and required bytes",
 }
 """Every way in which a plan can fail, and what holds if it does not."""
+
+
+NOT_WITH_MOVES = {
+    "offsets": "offsets",
+    "overlap": "in_place",
+    "arena_lower_bound_bytes": "arena",
+    "arena_optimal": "arena_optimal",
+    "budget_bytes": "status",
+    "reserve_bytes": "required",
+    "runtime_arena_bytes": "runtime_arena",
+    "runtime_parts": "runtime_arena",
+    "conflict": "conflict",
+}
+"""What a plan with moves says nothing of, and the failure if it does."""
 
 
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
@@ -155,16 +169,20 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
-    seen, most = check_spilling(graph, plan, target)
+    memory = counted_memory(graph, plan, target)
+    seen, most = check_spilling(graph, plan, memory)
     if plan.alignment != target.alignment:
         raise VerificationError("alignment", f"the plan aligns to {plan.alignment}, the target to {target.alignment}")
     if plan.peak_bytes != most:
         raise VerificationError("peak", f"the fast memory holds {most} bytes; the plan says {plan.peak_bytes}")
-    fast = (plan.memories or [])[0]
-    if not most <= (plan.arena_bytes or 0) <= fast.capacity_bytes or plan.required_bytes != plan.arena_bytes:
-        raise VerificationError("arena", f"{plan.arena_bytes} bytes of {fast.name} are said to be used")
-    if plan.lower_bound_bytes > plan.peak_bytes:
-        raise VerificationError("bound", f"the bound is {plan.lower_bound_bytes}, above the peak {plan.peak_bytes}")
+    single = largest_single_op(graph, memory)
+    if plan.lower_bound_bytes > single:
+        raise VerificationError("bound", f"the lower bound is {plan.lower_bound_bytes}, and a single op needs {single}")
+    for name, failure in NOT_WITH_MOVES.items():
+        if getattr(plan, name) is not None:
+            raise VerificationError(failure, f"the plan spills, and has {name}")
+    if not isinstance(plan.certificate, NoCertificate):
+        raise VerificationError("certificate", "the plan spills, and certifies the peak of an order")
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
     note = f"traffic bound: {check_proof(graph, plan, target)}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
@@ -167,7 +167,7 @@ def replay(
 
     produced = {t for op in graph.ops for t in op.outputs}
     for t in graph.tensors:
-        if t.id not in produced:
+        if t.id not in produced and t.kind is not Kind.ACTIVATION:
             put(t.id)
     scratch = {v: (plan.workspace_offsets or {}).get(str(v)) for v, n in memory.workspace.items() if n}
     for step, v in enumerate(plan.order):

@@ -1,4 +1,4 @@
-#include "order/settle.h"
+#include "order/restore_own_order.h"
 
 #include <algorithm>
 
@@ -9,6 +9,8 @@
 namespace tide {
 
 namespace {
+
+constexpr size_t kFewRelations = 32;  // bytes for each op
 
 class Settler {
  public:
@@ -53,9 +55,9 @@ class Settler {
 
 }  // namespace
 
-std::vector<int> settle(const Model& model, const std::vector<int>& order, Bytes budget) {
+std::vector<int> restore_own_order(const Model& model, const std::vector<int>& order, Bytes budget) {
   const Chains chains = single_ops(model);
-  const Problem problem = compile(model, chains, Reach(model.preds, 0), false);
+  const Problem problem = compile(model, chains, Reach(model.preds, kFewRelations * model.n), false);
   std::vector<int> result = order;
   if (model.n == 0) return result;
   for (const double part : {0.5, 0.34, 0.66, 0.5}) Settler(problem, result, budget).stretch(0, model.n, part);

@@ -1,0 +1,98 @@
+"""Methods of other packages: what they do wrong is said to be theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, ClassVar
+
+import pytest
+
+import lowtide
+from lowtide.analyse.storage import MemoryModel
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.schedule import registry
+from lowtide.schedule.method import Schedule
+from lowtide.stop import Limits
+
+
+def raising() -> Schedule:
+    """A mistake inside the method."""
+    raise KeyError("lost\nin two lines")
+
+
+ANSWERS: dict[str, Callable[[], Any]] = {
+    "raises": raising,
+    "none": lambda: None,
+    "short": lambda: Schedule((0,)),
+    "twice": lambda: Schedule((0, 0, 1)),
+    "backwards": lambda: Schedule((1, 0, 2)),
+    "words": lambda: Schedule(("a", "b", "c")),  # type: ignore[arg-type]
+    "boastful": lambda: Schedule((0, 1, 2), lower_bound=10**9),
+    "list": lambda: Schedule([0, 1, 2]),  # type: ignore[arg-type]
+    "good": lambda: Schedule((0, 1, 2), lower_bound=1),
+}
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A method of another package that answers as it is told."""
+
+    name: ClassVar[str] = "elsewhere"
+    answer: str = "good"
+
+    def supports(self, model: MemoryModel) -> str | None:
+        """Every graph, if it does not fail."""
+        if self.answer == "unsupported":
+            raise ValueError("never heard of it")
+        return None
+
+    def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
+        """The answer."""
+        return ANSWERS[self.answer]()
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is installed."""
+    point = metadata.EntryPoint("elsewhere", f"{__name__}:Elsewhere", registry.GROUP)
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda *, group: [point])
+
+
+def graph() -> Graph:
+    """Three ops in a row."""
+    tensors = (Tensor(0, 8, Kind.INPUT), Tensor(1, 8), Tensor(2, 8), Tensor(3, 8, Kind.OUTPUT))
+    return Graph("row", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,)), Op(2, (2,), (3,))), sha256="1" * 64)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("raises", "failed: KeyError: 'lost"),
+        ("unsupported", "failed: ValueError: never heard of it"),
+        ("none", "returned no Schedule"),
+        ("short", "returned an order that does not hold each of the 3 ops once"),
+        ("twice", "returned an order that does not hold each of the 3 ops once"),
+        ("backwards", "returned an order that runs op 1 before op 0, which it needs"),
+        ("words", "returned an order or a bound that is no number"),
+        ("boastful", "returned a lower bound of 1000000000 bytes, above the peak of its own order"),
+    ],
+)
+def test_what_a_foreign_method_does_wrong_is_said_in_one_line(answer: str, says: str) -> None:
+    """By `plan` as by `compare`, with the method's name; it is no bug of lowtide's."""
+    with pytest.raises(InputError) as caught:
+        lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
+    assert f"row: method elsewhere {says}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    [row] = lowtide.compare(graph(), target="strict", methods=["elsewhere"], options={"elsewhere": {"answer": answer}})
+    assert row.status == "error"
+    assert says.removeprefix("failed: ") in (row.reason or "")
+
+
+@pytest.mark.parametrize("answer", ["good", "list"])
+def test_a_foreign_method_plans(answer: str) -> None:
+    """A list of positions will do for an order."""
+    plan = lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})
+    assert (plan.order, plan.peak_bytes, plan.method) == ([0, 1, 2], 16, "elsewhere")
