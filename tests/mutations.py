@@ -106,7 +106,7 @@ MUTATIONS = (
     Mutation(
         "lowest_refunds_early",
         "order/lowest.cc",
-        "if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.touchers.length(s)) {",
+        "if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.users.length(s)) {",
         "if (p.finishes[s]) {",
     ),
     # What a search remembers.
@@ -220,8 +220,8 @@ MUTATIONS = (
     Mutation("saves_over_the_living", "order/problem.cc", "sure > 0 ? -1 : shared[o.storage], o.saving",
              "-1, o.saving"),
     Mutation("saves_at_first_touch", "order/problem.cc", "reversed ? first[k] : last[k];", "first[k];"),
-    Mutation("reversed_saves_at_last_touch", "order/problem.h", "(reversed ? 0 : touchers.length(item.storage) - 1)",
-             "touchers.length(item.storage) - 1"),
+    Mutation("reversed_saves_at_last_touch", "order/problem.h", "(reversed ? 0 : users.length(item.storage) - 1)",
+             "users.length(item.storage) - 1"),
     Mutation("drop_ignores_savings", "order/problem.cc", "hills.push_back({i, item.bytes - at_most,",
              "hills.push_back({i, item.bytes - surely,"),
     Mutation("drop_ignores_finishes", "order/problem.cc", "if (item.kind == Item::kFinish) finished += item.bytes;",

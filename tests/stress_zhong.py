@@ -30,7 +30,7 @@ def optimum(problem: ReducedProblem) -> tuple[int, list[int]]:
     """Least peak of a problem and an order of its nodes that has it, over every set of nodes that can have run."""
     n = problem.n
     needs = [sum(1 << u for u in before) for before in problem.preds]
-    masks = [sum(1 << v for v in storage.touchers) for storage in problem.storages]
+    masks = [sum(1 << v for v in storage.users) for storage in problem.storages]
     best: dict[int, tuple[int, int, int]] = {0: (0, 0, -1)}
     level = [0]
     while level:

@@ -73,7 +73,7 @@ def test_fields_follow_a_name():
     """They are part of the target's name, and typed as the field is."""
     target = resolve("tflm,kernels=cmsis_nn,alignment=32,keep_inputs=true")
     assert (target.name, target.kernels) == ("tflm,kernels=cmsis_nn,alignment=32,keep_inputs=true", "cmsis_nn")
-    assert (target.alignment, target.keep_inputs, target.full_rule) == (32, True, "tflm:cmsis_nn")
+    assert (target.alignment, target.keep_inputs, target.tflm_rule.kernels) == (32, True, "cmsis_nn")
     for wrong in ("alignment=x", "keep_inputs=1", "persistent=x", "name=x", "alignment"):
         with pytest.raises(InputError, match=wrong.partition("=")[0]):
             resolve(f"tflm,{wrong}")

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FLAGS = (
-    "-fno-unwind-tables -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -fmessage-length=0 "
-    "-DTF_LITE_STATIC_MEMORY -DTF_LITE_DISABLE_X86_NEON -DTF_LITE_USE_CTIME -w"
-).split()
+FLAGS = [
+    *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-ffunction-sections", "-fdata-sections", "-w"),
+    *("-fmessage-length=0", "-DTF_LITE_STATIC_MEMORY", "-DTF_LITE_DISABLE_X86_NEON", "-DTF_LITE_USE_CTIME"),
+]
 """As TFLM's Makefile sets them for its default build, warnings apart."""
-CXX = "-std=c++17 -fno-rtti -fno-exceptions -fno-threadsafe-statics".split()
+CXX = ["-std=c++17", "-fno-rtti", "-fno-exceptions", "-fno-threadsafe-statics"]
 KERNELS = re.compile(r"\$\(TENSORFLOW_ROOT\)((?:tensorflow/lite/micro/kernels|signal)/\S+\.cc)")
 
 
@@ -44,9 +44,7 @@ def sources(root: Path, third: Path, kernels: str) -> list[Path]:
         own = {p.name: p for p in (root / "tensorflow/lite/micro/kernels/cmsis_nn").glob("*.cc")}
         found = [own.get(p.name, p) if p.parent.name == "kernels" else p for p in found]
         found += [
-            p
-            for p in sorted((third / "cmsis_nn/Source").rglob("*.c"))
-            if not p.stem.endswith(("_f16", "_f32", "_flt"))
+            p for p in sorted((third / "cmsis_nn/Source").rglob("*.c")) if not p.stem.endswith(("_f16", "_f32", "_flt"))
         ]
     return [*found, root / "python/tflite_micro/python_ops_resolver.cc"]
 

@@ -72,7 +72,11 @@ def questions(kind: str, draw: random.Random, count: int) -> list[tuple[str, Sim
             outputs = draw.randrange(1, 500)
             asked.append((str(outputs), simd, (cmsis_nn.row_sums(outputs, simd),)))
         else:
-            height, width, depth = (draw.choice((1, 3, 8, 20)), draw.choice((1, 3, 8, 20)), draw.choice((1, 4, 16, 17, 40)))
+            height, width, depth = (
+                draw.choice((1, 3, 8, 20)),
+                draw.choice((1, 3, 8, 20)),
+                draw.choice((1, 4, 16, 17, 40)),
+            )
             filters, rows, columns = draw.choice((1, 4, 9)), draw.choice((1, 2, 3, 5)), draw.choice((1, 2, 3, 5))
             stride = (draw.choice((1, 2, 3)), draw.choice((1, 2, 3)))
             sizes = cmsis_nn.transposed(

@@ -11,7 +11,7 @@ void Model::derive() {
     for (int u : preds[v]) succs[u].push_back(v);
   touched.assign(n, {});
   for (int s = 0; s < static_cast<int>(storages.size()); ++s)
-    for (int v : storages[s].touchers) touched[v].push_back(s);
+    for (int v : storages[s].users) touched[v].push_back(s);
 }
 
 std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order) {
@@ -23,7 +23,7 @@ std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order)
   for (size_t s = 0; s < model.storages.size(); ++s) {
     const Storage& storage = model.storages[s];
     int begin = n, end = -1;
-    for (int v : storage.touchers) {
+    for (int v : storage.users) {
       begin = std::min(begin, step_of[v]);
       end = std::max(end, step_of[v]);
     }

@@ -18,7 +18,7 @@ struct Overwrite {
 // A block of memory, live from the first op that touches it (or from the start) to the last (or to the end).
 struct Storage {
   Bytes size;
-  std::vector<int> touchers;  // ascending
+  std::vector<int> users;  // ascending
   bool at_start;
   bool at_end;
 };

@@ -12,13 +12,13 @@ using tide::Bytes;
 namespace {
 
 tide::Model make_model(const std::vector<std::vector<int>>& preds, const std::vector<Bytes>& sizes,
-                       const std::vector<std::vector<int>>& touchers, const std::vector<bool>& at_start,
+                       const std::vector<std::vector<int>>& users, const std::vector<bool>& at_start,
                        const std::vector<bool>& at_end, const std::vector<Bytes>& workspace,
                        const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites) {
   tide::Model model;
   model.n = static_cast<int>(preds.size());
   model.preds = preds;
-  for (size_t s = 0; s < sizes.size(); ++s) model.storages.push_back({sizes[s], touchers[s], at_start[s], at_end[s]});
+  for (size_t s = 0; s < sizes.size(); ++s) model.storages.push_back({sizes[s], users[s], at_start[s], at_end[s]});
   model.workspace = workspace;
   model.overwrites.resize(preds.size());
   for (size_t v = 0; v < overwrites.size(); ++v)
@@ -44,12 +44,12 @@ NB_MODULE(_core, m) {
       .def(
           "__init__",
           [](tide::Model* self, const std::vector<std::vector<int>>& preds, const std::vector<Bytes>& sizes,
-             const std::vector<std::vector<int>>& touchers, const std::vector<bool>& at_start,
+             const std::vector<std::vector<int>>& users, const std::vector<bool>& at_start,
              const std::vector<bool>& at_end, const std::vector<Bytes>& workspace,
              const std::vector<std::vector<std::pair<int, Bytes>>>& overwrites) {
-            new (self) tide::Model(make_model(preds, sizes, touchers, at_start, at_end, workspace, overwrites));
+            new (self) tide::Model(make_model(preds, sizes, users, at_start, at_end, workspace, overwrites));
           },
-          "preds"_a, "sizes"_a, "touchers"_a, "at_start"_a, "at_end"_a, "workspace"_a, "overwrites"_a)
+          "preds"_a, "sizes"_a, "users"_a, "at_start"_a, "at_end"_a, "workspace"_a, "overwrites"_a)
       .def("peak", &tide::peak, "order"_a);
   bind::order(m);
   bind::place(m);

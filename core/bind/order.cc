@@ -1,7 +1,7 @@
 // Python bindings of the exact scheduler. No logic.
 #include "bind/record.h"
 #include "bind/search.h"
-#include "order/settle.h"
+#include "order/restore_own_order.h"
 #include "order/solve.h"
 
 using tide::Bytes;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace nb::literals;
 
-// Per storage: room, bytes, cost, touchers, writers, (copied, written_free, stays, overwritable).
+// Per storage: room, bytes, cost, users, writers, (copied, written_free, stays, overwritable).
 using StorageRow = std::tuple<Bytes, Bytes, Bytes, std::vector<int>, std::vector<int>, std::vector<bool>>;
 
 tide::SpillModel make(const std::vector<std::vector<int>>& preds, const std::vector<StorageRow>& storages,
@@ -26,8 +26,8 @@ tide::SpillModel make(const std::vector<std::vector<int>>& preds, const std::vec
   tide::SpillModel model;
   model.n = static_cast<int>(preds.size());
   model.preds = preds;
-  for (const auto& [room, bytes, cost, touchers, writers, flags] : storages)
-    model.storages.push_back({room, bytes, cost, touchers, writers, flags[0], flags[1], flags[2], flags[3]});
+  for (const auto& [room, bytes, cost, users, writers, flags] : storages)
+    model.storages.push_back({room, bytes, cost, users, writers, flags[0], flags[1], flags[2], flags[3]});
   model.workspace = workspace;
   for (const auto& row : overwrites) {
     std::vector<tide::Overwrite> list;

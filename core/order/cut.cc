@@ -41,7 +41,7 @@ Cut CutBound::at(int v, bool with_proof) {
   Cut cut;
   for (const Overwrite& o : model_.overwrites[v]) {
     const Storage& storage = model_.storages[o.storage];
-    const bool may_die = !storage.at_end && std::none_of(storage.touchers.begin(), storage.touchers.end(),
+    const bool may_die = !storage.at_end && std::none_of(storage.users.begin(), storage.users.end(),
                                                          [&](int u) { return side_[u] == kAfter; });
     if (may_die) cut.cases.push_back(solve(v, o.storage, o.saving, with_proof));
   }
@@ -72,7 +72,7 @@ CutCase CutBound::solve(int v, int overwritten, Bytes saving, bool with_proof) {
     if (storage.size == 0) continue;
     int begun_by = -2, needed_by = -2;  // -2: nobody for certain
     bool has_free = false;
-    for (int u : storage.touchers) {
+    for (int u : storage.users) {
       if (side_[u] == kFree) has_free = true;
       if (side_[u] == kBefore || (side_[u] == kSelf && begun_by == -2)) begun_by = u;
       if (side_[u] == kAfter || (side_[u] == kSelf && needed_by == -2)) needed_by = u;
@@ -95,14 +95,14 @@ CutCase CutBound::solve(int v, int overwritten, Bytes saving, bool with_proof) {
     if (begun_by != -2) {
       stretch.in.push_back({net.add_arc(kSource, in, FlowNetwork::kInfinite), begun_by});
     } else {
-      for (int u : storage.touchers)
+      for (int u : storage.users)
         if (side_[u] == kFree) stretch.in.push_back({net.add_arc(node(u), in, FlowNetwork::kInfinite), u});
     }
     net.add_arc(in, out, size);
     if (needed_by != -2) {
       stretch.out.push_back({net.add_arc(out, kSink, FlowNetwork::kInfinite), needed_by});
     } else {
-      for (int u : storage.touchers)
+      for (int u : storage.users)
         if (side_[u] == kFree) stretch.out.push_back({net.add_arc(out, node(u), FlowNetwork::kInfinite), u});
     }
     stretches.push_back(std::move(stretch));

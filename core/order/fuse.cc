@@ -20,7 +20,7 @@ Extremes extremes(const Problem& p, const Reach& reach, int m) {
   std::vector<std::pair<int, std::pair<int, int>>> counts;
   for (const int* s = p.touched.first(m); s != p.touched.last(m); ++s) {
     int before = 0, after = 0;
-    for (const int* t = p.touchers.first(*s); t != p.touchers.last(*s); ++t) {
+    for (const int* t = p.users.first(*s); t != p.users.last(*s); ++t) {
       before += reach.before(*t, m);
       after += reach.before(m, *t);
     }
@@ -30,7 +30,7 @@ Extremes extremes(const Problem& p, const Reach& reach, int m) {
     return std::lower_bound(counts.begin(), counts.end(), s, [](const auto& a, int b) { return a.first < b; })->second;
   };
   const Outcome least = p.run(m, [&](int s) { return find(s).first; });
-  const Outcome most = p.run(m, [&](int s) { return p.touchers.length(s) - 1 - find(s).second; });
+  const Outcome most = p.run(m, [&](int s) { return p.users.length(s) - 1 - find(s).second; });
   return {least.hill, most.hill, most.hill - most.change, least.hill - least.change, least.change, most.change};
 }
 

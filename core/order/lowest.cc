@@ -34,14 +34,14 @@ Lowest lowest_between(const Walker& walker, const std::vector<int>& extra) {
   storages.erase(std::unique(storages.begin(), storages.end()), storages.end());
   for (int s : storages) {
     std::vector<int> here;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m)
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m)
       if (const auto it = node.find(*m); it != node.end()) here.push_back(it->second);
     if (p.begins[s] && walker.count(s) == 0) {
       const int paid = net.add_node();
       net.add_arc(paid, kSink, p.size[s]);
       for (int at : here) net.add_arc(at, paid, FlowNetwork::kInfinite);
     }
-    if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.touchers.length(s)) {
+    if (p.finishes[s] && walker.count(s) + static_cast<int>(here.size()) == p.users.length(s)) {
       const int kept = net.add_node();
       net.add_arc(kSource, kept, p.size[s]);
       for (int at : here) net.add_arc(kept, at, FlowNetwork::kInfinite);

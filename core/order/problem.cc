@@ -166,7 +166,7 @@ Problem compile(const Model& model, const Chains& chains, const Reach& reach, bo
   std::vector<std::vector<int>> touched(p.n);
   for (int s = 0; s < storages; ++s) {
     std::vector<int>& macros = compiler.macros_of[s];
-    for (int v : model.storages[s].touchers) macros.push_back(chain_of[v]);
+    for (int v : model.storages[s].users) macros.push_back(chain_of[v]);
     std::sort(macros.begin(), macros.end());
     macros.erase(std::unique(macros.begin(), macros.end()), macros.end());
     const Storage& storage = model.storages[s];
@@ -174,10 +174,10 @@ Problem compile(const Model& model, const Chains& chains, const Reach& reach, bo
     if (macros.size() < 2 || storage.size == 0) continue;
     compiler.shared[s] = static_cast<int>(p.size.size());
     for (int m : macros) {
-      p.touchers.items.push_back(number(m));
+      p.users.items.push_back(number(m));
       touched[number(m)].push_back(compiler.shared[s]);
     }
-    p.touchers.close();
+    p.users.close();
     p.size.push_back(storage.size);
   }
   p.begins.assign(p.size.size(), 0);

@@ -48,7 +48,7 @@ struct Problem {
   std::vector<std::vector<int>> chains;  // per macro, its ops in the order they run in this direction
   Rows preds, succs;
   Rows touched;                // per macro, the shared storages it touches
-  Rows touchers;               // per shared storage, the macros that touch it
+  Rows users;                  // per shared storage, the macros that touch it
   std::vector<Bytes> size;     // per shared storage
   std::vector<char> begins;    // per shared storage, whether who begins it depends on the state
   std::vector<char> finishes;  // likewise who finishes it
@@ -69,11 +69,11 @@ struct Problem {
           if (count(item.storage) == 0) live += size[item.storage];
           break;
         case Item::kFinish:
-          if (count(item.storage) == touchers.length(item.storage) - 1) live -= size[item.storage];
+          if (count(item.storage) == users.length(item.storage) - 1) live -= size[item.storage];
           break;
         case Item::kSave:
           if (item.bytes > save &&
-              (item.storage < 0 || count(item.storage) == (reversed ? 0 : touchers.length(item.storage) - 1)))
+              (item.storage < 0 || count(item.storage) == (reversed ? 0 : users.length(item.storage) - 1)))
             save = item.bytes;
           break;
         case Item::kHill:

@@ -68,13 +68,13 @@ MacroCut cut_hill(const Problem& p, const std::vector<Side>& sides, int v, int h
   for (int m : free)
     for (const int* u = p.preds.first(m); u != p.preds.last(m); ++u)
       if (*u != v && sides[*u] == kFree) cut.net.add_arc(cut.at(m), cut.at(*u), FlowNetwork::kInfinite);
-  // Refunds `bytes` if every free macro among the touchers of s ran; those after v rule it out.
+  // Refunds `bytes` if every free macro among the users of s ran; those after v rule it out.
   const auto refund = [&](int s, Bytes bytes) {
     int kept = -1;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m)
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m)
       if (sides[*m] == kAfter) return;
     constant -= bytes;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
       if (*m == v || sides[*m] != kFree) continue;
       if (kept < 0) {
         kept = cut.net.add_node();
@@ -85,7 +85,7 @@ MacroCut cut_hill(const Problem& p, const std::vector<Side>& sides, int v, int h
   };
   for (int s = 0; s < static_cast<int>(p.size.size()); ++s) {
     bool before = false, self = false;
-    for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
+    for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
       before |= sides[*m] == kBefore;
       self |= *m == v;
     }
@@ -96,7 +96,7 @@ MacroCut cut_hill(const Problem& p, const std::vector<Side>& sides, int v, int h
         constant += p.size[s];
       } else {
         int paid = -1;
-        for (const int* m = p.touchers.first(s); m != p.touchers.last(s); ++m) {
+        for (const int* m = p.users.first(s); m != p.users.last(s); ++m) {
           if (*m == v || sides[*m] != kFree) continue;
           if (paid < 0) {
             paid = cut.net.add_node();
@@ -141,8 +141,8 @@ Model renumbered(const Model& model, const std::vector<int>& order,
   }
   result.storages = model.storages;
   for (Storage& s : result.storages) {
-    for (int& v : s.touchers) v = number[v];
-    std::sort(s.touchers.begin(), s.touchers.end());
+    for (int& v : s.users) v = number[v];
+    std::sort(s.users.begin(), s.users.end());
   }
   result.derive();
   return result;

@@ -46,7 +46,7 @@ class Colours {
           if (p_.items[i].storage >= 0) c = combined(c, colour[p_.n + p_.items[i].storage]);
         next[m] = combined(c, together(p_.touched, m, p_.n));
       }
-      for (int s = 0; s < storages_; ++s) next[p_.n + s] = combined(colour[p_.n + s], together(p_.touchers, s, 0));
+      for (int s = 0; s < storages_; ++s) next[p_.n + s] = combined(colour[p_.n + s], together(p_.users, s, 0));
       colour = std::move(next);
       steps += static_cast<int64_t>(p_.touched.items.size() + p_.preds.items.size() + p_.items.size());
     }
@@ -133,7 +133,7 @@ bool holds(const Problem& p, const std::vector<int>& image) {
   for (size_t s = 0; s < p.size.size(); ++s) {
     const int to = image[p.n + s] - p.n;
     if (to < 0 || p.size[s] != p.size[to] || p.begins[s] != p.begins[to] || p.finishes[s] != p.finishes[to] ||
-        !same_row(p.touchers, static_cast<int>(s), to, 0))
+        !same_row(p.users, static_cast<int>(s), to, 0))
       return false;
   }
   return true;

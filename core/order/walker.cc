@@ -14,7 +14,7 @@ Walker::Walker(const Problem& problem)
       place_(problem.n, -1),
       ran_(problem.n + 1) {
   for (size_t s = 0; s < p_.size.size(); ++s)
-    for (const int* m = p_.touchers.first(static_cast<int>(s)); m != p_.touchers.last(static_cast<int>(s)); ++m)
+    for (const int* m = p_.users.first(static_cast<int>(s)); m != p_.users.last(static_cast<int>(s)); ++m)
       rest_[s] ^= *m;
   for (int m = 0; m < p_.n; ++m) {
     missing_[m] = p_.preds.length(m);
@@ -66,12 +66,12 @@ void Walker::neighbours(int m, std::vector<int>& out) const {
   for (const int* v = p_.succs.first(m); v != p_.succs.last(m); ++v)
     if (is_ready(*v)) out.push_back(*v);
   for (const int* s = p_.touched.first(m); s != p_.touched.last(m); ++s) {
-    const int length = p_.touchers.length(*s);
+    const int length = p_.users.length(*s);
     if (count_[*s] == length - 1) {
       if (is_ready(rest_[*s])) out.push_back(rest_[*s]);
     } else if (count_[*s] == 1) {
       // The storage has come to life: nobody else pays for it any more.
-      for (const int* v = p_.touchers.first(*s); v != p_.touchers.last(*s); ++v)
+      for (const int* v = p_.users.first(*s); v != p_.users.last(*s); ++v)
         if (is_ready(*v)) out.push_back(*v);
     }
   }

@@ -21,9 +21,9 @@ std::vector<int> at_peak(const Model& model, const std::vector<int>& order, cons
   for (int step = 0; step < model.n; ++step) step_of[order[step]] = step;
   std::vector<int> found;
   for (const Storage& storage : model.storages) {
-    if (storage.touchers.empty()) continue;
+    if (storage.users.empty()) continue;
     int first = model.n, last = -1, next = model.n;
-    for (int v : storage.touchers) {
+    for (int v : storage.users) {
       first = std::min(first, step_of[v]);
       last = std::max(last, step_of[v]);
       if (step_of[v] >= peak_step) next = std::min(next, step_of[v]);
@@ -32,7 +32,7 @@ std::vector<int> at_peak(const Model& model, const std::vector<int>& order, cons
     if (!storage.at_start) found.push_back(sequence_of[order[first]]);
     if (dissolve == Dissolve::kNext && next < model.n) found.push_back(sequence_of[order[next]]);
     if (dissolve == Dissolve::kUsers)
-      for (int v : storage.touchers) found.push_back(sequence_of[v]);
+      for (int v : storage.users) found.push_back(sequence_of[v]);
   }
   return found;
 }

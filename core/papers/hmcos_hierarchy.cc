@@ -42,7 +42,7 @@ class Chain {
     for (int s : model_.touched[v]) {
       const Storage& storage = model_.storages[s];
       bool begun = storage.at_start, dies = !storage.at_end;
-      for (int w : storage.touchers) {
+      for (int w : storage.users) {
         if (w == v) continue;
         const bool earlier = mark_[w] == number_;
         begun |= earlier;
@@ -156,7 +156,7 @@ class Border {
     for (int i = 0; i < m; ++i)
       for (int v : h_.sequences[region_[i]])
         for (int s : model_.touched[v])
-          if (!model_.storages[s].at_start && model_.storages[s].touchers[0] == v) add_value(net, s, i, sink);
+          if (!model_.storages[s].at_start && model_.storages[s].users[0] == v) add_value(net, s, i, sink);
     net.augment(sink, 0);
     const std::vector<char> beyond = net.source_side(sink);
     std::vector<int> chosen;
@@ -170,7 +170,7 @@ class Border {
   void add_value(FlowNetwork& net, int s, int i, int sink) {
     const Storage& storage = model_.storages[s];
     bool outside = storage.at_end, beyond = storage.at_end;
-    for (int w : storage.touchers) {
+    for (int w : storage.users) {
       outside |= place_[sequence_of_[w]] != i;
       beyond |= place_[sequence_of_[w]] < 0;
     }
@@ -178,7 +178,7 @@ class Border {
     const int value = net.add_node();
     net.add_arc(value, i, storage.size);
     if (beyond) net.add_arc(sink, value, FlowNetwork::kInfinite);
-    for (int w : storage.touchers) {
+    for (int w : storage.users) {
       const int user = place_[sequence_of_[w]];
       if (user >= 0 && user != i) net.add_arc(user, value, FlowNetwork::kInfinite);
     }

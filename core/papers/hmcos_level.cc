@@ -113,7 +113,7 @@ Level::Level(const Model& model, const Hierarchy& h, const std::vector<Sequence>
     }
     for (const auto& [s, count] : touched_by(model, h, members[v])) {
       const Storage& storage = model.storages[s];
-      if (count < static_cast<int>(storage.touchers.size())) continue;
+      if (count < static_cast<int>(storage.users.size())) continue;
       if (!storage.at_start) vertex.fixed += storage.size;
       if (!storage.at_end) vertex.fixed -= storage.size;
     }

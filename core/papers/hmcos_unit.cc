@@ -49,7 +49,7 @@ Sequence::Sequence(const Model& model, const std::vector<int>& ops) {
   }
   std::vector<int> slot(uses.size(), -1);
   for (size_t u = 0; u < uses.size(); ++u)
-    if (uses[u].count < static_cast<int>(model.storages[uses[u].storage].touchers.size())) {
+    if (uses[u].count < static_cast<int>(model.storages[uses[u].storage].users.size())) {
       slot[u] = static_cast<int>(open_.size());
       open_.push_back(uses[u].storage);
     }
@@ -109,7 +109,7 @@ Group::Group(const Model& model, const Hierarchy& h, const std::vector<Sequence>
              const std::vector<int>& rank) {
   std::sort(members.begin(), members.end(), [&](int a, int b) { return rank[a] < rank[b]; });
   for (const auto& [s, count] : touched_by(model, h, members))
-    if (count < static_cast<int>(model.storages[s].touchers.size())) open_.push_back(s);
+    if (count < static_cast<int>(model.storages[s].users.size())) open_.push_back(s);
   std::vector<Level::Vertex> vertices(members.size());
   std::vector<std::vector<int>> parts;
   for (size_t v = 0; v < members.size(); ++v) {

@@ -42,11 +42,11 @@ class Sampler {
     for (int v = 0; v < model.n; ++v)
       if (model.preds[v].empty()) ready_at_first_.push_back(v);
     for (const Storage& s : model.storages) {
-      const int touchers = static_cast<int>(s.touchers.size());
-      // A storage that stays has one toucher too many, so that none is the last.
-      left_at_first_.push_back(touchers + s.at_end);
-      fresh_.push_back(s.at_start ? -1 : touchers + s.at_end);
-      if (s.at_start && (touchers || s.at_end)) live_at_first_ += s.size;
+      const int users = static_cast<int>(s.users.size());
+      // A storage that stays has one user too many, so that none is the last.
+      left_at_first_.push_back(users + s.at_end);
+      fresh_.push_back(s.at_start ? -1 : users + s.at_end);
+      if (s.at_start && (users || s.at_end)) live_at_first_ += s.size;
     }
   }
 

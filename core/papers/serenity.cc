@@ -24,7 +24,7 @@ class Divider {
   explicit Divider(const Model& model)
       : model_(model), local_(model.n, -1), known_(model.storages.size(), -1), ran_(model.storages.size(), 0) {
     for (const Storage& s : model.storages)
-      if (s.at_start && (s.at_end || !s.touchers.empty())) live_ += s.size;
+      if (s.at_start && (s.at_end || !s.users.empty())) live_ += s.size;
   }
 
   Segment next(const Nodes& nodes) {
@@ -63,7 +63,7 @@ class Divider {
     for (int i = 0; i < seg.n; ++i)
       for (const Overwrite& o : model_.overwrites[nodes[i].front()])
         if (const auto& over = seg.storages[known_[o.storage]]; over.may_die && dies_first(nodes[i], o.storage))
-          seg.savings[i].push_back({o.saving, over.touchers});
+          seg.savings[i].push_back({o.saving, over.users});
     for (int s : met) {
       const Segment::Touched& t = seg.storages[known_[s]];
       live_ += (t.may_begin ? t.size : 0) - (t.may_die ? t.size : 0);
@@ -93,15 +93,15 @@ class Divider {
   }
   Segment::Touched look_at(int s) const {
     const Storage& storage = model_.storages[s];
-    const std::vector<int> here = inside(storage.touchers);
+    const std::vector<int> here = inside(storage.users);
     return {storage.size, !storage.at_start && ran_[s] == 0,
-            !storage.at_end && ran_[s] + here.size() == storage.touchers.size(), Mask(here)};
+            !storage.at_end && ran_[s] + here.size() == storage.users.size(), Mask(here)};
   }
 
   const Model& model_;
   Bytes live_ = 0;
   std::vector<int> local_, known_;
-  std::vector<size_t> ran_;  // per storage, how many of its touchers have run
+  std::vector<size_t> ran_;  // per storage, how many of its users have run
 };
 
 // Bytes that some op of the segment needs in every order.

@@ -19,11 +19,11 @@ struct Segment {
     Bytes size;
     bool may_begin;  // comes to life with the first node here that touches it
     bool may_die;    // dies with the last node here that touches it
-    Mask touchers;
+    Mask users;
   };
   struct Saving {
     Bytes bytes;
-    Mask touchers;
+    Mask users;
   };
   int n = 0, words = 0;
   Bytes start = 0;  // live before the first node
@@ -44,16 +44,16 @@ struct Segment {
     Bytes begun = 0, died = 0, saving = 0, more = 0;
     for (int s : touched[u]) {
       const Touched& t = storages[s];
-      if (t.may_begin && !t.touchers.meets(before)) begun += t.size;
-      if (t.may_die && t.touchers.inside(run)) died += t.size;
+      if (t.may_begin && !t.users.meets(before)) begun += t.size;
+      if (t.may_die && t.users.inside(run)) died += t.size;
     }
     for (int s : later[u]) {
       const Touched& t = storages[s];
-      if (t.may_begin && !t.touchers.meets(before)) more += t.size;
-      if (t.may_die && t.touchers.inside(run)) died += t.size;
+      if (t.may_begin && !t.users.meets(before)) more += t.size;
+      if (t.may_die && t.users.inside(run)) died += t.size;
     }
     for (const Saving& s : savings[u])
-      if (s.bytes > saving && s.touchers.inside(run)) saving = s.bytes;
+      if (s.bytes > saving && s.users.inside(run)) saving = s.bytes;
     return {live + begun + workspace[u] - saving, live + begun + more - died};
   }
 };

@@ -51,11 +51,11 @@ class TrafficSearch {
       }
     for (int s = 0; s < s_; ++s) {
       const SpillStorage& st = m_.storages[s];
-      for (int v : st.touchers) touched_[v].push_back(s);
+      for (int v : st.users) touched_[v].push_back(s);
       int first = -1;
-      for (int v : st.touchers) {
+      for (int v : st.users) {
         bool all = true;
-        for (int u : st.touchers) all = all && (u == v || before[u].has(v));
+        for (int u : st.users) all = all && (u == v || before[u].has(v));
         if (all) first = v;
       }
       beginner_.push_back(first);
@@ -82,9 +82,9 @@ class TrafficSearch {
       if (bits::has(d, v)) return true;
     return false;
   }
-  // Whether v is the only toucher of s that has not run.
+  // Whether v is the only user of s that has not run.
   bool last(int s, int v, const Word* d) const {
-    for (int u : m_.storages[s].touchers)
+    for (int u : m_.storages[s].users)
       if (u != v && !bits::has(d, u)) return false;
     return true;
   }
@@ -98,7 +98,7 @@ class TrafficSearch {
   }
   Bytes leaving_cost(int s, const Word* d, const Word* c) const {
     const SpillStorage& st = m_.storages[s];
-    Bytes cost = all(st.touchers, d) ? 0 : st.cost;
+    Bytes cost = all(st.users, d) ? 0 : st.cost;
     if (!bits::has(c, s) && !free_copy(s, d)) cost += st.cost;
     return cost;
   }
@@ -224,7 +224,7 @@ void TrafficSearch::children(int i, int v) {
   // The largest first, and of equal ones that which is read last in own order: the first set is Belady's then.
   const auto key = [&](int s) {
     int next = n_;
-    for (int u : m_.storages[s].touchers)
+    for (int u : m_.storages[s].users)
       if (!bits::has(done(i), u)) next = std::min(next, u);
     return std::tuple(-m_.storages[s].room, -next, s);
   };
@@ -303,7 +303,7 @@ int TrafficSearch::make(int i, int v, Bytes cost) {
       if (!m_.write_once) bits::drop(copy, s);
     }
     if (writes(v, s)) bits::drop(copy, s);
-    if (!m_.storages[s].stays && all(m_.storages[s].touchers, d)) {
+    if (!m_.storages[s].stays && all(m_.storages[s].users, d)) {
       bits::drop(alive_now, s);
       bits::drop(copy, s);
     }

@@ -21,15 +21,15 @@
 namespace tide {
 
 struct SpillStorage {
-  Bytes room;                 // in the fast memory
-  Bytes bytes;                // that a move carries
-  Bytes cost = 0;             // what each of those moves counts for here (0: leaving is free)
-  std::vector<int> touchers;  // ascending; the first of an order begins the storage
-  std::vector<int> writers;   // a subset; each makes older copies stale
-  bool copied;                // a copy exists until the first write
-  bool written_free;          // after the last write a copy exists
-  bool stays;                 // live after its last touch until a copy exists (an output not written yet)
-  bool overwritable;          // it dies at its last touch
+  Bytes room;                // in the fast memory
+  Bytes bytes;               // that a move carries
+  Bytes cost = 0;            // what each of those moves counts for here (0: leaving is free)
+  std::vector<int> users;    // ascending; the first of an order begins the storage
+  std::vector<int> writers;  // a subset; each makes older copies stale
+  bool copied;               // a copy exists until the first write
+  bool written_free;         // after the last write a copy exists
+  bool stays;                // live after its last touch until a copy exists (an output not written yet)
+  bool overwritable;         // it dies at its last touch
 };
 
 struct SpillModel {

@@ -12,7 +12,7 @@ class Model:
         self,
         preds: Sequence[Sequence[int]],
         sizes: Sequence[int],
-        touchers: Sequence[Sequence[int]],
+        users: Sequence[Sequence[int]],
         at_start: Sequence[bool],
         at_end: Sequence[bool],
         workspace: Sequence[int],

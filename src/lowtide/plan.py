@@ -230,6 +230,74 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
 
 
+class Hole(msgspec.Struct, frozen=True):
+    """Free bytes of an arena from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
+
+    offset: int
+    bytes: int
+    below: str | None
+    above: str
+
+
+class ArenaLost(msgspec.Struct, frozen=True):
+    """Where an arena loses bytes.
+
+    Attributes
+    ----------
+    gap_bytes
+        What the arena has above the bytes live at the highest step, sizes rounded up to the alignment.
+    top, top_bytes
+        What ends where the arena does: a tensor's name, or "workspace of ..."; and its size.
+    step, op
+        Step of its life at which the largest hole below it is smallest (of equal ones the highest), and the op there.
+    free_bytes
+        What is free below it at that step, in `hole_count` holes.
+    holes
+        The largest of them, the largest first.
+    text
+        All of it in one sentence.
+    """
+
+    gap_bytes: int
+    top: str
+    top_bytes: int
+    step: int
+    op: str
+    free_bytes: int
+    hole_count: int
+    holes: list[Hole]
+    text: str
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Those figures of `Plan.search` that lowtide itself reads; methods, of other packages too, put more there.
+
+    Attributes
+    ----------
+    states, variables
+        How much the search took, whichever the method counts.
+    ops_moved
+        Ops out of the own order.
+    slow_bytes, slow_lower_bound_bytes
+        Of a plan for several memories: what lies in slow ones, and what no assignment of this order has less of.
+    arena_lost
+        Where an arena above its bound loses bytes.
+    compute_seconds, transfer_seconds, stall_seconds, hidden_bytes
+        Of a plan with moves whose bandwidth is known.
+    """
+
+    states: int | None = None
+    variables: int | None = None
+    ops_moved: int | None = None
+    slow_bytes: int = 0
+    slow_lower_bound_bytes: int = 0
+    arena_lost: ArenaLost | None = None
+    compute_seconds: float = 0.0
+    transfer_seconds: float = 0.0
+    stall_seconds: float | None = None
+    hidden_bytes: int = 0
+
+
 def exit_status(status: Status, *, interrupted: bool) -> int:
     """What a command exits with: an interrupt first, then what it reached."""
     return INTERRUPTED if interrupted else EXIT_STATUS[status]
@@ -313,6 +381,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def exit_status(self) -> int:
         """Exit status of the command that made it: 0, 3 over budget, 4 impossible, 6 unproved, 130 interrupted."""
         return exit_status(self.status, interrupted=self.stopped == "interrupt")
+
+    @property
+    def figures(self) -> Figures:
+        """What `search` says, as far as lowtide knows it."""
+        try:
+            return msgspec.convert(self.search or {}, Figures)
+        except msgspec.ValidationError:  # a method of another package means something else by a name
+            return Figures()
 
     @property
     def least_required_bytes(self) -> int:

@@ -73,8 +73,8 @@ def check(model: MemoryModel, order: Sequence[int], made: Allocation, alignment:
         held: dict[int, int] = {}
         over = {model.storage_of[out]: model.storage_of[into] for out, into in taken if out in op.outputs}
         for s, storage in enumerate(model.storages):
-            first = 0 if storage.at_start else min(steps[j] for j in storage.touchers)
-            last = len(order) if storage.at_end else max(steps[j] for j in storage.touchers)
+            first = 0 if storage.at_start else min(steps[j] for j in storage.users)
+            last = len(order) if storage.at_end else max(steps[j] for j in storage.users)
             if storage.size and first <= step <= last and s in base:
                 assert base[s] + storage.size <= made.arena_bytes
                 for byte in range(base[s], base[s] + storage.size):

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from lowtide.analyse.inspect import detail, own_profile, runners_up
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.read.graph_json import parse_graph_json
+from lowtide.report.text import inspection_text
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
 from support.small_models import branches
@@ -98,3 +100,50 @@ def test_another_method_proves_nothing():
     seen = lowtide.inspect(graph_of(branches()), target="strict", method="bfs")
     assert seen.peak_bytes <= 208
     assert seen.lower_bound_bytes == 108
+
+
+def test_what_cuts_could_give(tmp_path: Path):
+    """Relu and Neg on (1, 8, 4): a row of either, 2 * 16 B, beside the whole input and output, which are larger."""
+    path = onnx_file(
+        tmp_path,
+        [("Relu", ["x"], ["a"]), ("Neg", ["a"], ["y"])],
+        {"x": (1, 8, 4), "y": (1, 8, 4)},
+    )
+    seen = lowtide.inspect(path, target="strict")
+    assert seen.fission is not None
+    assert (seen.peak_bytes, seen.fission.floor_bytes) == (256, 144)
+    assert seen.fission.floor_op is not None
+    assert seen.fission.floor_op.type == "Relu"
+    assert seen.fission.opaque == ()
+    assert "at most -43.8 %" in inspection_text(seen)
+
+
+def test_what_no_cut_passes_is_named(tmp_path: Path):
+    """An op of which nothing is known needs all of both, and stands at the peak."""
+    path = onnx_file(tmp_path, [("NonMeaning", ["x"], ["y"])], {"x": (2, 4), "y": (2, 4)}, domain="test")
+    seen = lowtide.inspect(path, target="strict")
+    assert seen.fission is not None
+    assert seen.fission.floor_bytes == seen.peak_bytes == 64
+    ((op, reason),) = seen.fission.opaque
+    assert op.type == "test::NonMeaning"
+    assert "no row" in reason
+    assert "cuts could give  nothing" in inspection_text(seen) or "at most nothing" in inspection_text(seen)
+    assert lowtide.inspect(path, target="onnxruntime").fission is None
+
+
+def onnx_file(
+    folder: Path,
+    nodes: list[tuple[str, list[str], list[str]]],
+    ends: dict[str, tuple[int, ...]],
+    domain: str = "",
+) -> Path:
+    """A float model from `x` to `y`."""
+    from onnx import TensorProto, helper, save
+
+    made = [helper.make_node(kind, reads, writes, domain=domain) for kind, reads, writes in nodes]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends.items())
+    graph = helper.make_graph(made, "small", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("test", 1)]
+    path = folder / "small.onnx"
+    save(helper.make_model(graph, opset_imports=opsets), path)
+    return path

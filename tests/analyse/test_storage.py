@@ -39,10 +39,10 @@ def test_planner_and_checker_agree(target: Target):
         graph = random_graph(rng, rng.randint(1, 9))
         model, memory = memory_model(graph, target), work_out(graph, target)
         ours = sorted(
-            (sorted(s.tensors), s.size, sorted(graph.ops[i].id for i in s.touchers), s.at_start, s.at_end)
+            (sorted(s.tensors), s.size, sorted(graph.ops[i].id for i in s.users), s.at_start, s.at_end)
             for s in model.storages
         )
-        theirs = sorted((sorted(b.tensors), b.size, sorted(b.touchers), b.at_start, b.at_end) for b in memory.storages)
+        theirs = sorted((sorted(b.tensors), b.size, sorted(b.users), b.at_start, b.at_end) for b in memory.storages)
         assert ours == theirs
         assert list(model.workspace) == [memory.workspace[op.id] for op in graph.ops]
 
@@ -57,7 +57,7 @@ def test_displacements_and_touched_are_the_other_way_round():
             size = graph.tensor_by_id[tensor].size
             assert 0 <= model.displacement[tensor] <= model.storages[s].size - size
         for i, touched in enumerate(model.touched):
-            assert list(touched) == [s for s, storage in enumerate(model.storages) if i in storage.touchers]
+            assert list(touched) == [s for s, storage in enumerate(model.storages) if i in storage.users]
 
 
 def _chain(*kinds: str, **more: object) -> Graph:
@@ -193,4 +193,4 @@ def test_storages_are_the_contracts_in_planner_and_checker() -> None:
         peak = peak_by_contract(graph)
         assert profile(model, range(len(graph.ops))).peak == peak
         assert simulate(graph, work_out(graph, STRICT), graph.own_order).peak == peak
-        assert all(a <= b for s in model.storages for a, b in pairwise(s.touchers))
+        assert all(a <= b for s in model.storages for a, b in pairwise(s.users))

@@ -181,7 +181,7 @@ def test_each_export_is_written(name: str, tmp_path: Path) -> None:
 
 
 FILES: dict[str, str] = {
-    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "s.py", "buffer_plan": "b.h", "commands": "c.txt",
+    "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "buffer_plan": "b.h", "commands": "c.txt",
     "exports": "h.h", "copy_external": "",
 }  # fmt: skip
 SPECIAL = {"buffer_plan": "a buffer plan is for TFLM", "commands": "commands are for a plan with spilling"}

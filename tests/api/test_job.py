@@ -14,7 +14,8 @@ import lowtide
 from lowtide.api import FastMemory, Job, OneArena, Rules, Search, SeveralMemories, plan_job
 from lowtide.api.planning import find_goal
 from lowtide.plan import Seconds
-from support.small_models import branches, graph_file
+from lowtide.stop import Progress
+from support.small_models import branches, graph_file, matrix_product
 
 ARENA = OneArena.of("1KiB", 16, spread=True)
 GOALS = {
@@ -119,3 +120,16 @@ def test_a_fast_memory_that_is_too_small_is_told_with_the_rest(tmp_path: Path) -
     plan = lowtide.plan(path, target="strict", memories=["fast=70"], trace=trace, report=heard.append)
     assert (plan.status, plan.moves, plan.method, plan.budget_bytes) == ("impossible", None, "exact", 70)
     assert [progress.best_bytes for progress in trace][-1] == 109
+
+
+def test_who_looks_on_can_end_a_search_for_moves(tmp_path: Path) -> None:
+    """KeyboardInterrupt from the callback: the best plan so far, which holds."""
+
+    def report(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    path = graph_file(tmp_path, matrix_product(4))
+    plan = lowtide.plan(path, target="strict", memories=["fast=120"], time=60, report=report)
+    assert (plan.stopped, plan.exit_status) == ("interrupt", 130)
+    assert plan.seconds.schedule < 30
+    lowtide.verify(path, plan)

@@ -230,12 +230,14 @@ def test_targets_that_are_no_targets(tmp_path: Path, capsys: Captured, text: str
 
 @pytest.mark.parametrize("text", ["persistent = ['nope']", "double_buffered = ['nope']", "fixed = ['nope=3']"])
 def test_a_target_for_tensors_that_are_not_there(tmp_path: Path, capsys: Captured, text: str):
-    """A target's own names are those of the model, as the options' are."""
+    """A target's own names are those of the model, as the options' are; with spilling none has a place."""
     toml = tmp_path / "mine.toml"
     toml.write_text(text)
     path = graph_file(tmp_path, branches())
     for command in (["check", path, "--budget", "1KiB"], ["inspect", path]):
         assert "'nope' is no tensor of the model" in refused(capsys, *command, "--target", toml)
+    spilling = refused(capsys, "plan", path, "--memory", "fast=1KiB", "--target", toml)
+    assert "keeps a tensor in its place, and a plan with spilling moves it" in spilling
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1"])

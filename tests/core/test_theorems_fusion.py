@@ -107,7 +107,7 @@ def test_least_footprint_is_the_least_of_the_in_place_cases(target: Target) -> N
             saved = [
                 graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size
                 for t in memory.overwritable[v]
-                if memory.storages[memory.storage_of[t]].touchers <= done | {v}
+                if memory.storages[memory.storage_of[t]].users <= done | {v}
             ]
             whole = memory.footprint(graph, v, done) + memory.saving(graph, v, done)
             assert memory.footprint(graph, v, done) == min([whole, *(whole - s for s in saved)])

@@ -328,3 +328,17 @@ def test_two_threads_give_the_same_bytes() -> None:
         assert result.stopped == "proof"
         runs.append({name: value for name, value in facts(result).items() if name != "trace"})
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_an_error_in_a_report_comes_through_while_two_threads_search() -> None:
+    """A second and a half on, turns are long enough for two: the other thread is ended and waited for."""
+
+    def report(_best: int, _bound: int, seconds: float) -> bool:
+        if seconds > 1.5:
+            raise LookupError("a bug of the caller's")
+        return False
+
+    core, n = core_model(memory_model(HARD, STRICT)), len(HARD.ops)
+    switches = {**ALL_ON, "beams": False, "cut": False}
+    with pytest.raises(LookupError, match="a bug"):
+        solve(core, n, switches, seconds=20, first_slice=30000, report=report)

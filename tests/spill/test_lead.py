@@ -30,7 +30,7 @@ def ways(problem: SpillProblem, s: int, order: tuple[int, ...]) -> list[tuple[tu
     """Every set of steps at which a storage can be there, and its traffic; one write, one writer."""
     n, lead = len(order), problem.semantics.lead
     storage, size = problem.model.storages[s], problem.traffic_bytes[s]
-    touches = [t for t, i in enumerate(order) if i in storage.touchers]
+    touches = [t for t, i in enumerate(order) if i in storage.users]
     outside = problem.from_outside(s)
     if not touches:
         return [((False,) * n, 0)]

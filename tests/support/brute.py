@@ -53,9 +53,9 @@ def optimal_order(graph: Graph, target: Target) -> tuple[int, tuple[int, ...]]:
     memory = work_out(graph, target)
     bit = {op.id: 1 << i for i, op in enumerate(graph.ops)}
     needs = {v: sum(bit[u] for u in us) for v, us in must_run_before(graph).items()}
-    storages = [(b.size, sum(bit[o] for o in b.touchers), b.at_start, b.at_end) for b in memory.storages]
+    storages = [(b.size, sum(bit[o] for o in b.users), b.at_start, b.at_end) for b in memory.storages]
     over = {
-        v: [sum(bit[o] for o in memory.storages[memory.storage_of[t]].touchers) for t in memory.overwritable[v]]
+        v: [sum(bit[o] for o in memory.storages[memory.storage_of[t]].users) for t in memory.overwritable[v]]
         for v in bit
     }
     best: dict[int, tuple[int, int, int]] = {0: (0, 0, 0)}
@@ -69,10 +69,10 @@ def optimal_order(graph: Graph, target: Target) -> tuple[int, tuple[int, ...]]:
                     continue
                 after = done | b
                 hill = memory.workspace[v]
-                for size, touchers, at_start, at_end in storages:
-                    if (at_start or touchers & after) and (at_end or touchers & ~done):
+                for size, users, at_start, at_end in storages:
+                    if (at_start or users & after) and (at_end or users & ~done):
                         hill += size
-                if any(not touchers & ~after for touchers in over[v]):
+                if any(not users & ~after for users in over[v]):
                     hill -= graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size
                 peak = max(so_far, hill)
                 if after not in best or peak < best[after][0]:

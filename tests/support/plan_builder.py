@@ -109,7 +109,7 @@ def cut_certificate(graph: Graph, target: Target, v: int) -> CutCertificate:
     needs = must_run_before(graph)
     ancestors = _closure(needs, v)
     descendants = {o for o in needs if v in _closure(needs, o)}
-    inputs = [t for t in memory.overwritable[v] if not memory.storages[memory.storage_of[t]].touchers & descendants]
+    inputs = [t for t in memory.overwritable[v] if not memory.storages[memory.storage_of[t]].users & descendants]
     cases = []
     for tensor in inputs or [None]:
         value, flow, downset = _max_flow(graph, memory, needs, v, ancestors, descendants, tensor)
@@ -159,13 +159,13 @@ def _max_flow(
         over = in_place is not None and memory.storage_of[in_place] == i
         out_size = graph.tensor_by_id[graph.op_by_id[v].outputs[0]].size if over else 0
         arc(("in", i), ("out", i), b.size)
-        if b.at_start or b.touchers & (ancestors | {v}):
+        if b.at_start or b.users & (ancestors | {v}):
             arc("source", ("in", i), INFINITE)
         if over:
             arc(("out", i), "sink", b.size - out_size)
-        elif b.at_end or b.touchers & (descendants | {v}):
+        elif b.at_end or b.users & (descendants | {v}):
             arc(("out", i), "sink", INFINITE)
-        for o in b.touchers & free:
+        for o in b.users & free:
             arc(o, ("in", i), INFINITE)
             arc(("out", i), o, INFINITE)
     for o in free:
@@ -199,8 +199,8 @@ def _max_flow(
     flow: list[FlowArc] = []
     used = {(a, b): full[a, b] - left[a][b] for a, b in full if full[a, b] > left[a][b]}
     for i, b in enumerate(memory.storages):
-        start = None if b.at_start else v if v in b.touchers else min(b.touchers & ancestors, default=None)
-        end = None if b.at_end else min(b.touchers & descendants, default=v)
+        start = None if b.at_start else v if v in b.users else min(b.users & ancestors, default=None)
+        end = None if b.at_end else min(b.users & descendants, default=v)
         givers = [[start if a == "source" else a, n] for (a, c), n in used.items() if c == ("in", i)]
         takers = [[end if c == "sink" else c, n] for (a, c), n in used.items() if a == ("out", i)]
         while givers:

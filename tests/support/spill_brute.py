@@ -42,7 +42,7 @@ class _Search:
         self.problem, self.order, self.addresses = problem, order, addresses
         model = problem.model
         self.model, self.n, self.size = model, len(model.graph.ops), [s.size for s in model.storages]
-        self.touchers = [sum(1 << i for i in s.touchers) for s in model.storages]
+        self.users = [sum(1 << i for i in s.users) for s in model.storages]
         self.writers = [sum(1 << i for i in w) for w in problem.writers]
         self.needs = [sum(1 << p for p in before) for before in model.graph.predecessors]
         self.outside = [problem.copied[s] or st.at_start for s, st in enumerate(model.storages)]
@@ -83,7 +83,7 @@ class _Search:
 
     def _needed(self, s: int, done: int) -> bool:
         """Whether the storage's value matters after `done`, other than by being there at the very end."""
-        if self.touchers[s] & ~done:
+        if self.users[s] & ~done:
             return True
         return self.problem.is_output[s]
 
@@ -108,7 +108,7 @@ class _Search:
                 copied |= 1 << s
             coming = [s for s in touched if s not in kept]
             for s in coming:
-                new = not self.touchers[s] & state.done
+                new = not self.users[s] & state.done
                 if new:
                     if self.outside[s]:
                         continue  # the first load is free
@@ -135,7 +135,7 @@ class _Search:
         return (self.problem.copied[s] and unwritten) or (self.problem.written_free[s] and final)
 
     def _stays(self, s: int, done: int) -> bool:
-        return bool(self.touchers[s] & ~done) or self.problem.is_output[s]
+        return bool(self.users[s] & ~done) or self.problem.is_output[s]
 
     def _places(self, kept: dict[int, int], coming: list[int], workspace: int, op: int | None, after: int):
         """Every placement of what comes in, the workspace last; in place over a dying input where that is allowed."""
@@ -145,7 +145,7 @@ class _Search:
                 target = self.model.storage_of[o.output]
                 if (
                     target in coming
-                    and not self.touchers[o.storage] & ~after
+                    and not self.users[o.storage] & ~after
                     and not self.model.storages[o.storage].at_end
                 ):
                     overs.append(o)

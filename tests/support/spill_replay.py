@@ -75,7 +75,7 @@ def _check_addresses(problem: SpillProblem, answer: SpillAnswer) -> None:
                     )
                     later = set(order[step + 1 :])
                     _refuse(
-                        model.storages[a].at_end or not later.isdisjoint(model.storages[a].touchers),
+                        model.storages[a].at_end or not later.isdisjoint(model.storages[a].users),
                         f"step {step}: op {o.op} overwrites what is needed later",
                     )
 
@@ -180,7 +180,7 @@ def _check_lead(problem: SpillProblem, answer: SpillAnswer) -> None:
         if not lead or not v.start or v.memory or (made and made[0] in problem.writers[s] and _is_first(answer, v)):
             continue
         early = answer.order[v.start : v.start + lead]
-        touched = any(i in problem.model.storages[s].touchers for i in early)
+        touched = any(i in problem.model.storages[s].users for i in early)
         at_end = problem.semantics.outputs_end_fast and problem.is_output[s] and len(early) < lead
         _refuse(touched or at_end, f"step {v.start}: storage {s} is used before it can be there")
 

@@ -128,16 +128,14 @@ def world_of(graph: Graph, target: Target, what: str) -> World:
     memory, ids = work_out(graph, target), [op.id for op in graph.ops]
     bit = {v: 1 << i for i, v in enumerate(ids)}
     needs = must_run_before(graph)
-    storages = [(b.size, sum(bit[o] for o in b.touchers), b.at_start, b.at_end) for b in memory.storages]
+    storages = [(b.size, sum(bit[o] for o in b.users), b.at_start, b.at_end) for b in memory.storages]
 
     def members(d: int) -> set[int]:
         return {v for v in ids if bit[v] & d}
 
     def f(d: int) -> int:
         return sum(
-            size
-            for size, touchers, at_start, at_end in storages
-            if (at_start or touchers & d) and (at_end or touchers & ~d)
+            size for size, users, at_start, at_end in storages if (at_start or users & d) and (at_end or users & ~d)
         )
 
     return World(

@@ -146,7 +146,7 @@ def refutation_states(model: MemoryModel, budget: int) -> int:
         for u in needed:
             after[u].append(v)
     for s, storage in enumerate(model.storages):
-        for v in storage.touchers:
+        for v in storage.users:
             touched[v].append(s)
 
     def effect(v: int, left: list[int]) -> tuple[int, int]:
@@ -154,7 +154,7 @@ def refutation_states(model: MemoryModel, budget: int) -> int:
         plus, minus, saving = model.workspace[v], 0, 0
         for s in touched[v]:
             storage = model.storages[s]
-            if left[s] == len(storage.touchers) and not storage.at_start:
+            if left[s] == len(storage.users) and not storage.at_start:
                 plus += storage.size
             if left[s] == 1 and not storage.at_end:
                 minus += storage.size
@@ -181,7 +181,7 @@ def refutation_states(model: MemoryModel, budget: int) -> int:
 
     waits = [len(needed) for needed in before]
     live = sum(storage.size for storage in model.storages if storage.at_start)
-    left = [len(storage.touchers) for storage in model.storages]
+    left = [len(storage.users) for storage in model.storages]
     stack = [settled(State(0, live, left, waits, [v for v, n in enumerate(waits) if not n]))]
     seen = {stack[0].done}
     while stack:
@@ -197,7 +197,7 @@ def refutation_states(model: MemoryModel, budget: int) -> int:
 
 
 class State(NamedTuple):
-    """Ops that have run, what is live, and, of the rest: touchers per storage, ops waited for, ops that are ready."""
+    """Ops that have run, what is live, and, of the rest: users per storage, ops waited for, ops that are ready."""
 
     done: int
     live: int

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lowtide.allocate.buffers import ArenaBuffers
 from lowtide.allocate.conflict import Conflict, find_conflict, find_indivisible
+from lowtide.allocate.order_and_arena import Layout
 from lowtide.allocate.placed import buffers_of
-from lowtide.allocate.together import Layout
 from lowtide.analyse.storage import MemoryModel
 from lowtide.plan import PlanConflict
 from lowtide.stop import Limits

@@ -15,12 +15,12 @@ tells most is the one at which the largest hole below it is smallest:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from lowtide.allocate.arena import Allocation
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, rounded_up
+from lowtide.plan import ArenaLost, Hole
 from lowtide.sizes import round_up
 
 MOST_STEPS = 256
@@ -28,64 +28,6 @@ MOST_STEPS = 256
 
 MOST_HOLES = 4
 """So many holes are told, the largest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Free bytes from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
-
-    offset: int
-    bytes: int
-    below: str | None
-    above: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Where an arena loses bytes.
-
-    Attributes
-    ----------
-    gap_bytes
-        What the arena has above the bytes live at the highest step, sizes rounded up to the alignment.
-    top, top_bytes
-        What ends where the arena does: a tensor's name, or "workspace of ..."; and its size.
-    step, op
-        Step of its life at which the largest hole below it is smallest (of equal ones the highest), and the op there.
-    free_bytes
-        What is free below it at that step, in `hole_count` holes.
-    holes
-        The largest of them, the largest first.
-    """
-
-    gap_bytes: int
-    top: str
-    top_bytes: int
-    step: int
-    op: str
-    free_bytes: int
-    hole_count: int
-    holes: tuple[Hole, ...]
-
-    @property
-    def text(self) -> str:
-        """All of it in one sentence."""
-        where = f"{self.top} ({self.top_bytes:,} B) ends highest; at step {self.step:,}, {self.op}, "
-        if not self.holes:
-            return f"{where}nothing is free below it"
-        most = self.holes[0]
-        between = f"between {most.below} and {most.above}" if most.below is not None else f"below {most.above}"
-        closed = " (other steps close it)" if most.bytes >= self.top_bytes else ""
-        if self.hole_count == 1:
-            return f"{where}{self.free_bytes:,} B below it are free, {between}{closed}"
-        return (
-            f"{where}{self.free_bytes:,} B below it are free in {self.hole_count} holes, the largest of "
-            f"{most.bytes:,} B {between}{closed}"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields and the sentence, for JSON."""
-        return {**asdict(self), "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +39,7 @@ class _PlacedStorage:
     high: int
 
 
-def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> Lost | None:
+def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: Allocation) -> ArenaLost | None:
     """Find where the arena of an order loses bytes; None if it is the peak of the rounded sizes.
 
     Parameters
@@ -121,16 +63,22 @@ def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: A
     seen = [(_holes(others, top, step), -steps.footprint[step], step) for step in life]
     holes, _, step = min(seen, key=lambda s: (max((h.bytes for h in s[0]), default=0), *s[1:]))
     op = model.graph.ops[order[step]]
-    return Lost(
-        gap,
-        top.name,
-        top.high - top.low,
-        step,
-        op.label,
-        sum(h.bytes for h in holes),
-        len(holes),
-        tuple(sorted(holes, key=lambda h: (-h.bytes, h.offset))[:MOST_HOLES]),
-    )
+    most = sorted(holes, key=lambda h: (-h.bytes, h.offset))[:MOST_HOLES]
+    size, free = top.high - top.low, sum(h.bytes for h in holes)
+    text = f"{top.name} ({size:,} B) ends highest; at step {step:,}, {op.label}, {_below(size, free, len(holes), most)}"
+    return ArenaLost(gap, top.name, size, step, op.label, free, len(holes), most, text)
+
+
+def _below(top_bytes: int, free_bytes: int, count: int, holes: Sequence[Hole]) -> str:
+    """What is free below the top, in words; `holes` are the largest of `count`."""
+    if not holes:
+        return "nothing is free below it"
+    most = holes[0]
+    between = f"between {most.below} and {most.above}" if most.below is not None else f"below {most.above}"
+    closed = " (other steps close it)" if most.bytes >= top_bytes else ""
+    if count == 1:
+        return f"{free_bytes:,} B below it are free, {between}{closed}"
+    return f"{free_bytes:,} B below it are free in {count} holes, the largest of {most.bytes:,} B {between}{closed}"
 
 
 def _load(model: MemoryModel, order: Sequence[int], allocation: Allocation) -> int:

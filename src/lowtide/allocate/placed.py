@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from lowtide.allocate.arena import Allocation
 from lowtide.allocate.buffers import ArenaBuffers, arena_buffers
 from lowtide.allocate.greedy import Packing
-from lowtide.allocate.spread import spread_out
-from lowtide.allocate.together import Layout
+from lowtide.allocate.minimise_reuse import spread_out
+from lowtide.allocate.order_and_arena import Layout
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.plan import Plan

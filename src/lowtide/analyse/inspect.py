@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Storage
+from lowtide.plan import ArenaLost
+
+MOST_CUT_OPS = 20_000
+"""Above so many ops what cuts could give is not worked out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,25 @@ class StepSummary:
     footprint_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Fission:
+    """What cutting ops into parts could give at most, and where it must end.
+
+    Attributes
+    ----------
+    floor_bytes
+        No cut along one axis an op goes below this without running anything twice (`lowtide.ops.floor`).
+    floor_op
+        The op whose smallest part needs as much; None: the graph's inputs or outputs do.
+    opaque
+        Ops at the steps of the own order's peak of which nothing is known, each with the reason: no cut passes them.
+    """
+
+    floor_bytes: int
+    floor_op: OpName | None
+    opaque: tuple[tuple[OpName, str], ...]
+
+
 @dataclass(frozen=True)
 class Inspection:
     """A model as it stands. Sizes are bytes.
@@ -110,6 +132,9 @@ class Inspection:
         The highest other steps, one of each hill (a step with no higher neighbour), the highest first.
     footprint_bytes
         Per step of the own order.
+    fission
+        What cuts could give at most; None where ops have no known meaning, where the target does not count graph
+        inputs, and above `MOST_CUT_OPS` ops.
     seconds
         Wall time of it all.
     """
@@ -123,12 +148,13 @@ class Inspection:
     optimal: bool
     arena_bytes: int
     arena_lower_bound_bytes: int
-    arena_lost: dict[str, Any] | None
+    arena_lost: ArenaLost | None
     stopped: str
     steps_at_peak: int
     peak: StepDetail | None
     runners_up: tuple[StepSummary, ...]
     footprint_bytes: tuple[int, ...]
+    fission: Fission | None
     seconds: float
 
 
@@ -161,9 +187,9 @@ def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) 
                 percent=round(100 * counted / footprint, 1) if footprint else 0.0,
                 made_by=_maker(model, storage, step_of),
                 kept_by=tuple(
-                    _name(model, i) for i in sorted(storage.touchers, key=step_of.__getitem__) if step_of[i] > step
+                    _name(model, i) for i in sorted(storage.users, key=step_of.__getitem__) if step_of[i] > step
                 ),
-                in_use=op_at in storage.touchers,
+                in_use=op_at in storage.users,
                 graph_output=storage.at_end,
                 over=model.graph.tensor_by_id[over.input].label if over else None,
                 peak_if_halved_bytes=_peak_if(model, steps, highest, step_of, s, storage.size // 2),
@@ -191,6 +217,21 @@ def runners_up(model: MemoryModel, order: Sequence[int], steps: Profile, most: i
         k = end + 1
     hills.sort(key=lambda i: (-heights[i], i))
     return tuple(StepSummary(i, _name(model, order[i]), heights[i]) for i in hills[:most])
+
+
+def fission(model: MemoryModel, steps: Profile) -> Fission | None:
+    """What cuts could give at most (`Inspection.fission`); `steps` are those of the own order."""
+    from lowtide.ops.floor import floor
+
+    graph, target = model.graph, model.target
+    if not graph.dialect or not target.count_inputs or len(graph.ops) > MOST_CUT_OPS:
+        return None
+    bound = floor(graph, overlap=target.in_place != "never" or target.overlap != "never" or bool(target.rule))
+    reasons = {entry.op: entry.opaque for entry in bound.ops if entry.opaque is not None}
+    at_peak = [i for i, height in enumerate(steps.footprint) if height == steps.peak]
+    opaque = tuple((_name(model, i), reasons[graph.ops[i].id]) for i in at_peak if graph.ops[i].id in reasons)
+    op = None if bound.op is None else _name(model, graph.index_of[bound.op])
+    return Fission(bound.size, op, opaque)
 
 
 def own_profile(model: MemoryModel) -> Profile:
@@ -249,4 +290,4 @@ def _name(model: MemoryModel, position: int) -> OpName:
 
 
 def _maker(model: MemoryModel, storage: Storage, step_of: dict[int, int]) -> OpName | None:
-    return None if storage.at_start else _name(model, min(storage.touchers, key=step_of.__getitem__))
+    return None if storage.at_start else _name(model, min(storage.users, key=step_of.__getitem__))

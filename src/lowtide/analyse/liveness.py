@@ -63,7 +63,7 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
     begun, ended = [0] * (n + 1), [0] * (n + 1)
     first, last = [], []
     for s in model.storages:
-        steps = [step_of[i] for i in s.touchers]
+        steps = [step_of[i] for i in s.users]
         begin = -1 if s.at_start else min(steps)
         end = n if s.at_end else max(steps)
         first.append(begin)

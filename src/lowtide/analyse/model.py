@@ -12,13 +12,13 @@ from lowtide.target import Target
 class Storage:
     """A block of memory.
 
-    `tensors` are ids, the root first; `touchers` positions of the ops that make or read any of them, ascending.
+    `tensors` are ids, the root first; `users` positions of the ops that make or read any of them, ascending.
     `at_start`: there before step 0. `at_end`: there after the last step.
     """
 
     size: int
     tensors: tuple[int, ...]
-    touchers: tuple[int, ...]
+    users: tuple[int, ...]
     at_start: bool
     at_end: bool
 

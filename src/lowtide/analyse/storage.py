@@ -56,10 +56,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     members: dict[int, list[int]] = {}
     for t in graph.tensors:
         members.setdefault(place[t.id][0], []).append(t.id)
-    touchers: dict[int, list[int]] = {}
+    users: dict[int, list[int]] = {}
     for i, op in enumerate(graph.ops):
         for root in dict.fromkeys(place[t][0] for t in (*op.outputs, *op.inputs)):
-            touchers.setdefault(root, []).append(i)
+            users.setdefault(root, []).append(i)
 
     by_id, made = graph.tensor_by_id, graph.producer
     storages: list[Storage] = []
@@ -72,7 +72,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     constants = target.constants
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
-        used = touchers.get(root, [])
+        used = users.get(root, [])
         size = max(place[t.id][1] + t.size for t in tensors)
         if by_id[root].kind is Kind.CONSTANT:
             if constants == "while_used":
@@ -98,7 +98,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     overwrites = _overwrites(graph, target, storages, storage_of, displacement)
     touched: list[list[int]] = [[] for _ in graph.ops]
     for s, storage in enumerate(storages):
-        for i in storage.touchers:
+        for i in storage.users:
             touched[i].append(s)
     return MemoryModel(
         graph,
@@ -229,17 +229,17 @@ def _overlap_shifted(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 def _begins_at(graph: Graph, storage: Storage, position: int) -> bool:
     """Whether a storage begins with the op at `position` in every order."""
-    others = (j for j in storage.touchers if j != position)
+    others = (j for j in storage.users if j != position)
     return not storage.at_start and all(_reads_only_later(graph, storage, j, position) for j in others)
 
 
-def _reads_only_later(graph: Graph, storage: Storage, toucher: int, first: int) -> bool:
-    """Whether the op at `toucher` touches `storage` only through tensors derived from the one made at `first`.
+def _reads_only_later(graph: Graph, storage: Storage, user: int, first: int) -> bool:
+    """Whether the op at `user` touches `storage` only through tensors derived from the one made at `first`.
 
     Own aliases made elsewhere could begin the storage earlier in another order, so they rule overwriting out.
     """
-    op = graph.ops[toucher]
+    op = graph.ops[user]
     inside = set(storage.tensors)
     if not any(t in inside for t in op.outputs):
         return True
-    return any(t in inside for t in op.inputs) and toucher > first
+    return any(t in inside for t in op.inputs) and user > first

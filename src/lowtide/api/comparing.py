@@ -167,8 +167,8 @@ def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
         traffic_bytes=plan.traffic_bytes,
         traffic_lower_bound_bytes=plan.traffic_lower_bound_bytes,
         ops_to_order=registry.left_to_order(name, counters),
-        states=counters.get("states"),
-        variables=counters.get("variables"),
+        states=plan.figures.states,
+        variables=plan.figures.variables,
         counters=counters,
         seconds=seconds,
     )

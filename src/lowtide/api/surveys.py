@@ -48,8 +48,8 @@ def inspect(
         The model or an argument is wrong.
     """
     from lowtide.allocate.fragmentation import lost
-    from lowtide.allocate.together import best_layout
-    from lowtide.analyse.inspect import Inspection, detail, own_profile, runners_up
+    from lowtide.allocate.order_and_arena import best_layout
+    from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
 
     began = clock.perf_counter()
     goal = OneArena()
@@ -73,12 +73,13 @@ def inspect(
         optimal=best.peak_bytes == best.lower_bound_bytes,
         arena_bytes=arena.arena_bytes,
         arena_lower_bound_bytes=arena.lower_bound_bytes,
-        arena_lost=None if where is None else where.as_dict(),
+        arena_lost=where,
         stopped=best.stopped,
         steps_at_peak=steps.footprint.count(steps.peak),
         peak=detail(memory, own, steps, steps.peak_step) if graph.ops else None,
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
+        fission=fission(memory, steps),
         seconds=clock.perf_counter() - began,
     )
 

@@ -313,18 +313,18 @@ def _layout(graph: Graph, target: Target, part: str, name: str, seconds: float) 
         verify_plan(graph, result, target, replay_bytes=True)
     except Exception as error:  # one that fails is a row, and the others go on
         return Row(**about, status="error", reason=one_line(error))
-    lost = (result.search or {}).get("arena_lost")
+    lost = result.figures.arena_lost
     arena = result.arena_bytes or 0
     return Row(
         **about,
         status="time" if result.stopped in ("time", "memory") else "ok",
         peak_bytes=result.peak_bytes,
-        load_bytes=arena - (lost["gap_bytes"] if lost else 0),
+        load_bytes=arena - (lost.gap_bytes if lost else 0),
         height_bytes=arena,
         lower_bound_bytes=result.arena_lower_bound_bytes,
         replayed=True,
         cpu_seconds=round(spent, 6),
         runs=1,
-        lost=lost["text"] if lost else "",
+        lost=lost.text if lost else "",
         counters={"winner": result.method, "optimal_peak": result.optimal, **(result.search or {})},
     )

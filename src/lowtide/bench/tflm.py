@@ -131,7 +131,7 @@ class TfliteSuite(TableSuite[Rows]):
         from lowtide.run.tflite import run_tflite
 
         graph = lowtide.load(path)
-        target = lowtide.target("tflm")
+        target = lowtide.target("tflm,kernels=reference")
         search: dict[str, Any] = {"time": self.time, "search_memory": self.search_memory, "seed": self.seed}
         planned = lowtide.plan(graph, target=target, **search)
         exact = lowtide.plan(graph, target=replace(target, overlap="in_place"), **search)

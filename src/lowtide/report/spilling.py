@@ -30,7 +30,7 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
     if plan.rewrites:
         names = {op.id: op.name or f"op {op.id}" for op in plan.ops}
         rows.append(("run again", ", ".join(names[r.of] for r in plan.rewrites)))
-    if "stall_seconds" in (plan.search or {}):
+    if plan.figures.stall_seconds is not None:
         rows.append(("transfers", _transfers(plan)))
     if verbose:
         rows += [(key.replace("_", " "), str(value)) for key, value in (plan.search or {}).items()]
@@ -39,10 +39,10 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
 
 
 def _transfers(plan: Plan) -> str:
-    counters = plan.search or {}
+    figures = plan.figures
     return (
-        f"{counters['transfer_seconds']:.6f} s, of which ops wait {counters['stall_seconds']:.6f} s; "
-        f"{format_size(counters['hidden_bytes'])} hidden behind {counters['compute_seconds']:.6f} s of ops"
+        f"{figures.transfer_seconds:.6f} s, of which ops wait {figures.stall_seconds or 0.0:.6f} s; "
+        f"{format_size(figures.hidden_bytes)} hidden behind {figures.compute_seconds:.6f} s of ops"
     )
 
 
@@ -81,7 +81,7 @@ def _rules(plan: Plan) -> str:
 
 
 def _ended(plan: Plan) -> str:
-    states = (plan.search or {}).get("states")
+    states = plan.figures.states
     how = {"proof": "ended by proof", "complete": "ended without proof"}.get(plan.stopped, f"stopped by {plan.stopped}")
     return how if states is None else f"{how}, {format_count(states, 'state')}"
 

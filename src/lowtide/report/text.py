@@ -56,7 +56,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         from lowtide.report.spilling import spilling_text
 
         return spilling_text(plan, verbose=verbose)
-    search = dict(plan.search or {})
+    search, figures = dict(plan.search or {}), plan.figures
     rows: list[tuple[str, int, str]] = [
         ("own order peak", plan.own_order_peak_bytes, ""),
         ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
@@ -89,16 +89,17 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("required", plan.required_bytes, reserve))
     if plan.status == "unproved":
         rows[1] = ("peak", plan.peak_bytes, f"{rows[1][2]}; not proved least, as --require-optimal asks")
-    moved = search.get("ops_moved")
+    moved = figures.ops_moved
     head = [
         ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
     tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
-    where = search.pop("arena_lost", None)
+    search.pop("arena_lost", None)
+    where = figures.arena_lost
     if where is not None and not plan.memories:
-        tail.append(("bytes lost", where["text"]))
+        tail.append(("bytes lost", where.text))
     if moved is not None:
         tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
     if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
@@ -149,7 +150,8 @@ def parts_text(parts: RuntimeParts) -> str:
     if parts.scratch:
         text += f", scratch {parts.scratch:,} in the planned"
     strange = f" (not known: {', '.join(parts.unknown)})" if parts.unknown else ""
-    text += f"; {'exact' if parts.exact else 'at least'} for {parts.build or 'the pip build for x86-64'}{strange}"
+    sure = "exact" if parts.exact else "at least" if parts.unknown else "enough, some bytes too many at most,"
+    text += f"; {sure} for {parts.build or 'the pip build for x86-64'}{strange}"
     return f"{text}; the plan holds with {KERNEL_WORDS.get(parts.kernels, parts.kernels)}"
 
 
@@ -206,8 +208,7 @@ def _memory_text(memory: PlanMemory) -> str:
 
 def _slow_text(plan: Plan) -> str:
     """What lies in slow memories, and whether that is the least."""
-    search = plan.search or {}
-    slow, bound = search.get("slow_bytes", 0), search.get("slow_lower_bound_bytes", 0)
+    slow, bound = plan.figures.slow_bytes, plan.figures.slow_lower_bound_bytes
     if plan.status in ("over_budget", "impossible"):
         never = ", and no order and no placement does" if plan.status == "impossible" else ""
         return f"does not fit{never}"
@@ -220,7 +221,7 @@ def _slow_text(plan: Plan) -> str:
 
 def _stopped_text(plan: Plan) -> str:
     ended = {"proof": "ended by proof", "complete": "ended", **CUT_SHORT}[plan.stopped]
-    states = (plan.search or {}).get("states")
+    states = plan.figures.states
     if states is None:
         return ended
     return f"{ended}, {format_count(states, 'state') if states else 'without a search'}"
@@ -246,7 +247,9 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         ("arena", f"{format_size(seen.arena_bytes)}, {_above(seen.arena_bytes, seen.peak_bytes)}"),
     ]
     if seen.arena_lost is not None:
-        head.append(("bytes lost", seen.arena_lost["text"]))
+        head.append(("bytes lost", seen.arena_lost.text))
+    if seen.fission is not None:
+        head.append(("cuts could give", _fission_text(seen)))
     lines = [columns(head)]
     peak = seen.peak
     if peak is None:
@@ -282,6 +285,19 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
     return "\n".join(lines)
+
+
+def _fission_text(seen: Inspection) -> str:
+    """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
+    bound = seen.fission
+    assert bound is not None
+    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op)
+    gain = change(seen.peak_bytes, bound.floor_bytes) if bound.floor_bytes < seen.peak_bytes else "nothing"
+    text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
+    for op, reason in bound.opaque[:1]:
+        more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
+        text += f"; none passes {_op_text(op)} at the peak{more}: {reason}"
+    return text
 
 
 def _op_text(op: OpName) -> str:

@@ -17,7 +17,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
 from lowtide.rules.litert.temporaries import temporaries
 from lowtide.runtimes.base import OwnArena, Plain
-from lowtide.schedule.settle import equal_orders
+from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
 ALIGNMENT = 64
@@ -58,13 +58,13 @@ def litert_arena(model: MemoryModel, order: Sequence[int]) -> LitertArena:
     """The arena that LiteRT makes, without delegates, for positions in own order; known temporaries are in it."""
     graph, steps = model.graph, len(order)
     step_of = {i: step for step, i in enumerate(order)}
-    last_read = {s: max((step_of[i] for i in storage.touchers), default=0) for s, storage in enumerate(model.storages)}
+    last_read = {s: max((step_of[i] for i in storage.users), default=0) for s, storage in enumerate(model.storages)}
     read = {t for op in graph.ops for t in op.inputs}
     tensors = []
     for s, storage in enumerate(model.storages):
         if not storage.size:
             continue
-        first = 0 if storage.at_start else min(step_of[i] for i in storage.touchers)
+        first = 0 if storage.at_start else min(step_of[i] for i in storage.users)
         stays = storage.at_end or storage.at_start or not any(t in read for t in storage.tensors)
         tensors.append(_Tensor(storage.tensors[0], storage.size, first, steps if stays else last_read[s]))
     known = {t for storage in model.storages for t in storage.tensors}

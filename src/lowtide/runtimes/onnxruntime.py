@@ -20,7 +20,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
-from lowtide.schedule.settle import equal_orders
+from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
 _TRIES = 30

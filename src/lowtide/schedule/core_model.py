@@ -11,7 +11,7 @@ def core_model(model: MemoryModel) -> _core.Model:
     return _core.Model(
         preds=model.graph.predecessors,
         sizes=[s.size for s in model.storages],
-        touchers=[s.touchers for s in model.storages],
+        users=[s.users for s in model.storages],
         at_start=[s.at_start for s in model.storages],
         at_end=[s.at_end for s in model.storages],
         workspace=model.workspace,

@@ -2,7 +2,7 @@
 
 What running an op would cost depends only on the storages it touches: it begins those that nobody touched yet
 and frees those that nobody else will touch. So a cost changes only when such a storage begins, or is left
-with one toucher; each happens once per storage, and all updates together take time linear in the graph.
+with one user; each happens once per storage, and all updates together take time linear in the graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LiveBytes:
 
     def __init__(self, model: MemoryModel) -> None:
         self._model = model
-        self._left = [len(s.touchers) for s in model.storages]
+        self._left = [len(s.users) for s in model.storages]
         self._begun = [s.at_start for s in model.storages]
         self._done = bytearray(len(model.graph.ops))
         self.live_bytes = sum(s.size for s in model.storages if s.at_start)
@@ -58,12 +58,12 @@ class LiveBytes:
         changed: list[int] = []
         for s in model.touched[i]:
             left[s] -= 1
-            touchers = model.storages[s].touchers
+            users = model.storages[s].users
             if not self._begun[s]:
                 self._begun[s] = True
-                changed += [j for j in touchers if not done[j]]
+                changed += [j for j in users if not done[j]]
             elif left[s] == 1:
-                changed.append(next(j for j in touchers if not done[j]))
+                changed.append(next(j for j in users if not done[j]))
         return changed
 
 

@@ -122,11 +122,11 @@ def joined(model: MemoryModel, segments: Segments) -> list[list[list[int]]]:
     a together, and move b up to a. The ops that are passed have at most the footprint that they had, by 2; b has at
     most that of the sequence's first op, by 1. And no other sequence is torn, as what follows a in one is b.
     """
-    touchers = [frozenset(s.touchers) for s in model.storages]
-    return [_join(model, touchers, segment) for segment in segments]
+    users = [frozenset(s.users) for s in model.storages]
+    return [_join(model, users, segment) for segment in segments]
 
 
-def _join(model: MemoryModel, touchers: list[frozenset[int]], segment: list[int]) -> list[list[int]]:
+def _join(model: MemoryModel, users: list[frozenset[int]], segment: list[int]) -> list[list[int]]:
     before, successors = model.graph.predecessors, dict.fromkeys(segment, 0)
     for v in segment:
         for u in before[v]:
@@ -136,10 +136,10 @@ def _join(model: MemoryModel, touchers: list[frozenset[int]], segment: list[int]
     for v in segment:
         last = before[v][0] if len(before[v]) == 1 else -1
         sequence = by_last.get(last)
-        if sequence is not None and successors[last] == 1 and sequence.joins(model, touchers, v):
+        if sequence is not None and successors[last] == 1 and sequence.joins(model, users, v):
             del by_last[last]
         else:
-            sequence = _Sequence.begin(model, touchers, v)
+            sequence = _Sequence.begin(model, users, v)
         by_last[v] = sequence
     return sorted(sequence.ops for sequence in by_last.values())
 
@@ -154,27 +154,27 @@ class _Sequence:
     fallen: int
 
     @classmethod
-    def begin(cls, model: MemoryModel, touchers: list[frozenset[int]], v: int) -> _Sequence:
-        """Of what dies at v, only that is sure whose other touchers must have run; a saving may use it up.
+    def begin(cls, model: MemoryModel, users: list[frozenset[int]], v: int) -> _Sequence:
+        """Of what dies at v, only that is sure whose other users must have run; a saving may use it up.
 
         What dies there by chance and is overwritten saves at most its own bytes: no room is lost by it.
         """
         ran = {v, *model.graph.predecessors[v]}
-        sure = {s for s in model.touched[v] if touchers[s] <= ran and not model.storages[s].at_end}
+        sure = {s for s in model.touched[v] if users[s] <= ran and not model.storages[s].at_end}
         saving = max((o.saving for o in model.overwrites[v] if o.storage in sure), default=0)
         room = sum(model.storages[s].size for s in sure) + model.workspace[v] - saving
         return cls([v], room, 0)
 
-    def joins(self, model: MemoryModel, touchers: list[frozenset[int]], v: int) -> bool:
+    def joins(self, model: MemoryModel, users: list[frozenset[int]], v: int) -> bool:
         """Put v at the end if it may."""
         members = {*self.ops, v}
         begun = died = 0
         dying = set()
         for s in model.touched[v]:
-            storage, others = model.storages[s], touchers[s] - members
+            storage, others = model.storages[s], users[s] - members
             if storage.at_start or any(v not in model.graph.predecessors[w] for w in others):
                 return False
-            if touchers[s].isdisjoint(self.ops):
+            if users[s].isdisjoint(self.ops):
                 begun += storage.size
             if not others and not storage.at_end:
                 died += storage.size

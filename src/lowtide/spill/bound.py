@@ -35,7 +35,7 @@ def window_bound(problem: SpillProblem, ops: Sequence[int], state_limit: int, li
     costs = {
         s: problem.traffic_bytes[s]
         for s, storage in enumerate(problem.model.storages)
-        if storage.touchers and inside.issuperset(storage.touchers)
+        if storage.users and inside.issuperset(storage.users)
     }
     if not costs:
         return BoundedWindow(part, 0, 0)

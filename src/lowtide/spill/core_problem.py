@@ -67,21 +67,21 @@ def core_problem(
     core_of: dict[int, int] = {}
     lead = timeline(problem, part).touches if chain and problem.semantics.lead else None
     for s, storage in enumerate(model.storages):
-        touchers = sorted(number[i] for i in storage.touchers if i in number)
+        users = sorted(number[i] for i in storage.users if i in number)
         if not storage.size:
             continue
         output = problem.is_output[s]
         if output and end:
-            touchers.append(n - 1)
-        if not touchers:
+            users.append(n - 1)
+        if not users:
             continue
-        complete = len(touchers) == len(storage.touchers) + (output and end)
+        complete = len(users) == len(storage.users) + (output and end)
         stays = output and complete and not problem.written_free[s] and not problem.semantics.outputs_end_fast
-        if len(touchers) == 1 and lead is None and not (stays and _has_to_be_written(problem, s)):
-            workspace[touchers[0]] += storage.size
+        if len(users) == 1 and lead is None and not (stays and _has_to_be_written(problem, s)):
+            workspace[users[0]] += storage.size
             continue
         if lead is not None:
-            touchers = list(lead[s])
+            users = list(lead[s])
         size = problem.traffic_bytes[s] if costs is None else costs.get(s, 0)
         outside = any(i not in number for i in problem.writers[s])
         writers = sorted(number[i] for i in problem.writers[s] if i in number)
@@ -93,7 +93,7 @@ def core_problem(
         ]
         core_of[s] = len(storages)
         storages.append(s)
-        rows.append((storage.size, problem.traffic_bytes[s], size, touchers, writers, flags))
+        rows.append((storage.size, problem.traffic_bytes[s], size, users, writers, flags))
     if chain or free is not None:
         preds = _chain(problem, part, n, free or range(0))
     else:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from lowtide.allocate.arena import allocate_best
 from lowtide.allocate.buffers import Buffer, Problem, block
 from lowtide.spill.answer import Interval, Move, SpillAnswer
-from lowtide.spill.mend import QUICK
 from lowtide.spill.problem import SpillProblem
+from lowtide.spill.repair import QUICK
 from lowtide.stop import Limits
 
 MOST_FOR_EXACT = 14

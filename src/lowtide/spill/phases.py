@@ -98,7 +98,7 @@ def _where_writes_count(problem: SpillProblem, done: Sequence[int]) -> dict[int,
     for s, storage in enumerate(problem.model.storages):
         if problem.copied[s] or problem.written_free[s] or len(problem.writers[s]) != 1:
             continue
-        touched = sum(1 << i for i in storage.touchers)
+        touched = sum(1 << i for i in storage.users)
         inside = [k for k in range(len(done) - 1) if touched & done[k + 1] & ~done[k]]
         later = [k for k in inside if touched & done[k]]
         result[s] = (later or inside)[0]
@@ -117,17 +117,17 @@ def _phase(
     rows = []
     core_of: dict[int, int] = {}
     for s, storage in enumerate(model.storages):
-        touchers = [number[i] for i in storage.touchers if i in number]
-        if not touchers or not storage.size:
+        users = [number[i] for i in storage.users if i in number]
+        if not users or not storage.size:
             continue
-        if any(earlier >> i & 1 for i in storage.touchers):
-            touchers = [0, *touchers]
-        if len(touchers) == 1:
-            workspace[touchers[0]] += storage.size
+        if any(earlier >> i & 1 for i in storage.users):
+            users = [0, *users]
+        if len(users) == 1:
+            workspace[users[0]] += storage.size
             continue
         core_of[s] = len(rows)
         size = problem.traffic_bytes[s]
-        rows.append((storage.size, size, size, touchers, [], [s not in writes, False, False, not storage.at_end]))
+        rows.append((storage.size, size, size, users, [], [s not in writes, False, False, not storage.at_end]))
     preds = [[], *([0, *(p + 1 for p in row)] for row in inner_predecessors(problem, part))]
     overwrites: list[list[tuple[int, int]]] = [[]]
     for i in part:

@@ -149,7 +149,7 @@ class SpillProblem:
 
         def can_die(i: int, storage: int) -> bool:
             """Whether some order runs all other ops that touch the storage before this one."""
-            return not any(before[j] >> i & 1 for j in model.storages[storage].touchers if j != i)
+            return not any(before[j] >> i & 1 for j in model.storages[storage].users if j != i)
 
         needs = [
             sum(model.storages[s].size for s in touched)
@@ -256,7 +256,7 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
     touches: list[tuple[int, ...]] = []
     gaps: list[Gap] = []
     for s, storage in enumerate(model.storages):
-        steps = sorted(step_of[i] for i in storage.touchers) if storage.size else []
+        steps = sorted(step_of[i] for i in storage.users) if storage.size else []
         if problem.is_output[s] and semantics.outputs_end_fast and storage.size:
             steps.append(n)
         steps = _with_lead(steps, semantics.lead, from_outside=problem.from_outside(s))

@@ -89,7 +89,7 @@ def _candidates(problem: SpillProblem, answer: SpillAnswer) -> list[Clone]:
             continue
         tensor = storage.tensors[0]
         late = set(order[move.step :])
-        readers = tuple(graph.ops[i].id for i in storage.touchers if i in late and tensor in graph.ops[i].inputs)
+        readers = tuple(graph.ops[i].id for i in storage.users if i in late and tensor in graph.ops[i].inputs)
         maker = graph.ops[problem.writers[move.storage][0]]
         clone = Clone(maker.id, tensor, readers)
         if not maker.workspace and why_not(graph, clone) is None:

@@ -5,7 +5,7 @@
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    again exactly, the rest held.
-4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.mend`.
+4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.repair`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
-from lowtide.spill.mend import mend
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.repair import mend
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 
 WIDTHS = (1, 10, 100, 1000)
 
@@ -117,10 +117,13 @@ class _TrafficSearch:
 
     def run(self) -> None:
         """Search; where nothing is proved, see what the least peak says."""
-        if self.problem.semantics.lead:
-            self._with_lead()
-            return
-        self._run()
+        try:
+            if self.problem.semantics.lead:
+                self._with_lead()
+                return
+            self._run()
+        except KeyboardInterrupt:
+            self.interrupted = True
         if self.best is not None and not self.proved:
             self._raise_by_peak(self.best.traffic_bytes)
 
@@ -243,7 +246,15 @@ class _TrafficSearch:
             better = order_with_gaps(self.problem, question, result)
             if best is None or better.traffic_bytes < best.traffic_bytes:
                 self.best = better
+        self._report()
         return result
+
+    def _report(self) -> None:
+        """Say how far the search is: the traffic, and the bound on it. Who looks on may raise KeyboardInterrupt."""
+        if self.limits.report is None or self.best is None:
+            return
+        traffic, spent = self.best.traffic_bytes, self.limits.seconds - self.limits.left_seconds
+        self.limits.report(Progress(traffic, min(self.bound, traffic), spent))
 
     def _improve(self) -> None:
         """Search stretches of the best order again, the rest held, until none gets better."""

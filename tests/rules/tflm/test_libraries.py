@@ -163,7 +163,8 @@ def test_a_file_is_checked_for_a_library(tmp_path: Path):
     out.write_bytes(anonymous)
     with pytest.raises(VerificationError, match="which is alive"):
         api.verify(out)
-    api.plan(model).apply(out, out := tmp_path / "o2.tflite")
+    out = tmp_path / "any.tflite"
+    api.plan(model).apply(model, out)
     for kernels in ("any", "reference", "cmsis_nn", "esp_nn"):
         assert api.verify(out, target=f"tflm,kernels={kernels}").checks
 

@@ -151,8 +151,8 @@ def least_held(problem: ReducedProblem, v: int) -> int:
             continue
         live = problem.extra[v] - max((saving for _, saving in problem.overwrites[v]), default=0)
         for storage in problem.storages:
-            begun = storage.at_start or any(u in inside or u == v for u in storage.touchers)
-            lasts = storage.at_end or any(u not in inside for u in storage.touchers)
+            begun = storage.at_start or any(u in inside or u == v for u in storage.users)
+            lasts = storage.at_end or any(u not in inside for u in storage.users)
             live += storage.size * (begun and lasts)
         held.append(live)
     return min(held)

@@ -12,11 +12,11 @@ from lowtide.allocate.banks.bank import Bank, Demand, Loads
 from lowtide.allocate.banks.memories import BankPlacement, place_in_banks
 from lowtide.allocate.banks.places import Places, allowed_banks
 from lowtide.allocate.buffers import ArenaBuffers, Problem, arena_buffers, block
-from lowtide.allocate.together import Layout
+from lowtide.allocate.order_and_arena import Layout
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
-from lowtide.schedule.settle import equal_orders
+from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
 MOST_ORDERS = 8

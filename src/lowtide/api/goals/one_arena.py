@@ -17,7 +17,7 @@ from lowtide.sizes import parse_size
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.allocate.together import Layout
+    from lowtide.allocate.order_and_arena import Layout
     from lowtide.runtimes.base import Required, Runtime
     from lowtide.schedule.method import Schedule
 
@@ -120,7 +120,7 @@ def _lay_out(
     problem: Problem, search: Search, schedule: Schedule, runtime: Runtime, limits: Limits
 ) -> tuple[Layout, int | None]:
     """The layout in the order that the runtime makes of this one, and what its own arena takes, if it has one."""
-    from lowtide.allocate.together import best_layout, place
+    from lowtide.allocate.order_and_arena import best_layout, place
 
     explore = search.best and schedule.stopped != "interrupt"
     layout = (best_layout if explore else place)(problem.memory, schedule.order, limits)

@@ -13,7 +13,7 @@ from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
-    from lowtide.allocate.together import Layout
+    from lowtide.allocate.order_and_arena import Layout
     from lowtide.schedule.method import Method, Schedule
     from lowtide.spill.answer import SpillMethod
 
@@ -68,9 +68,11 @@ def for_order(limits: Limits) -> Limits:
 
 def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Layout) -> PlanKeys:
     """What a plan says of its order; the peak is that of the in-place choices that the layout really makes."""
+    import msgspec
+
     from lowtide.allocate.fragmentation import lost
     from lowtide.analyse.liveness import largest_single_op, profile
-    from lowtide.schedule.settle import ops_moved
+    from lowtide.schedule.restore_own_order import ops_moved
 
     memory, allocation = problem.memory, layout.allocation
     taken = set(allocation.in_place)
@@ -82,7 +84,7 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
     figures = {**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)}
     where = lost(memory, layout.order, layout.profile, allocation)
     if where is not None:
-        figures["arena_lost"] = where.as_dict()
+        figures["arena_lost"] = msgspec.to_builtins(where)
     interrupted = layout.interrupted and schedule.stopped != "proof"
     status: Status = "unproved" if search.require_optimal and bound != peak else "ok"
     return {

@@ -28,22 +28,22 @@ def cmsis_nn_scratch(graph: Graph, op: Op, simd: str) -> tuple[int, ...] | None:
     data = [graph.tensor_by_id[t] for t in op.inputs]
     if not data or not op.outputs:
         return None
-    made, given = graph.tensor_by_id[op.outputs[0]], data[0]
+    output, source = graph.tensor_by_id[op.outputs[0]], data[0]
     weights = data[1] if len(data) > 1 else None
     if op.type == "AVERAGE_POOL_2D":
-        return _some(average_pool(given, simd)) if given.dtype in ("int8", "int16") else None
+        return _some(average_pool(source, simd)) if source.dtype in ("int8", "int16") else None
     if weights is None:
         return None
     if op.type in ("CONV_2D", "DEPTHWISE_CONV_2D"):
-        return _convolution_scratch(op, data, made, simd)
+        return _convolution_scratch(op, data, output, simd)
     if op.type == "FULLY_CONNECTED":
-        return _rows_scratch(data, made, simd)
+        return _rows_scratch(data, output, simd)
     if op.type == "TRANSPOSE_CONV" and len(data) > 2:
-        return _transposed_scratch(op, weights, data[2], made, data[3] if len(data) > 3 else None, simd)
-    if op.type == "BATCH_MATMUL" and given.dtype == "int8" and made.shape:
-        return _some(4 * (made.shape[-1] if simd == "mve" else 0))
-    if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and given.dtype in ("int8", "int16"):
-        return _recurrent_scratch(op, given, made)
+        return _transposed_scratch(op, weights, data[2], output, data[3] if len(data) > 3 else None, simd)
+    if op.type == "BATCH_MATMUL" and source.dtype == "int8" and output.shape:
+        return _some(4 * (output.shape[-1] if simd == "mve" else 0))
+    if op.type == "UNIDIRECTIONAL_SEQUENCE_LSTM" and source.dtype in ("int8", "int16"):
+        return _recurrent_scratch(op, source, output)
     return None
 
 
@@ -51,31 +51,31 @@ def _some(size: int) -> tuple[int, ...]:
     return (size,) if size > 0 else ()
 
 
-def _convolution_scratch(op: Op, data: list[Tensor], made: Tensor, simd: str) -> tuple[int, ...] | None:
-    given, weights = data[0], data[1]
-    window = window_of(op, data, made)
-    if given.dtype not in ("int8", "int16") or window is None or not weights.shape:
-        return () if given.dtype == "float32" else None
+def _convolution_scratch(op: Op, data: list[Tensor], output: Tensor, simd: str) -> tuple[int, ...] | None:
+    source, weights = data[0], data[1]
+    window = window_of(op, data, output)
+    if source.dtype not in ("int8", "int16") or window is None or not weights.shape:
+        return () if source.dtype == "float32" else None
     if op.type == "DEPTHWISE_CONV_2D":
-        if given.dtype != "int8":
+        if source.dtype != "int8":
             return ()
         packed = weights.dtype == "int4"
         return _some(depthwise_int4(window, simd) if packed else depthwise(window, simd))
-    if given.dtype == "int16":
+    if source.dtype == "int16":
         return _some(convolution_int16(window, simd))
     # TFLM asks for the int8 rule whatever the filter's type is.
     return _some(convolution(window, weights.shape[3], simd))
 
 
-def _rows_scratch(data: list[Tensor], made: Tensor, simd: str) -> tuple[int, ...] | None:
+def _rows_scratch(data: list[Tensor], output: Tensor, simd: str) -> tuple[int, ...] | None:
     """FULLY_CONNECTED: multipliers of a 1x1 convolution, which it is in three dimensions or more; sums with MVE."""
-    given, weights = data[0], data[1]
-    if given.dtype == "int16" or weights.dtype == "int4":
+    source, weights = data[0], data[1]
+    if source.dtype == "int16" or weights.dtype == "int4":
         return ()
-    if given.dtype != "int8" or not weights.shape or not made.shape:
+    if source.dtype != "int8" or not weights.shape or not output.shape:
         return None
-    depth, outputs = weights.shape[-1], made.shape[-1]
-    if len(made.shape) > 2 and depth % 4 == 0:
+    depth, outputs = weights.shape[-1], output.shape[-1]
+    if len(output.shape) > 2 and depth % 4 == 0:
         per_channel = weights.quant is not None and len(weights.quant.scales) > 1
         return () if per_channel else _some(8 * outputs)
     return () if sums_are_kept(data) else _some(row_sums(outputs, simd))
@@ -90,27 +90,27 @@ def sums_are_kept(data: list[Tensor]) -> bool:
 
 
 def _transposed_scratch(
-    op: Op, weights: Tensor, given: Tensor, made: Tensor, bias: Tensor | None, simd: str
+    op: Op, weights: Tensor, source: Tensor, output: Tensor, bias: Tensor | None, simd: str
 ) -> tuple[int, ...] | None:
-    if given.dtype == "int16":
+    if source.dtype == "int16":
         converted = (8 * prod(bias.shape),) if bias is not None and bias.dtype == "int16" and bias.shape else ()
         # The sums are asked for before the bias is looked at.
-        return (8 * prod(made.shape or ()), *converted)
-    if given.dtype != "int8" or len(given.shape or ()) != 4 or len(weights.shape or ()) != 4 or not made.shape:
-        return () if given.dtype == "float32" else None
-    assert given.shape is not None
+        return (8 * prod(output.shape or ()), *converted)
+    if source.dtype != "int8" or len(source.shape or ()) != 4 or len(weights.shape or ()) != 4 or not output.shape:
+        return () if source.dtype == "float32" else None
+    assert source.shape is not None
     assert weights.shape is not None
     stride = (op.attributes.get("stride_h", 0), op.attributes.get("stride_w", 0))
-    return transposed(given.shape, weights.shape, made.shape, stride, simd)
+    return transposed(source.shape, weights.shape, output.shape, stride, simd)
 
 
-def _recurrent_scratch(op: Op, given: Tensor, made: Tensor) -> tuple[int, ...] | None:
+def _recurrent_scratch(op: Op, source: Tensor, output: Tensor) -> tuple[int, ...] | None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: three buffers of the cell's type instead of four."""
-    if len(given.shape or ()) != 3 or not made.shape:
+    if len(source.shape or ()) != 3 or not output.shape:
         return None
-    assert given.shape is not None
-    batches = given.shape[1 if op.attributes.get("time_major") else 0]
-    return (2 * batches * made.shape[-1],) * 3
+    assert source.shape is not None
+    batches = source.shape[1 if op.attributes.get("time_major") else 0]
+    return (2 * batches * output.shape[-1],) * 3
 
 
 def convolution(w: Window, filter_depth: int, simd: str) -> int:
@@ -179,9 +179,9 @@ def depthwise_int4(w: Window, simd: str) -> int:
     return 4 * _MVE_CHANNELS * area if simd == "mve" else 2 * w.input[3] * area
 
 
-def average_pool(given: Tensor, simd: str) -> int:
+def average_pool(source: Tensor, simd: str) -> int:
     """`arm_avgpool_s8_get_buffer_size`, and that of int16."""
-    return 4 * (given.shape or (0,))[-1] if simd == "dsp" else 0
+    return 4 * (source.shape or (0,))[-1] if simd == "dsp" else 0
 
 
 def row_sums(outputs: int, simd: str) -> int:
@@ -190,16 +190,16 @@ def row_sums(outputs: int, simd: str) -> int:
 
 
 def transposed(
-    given: tuple[int, ...], weights: tuple[int, ...], made: tuple[int, ...], stride: tuple[int, int], simd: str
+    source: tuple[int, ...], weights: tuple[int, ...], output: tuple[int, ...], stride: tuple[int, int], simd: str
 ) -> tuple[int, int]:
     """`arm_transpose_conv_s8_get_buffer_size` and `..._get_reverse_conv_buffer_size`."""
-    rows, columns, depth = weights[1], weights[2], given[3]
+    rows, columns, depth = weights[1], weights[2], source[3]
     if max(stride) <= 2 and depth > _REVERSED_ABOVE:
         length = depth * rows * columns
         windows = _windows_mve(length, 16, 1) if simd == "mve" else 4 * _up(length, 4)
         return windows, length * weights[0]
     # The library takes the row's stride for the column's here.
-    width = ((given[2] - 1) * stride[1] + max(columns, stride[0])) * made[3]
+    width = ((source[2] - 1) * stride[1] + max(columns, stride[0])) * output[3]
     return 4 * width * max(rows, stride[0]), 0
 
 

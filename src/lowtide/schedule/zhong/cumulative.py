@@ -81,9 +81,9 @@ class _Builder:
         storage, problem, program = self.problem.storages[b], self.problem, self.program
         if not storage.size:
             return []
-        touchers = sum(1 << v for v in storage.touchers)
-        makers = [v for v in storage.touchers if not problem.ancestors[v] & touchers]
-        ends = [v for v in storage.touchers if not problem.descendants[v] & touchers]
+        users = sum(1 << v for v in storage.users)
+        makers = [v for v in storage.users if not problem.ancestors[v] & users]
+        ends = [v for v in storage.users if not problem.descendants[v] & users]
         per_step: list[Term] = []
         for t in range(self.n):
             begun: list[Term] = [(1, 0)] if storage.at_start else [self._done(m, t) for m in makers]
@@ -113,7 +113,7 @@ class _Builder:
         first = [(0, program.w[v, other, t]) for other in range(e)]
         runs = [(-1, self._done(v, t)), (1, self._done(v, t - 1))]
         self._row([(1, me), *((1, other) for other in first), *runs], None, 0)
-        for c in problem.storages[b].touchers:
+        for c in problem.storages[b].users:
             if c != v and self._done(c, t) != (1, 0):
                 self._row([(1, me), (-1, self._done(c, t))], None, 0)
         return me
@@ -141,7 +141,7 @@ def hint_of(problem: ReducedProblem, program: OrderProgram, order: Sequence[int]
     values = {number: int(step[v] <= t) for (v, t), number in program.x.items()}
     last: dict[int, int] = {}
     for b, storage in enumerate(problem.storages):
-        steps = [step[v] for v in storage.touchers]
+        steps = [step[v] for v in storage.users]
         begin = 0 if storage.at_start else min(steps)
         last[b] = n - 1 if storage.at_end else max(steps)
         values |= {program.y[b, t]: int(begin <= t <= last[b]) for t in range(n) if (b, t) in program.y}

@@ -57,15 +57,15 @@ def _least_footprint(problem: ReducedProblem, v: int, enough: int) -> int:
                 network.add_arc(node, free[w], UNLIMITED)
     held = problem.extra[v] - max((saving for _, saving in problem.overwrites[v]), default=0)
     for storage in problem.storages:
-        touchers = sum(1 << u for u in storage.touchers)
-        begun, lasts = storage.at_start or touchers & before, storage.at_end or touchers & after
-        if touchers >> v & 1 or (begun and lasts):
+        users = sum(1 << u for u in storage.users)
+        begun, lasts = storage.at_start or users & before, storage.at_end or users & after
+        if users >> v & 1 or (begun and lasts):
             held += storage.size
             continue
         p = network.SOURCE if begun else network.add_node()
         q = network.SINK if lasts else network.add_node()
         network.add_arc(p, q, storage.size)
-        for u in storage.touchers:
+        for u in storage.users:
             if u in free and not begun:
                 network.add_arc(free[u], p, UNLIMITED)
             if u in free and not lasts:

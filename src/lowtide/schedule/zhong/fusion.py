@@ -96,7 +96,7 @@ class _Fuser:
         self.extra = list(problem.extra)
         self.members = list(problem.members)
         self.touched: list[tuple[int, ...]] = list(problem.touched)
-        self.touchers = [sum(1 << v for v in b.touchers) for b in problem.storages]
+        self.users = [sum(1 << v for v in b.users) for b in problem.storages]
         self.preds = [set(before) for before in problem.preds]
         self.succs = [set(after) for after in problem.succs]
         self.overwrites = list(problem.overwrites)
@@ -120,7 +120,7 @@ class _Fuser:
     def general_pass(self, limits: Limits) -> bool:
         """Theorem IV.2 over the sub-graphs that grow from each tensor, once; whether any was fused."""
         changed = False
-        for b in range(len(self.touchers)):
+        for b in range(len(self.users)):
             if limits.left_seconds <= 0:
                 break
             while self._grow(b):
@@ -129,10 +129,10 @@ class _Fuser:
 
     def _grow(self, b: int) -> bool:
         """Enlarge the sub-graph that reads storage `b` until it can be fused or has more than M nodes (Algorithm 1)."""
-        touchers = self.touchers[b]
+        users = self.users[b]
         seed = 0
-        for v in _bits(touchers):
-            if self.ancestors[v] & touchers or self.problem.storages[b].at_start:
+        for v in _bits(users):
+            if self.ancestors[v] & users or self.problem.storages[b].at_start:
                 seed |= 1 << v
         while seed:
             g = self._isolated(seed)
@@ -174,7 +174,7 @@ class _Fuser:
             related = g | some_before | some_after
             for v in _bits(done):
                 for b in self.touched[v]:
-                    g |= self.touchers[b] & ~related
+                    g |= self.users[b] & ~related
         return g
 
     def _touches(self, nodes: list[int], g: int, *, shared: set[int]) -> list[_Touch]:
@@ -182,7 +182,7 @@ class _Fuser:
         before, after = self.ancestors[nodes[0]] & ~g, self.descendants[nodes[0]] & ~g
         touches = []
         for b in dict.fromkeys(b for v in nodes for b in self.touched[v]):
-            outside = self.touchers[b] & ~g
+            outside = self.users[b] & ~g
             if outside & ~(before | after):
                 shared.add(b)
                 continue
@@ -190,7 +190,7 @@ class _Fuser:
             touches.append(
                 _Touch(
                     storage.size,
-                    self.touchers[b] & g,
+                    self.users[b] & g,
                     storage.at_start or bool(outside & before),
                     storage.at_end or bool(outside & after),
                 )
@@ -274,7 +274,7 @@ class _Fuser:
         saving = 0
         for b, saved in self.overwrites[v]:
             storage, later = self.problem.storages[b], g & ~done & ~bit
-            outlives = storage.at_end or self.touchers[b] & (later | self.descendants[v] & ~g)
+            outlives = storage.at_end or self.users[b] & (later | self.descendants[v] & ~g)
             if not outlives:
                 saving = max(saving, saved)
         return live - saving
@@ -288,13 +288,13 @@ class _Fuser:
         storages = []
         for b in dict.fromkeys(b for v in order for b in self.touched[v]):
             storage = self.problem.storages[b]
-            outside = self.touchers[b] & ~g
+            outside = self.users[b] & ~g
             if outside or storage.at_start or storage.at_end:
                 # One that is live at both ends is live throughout; any other one too lies beside `extra`.
-                self.touchers[b] = outside | 1 << head
+                self.users[b] = outside | 1 << head
                 storages.append(b)
             else:
-                self.touchers[b] = 0
+                self.users[b] = 0
         # A storage that begins and ends inside is in `extra`; a graph input that ends inside begins outside.
         self.touched[head] = tuple(storages)
         self.extra[head] = extra
@@ -318,10 +318,10 @@ class _Fuser:
         new = {v: i for i, v in enumerate(nodes)}
         storages, number = [], {}
         for b, storage in enumerate(self.problem.storages):
-            if self.touchers[b] or (storage.at_start and storage.at_end):
+            if self.users[b] or (storage.at_start and storage.at_end):
                 number[b] = len(storages)
-                touchers = tuple(sorted(new[v] for v in _bits(self.touchers[b])))
-                storages.append(NodeStorage(storage.size, touchers, storage.at_start, storage.at_end))
+                users = tuple(sorted(new[v] for v in _bits(self.users[b])))
+                storages.append(NodeStorage(storage.size, users, storage.at_start, storage.at_end))
         return ReducedProblem(
             tuple(tuple(sorted(new[u] for u in self.preds[v])) for v in nodes),
             tuple(storages),

@@ -61,14 +61,14 @@ def partition(
 def cut_weight(problem: ReducedProblem, part_of: Sequence[int], parts: int, weights: Sequence[int]) -> int:
     """Sum over the boundaries of the weight of what is live there."""
     return sum(
-        weights[b] * _span(problem, part_of, parts, b) for b, storage in enumerate(problem.storages) if storage.touchers
+        weights[b] * _span(problem, part_of, parts, b) for b, storage in enumerate(problem.storages) if storage.users
     )
 
 
 def _span(problem: ReducedProblem, part_of: Sequence[int], parts: int, b: int) -> int:
     """Number of boundaries that storage `b` is live at."""
     storage = problem.storages[b]
-    places = [part_of[v] for v in storage.touchers]
+    places = [part_of[v] for v in storage.users]
     return (parts - 1 if storage.at_end else max(places)) - (0 if storage.at_start else min(places))
 
 
@@ -82,8 +82,8 @@ def _cut_order(
         step[v] = t
     change = [0] * (n + 2)
     for b, storage in enumerate(problem.storages):
-        if storage.touchers:
-            steps = [step[v] for v in storage.touchers]
+        if storage.users:
+            steps = [step[v] for v in storage.users]
             change[0 if storage.at_start else min(steps) + 1] += weights[b]
             change[n + 1 if storage.at_end else max(steps) + 1] -= weights[b]
     live, total = [], 0

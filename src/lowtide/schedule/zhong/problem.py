@@ -19,11 +19,11 @@ from lowtide.analyse.storage import MemoryModel
 class NodeStorage:
     """Memory that is live from the first node that touches it to the last.
 
-    `touchers` are nodes, ascending. `at_start`: live before the first step. `at_end`: live after the last one.
+    `users` are nodes, ascending. `at_start`: live before the first step. `at_end`: live after the last one.
     """
 
     size: int
-    touchers: tuple[int, ...]
+    users: tuple[int, ...]
     at_start: bool
     at_end: bool
 
@@ -63,7 +63,7 @@ class ReducedProblem:
         """Per node, the storages it touches, ascending."""
         rows: list[list[int]] = [[] for _ in self.preds]
         for b, storage in enumerate(self.storages):
-            for v in storage.touchers:
+            for v in storage.users:
                 rows[v].append(b)
         return tuple(tuple(row) for row in rows)
 
@@ -105,7 +105,7 @@ class ReducedProblem:
         change = [0] * (n + 1)
         last = []
         for storage in self.storages:
-            steps = [step[v] for v in storage.touchers]
+            steps = [step[v] for v in storage.users]
             first = 0 if storage.at_start else min(steps)
             last.append(n if storage.at_end else max(steps))
             change[first] += storage.size
@@ -126,7 +126,7 @@ class ReducedProblem:
         """Bytes that some node needs in every order: `extra`, and the storages that are live whenever it runs because
         it or an ancestor touches them, and so does it or a descendant."""
         most = 0
-        masks = [sum(1 << v for v in storage.touchers) for storage in self.storages]
+        masks = [sum(1 << v for v in storage.users) for storage in self.storages]
         for v in range(self.n):
             before, after = self.ancestors[v] | 1 << v, self.descendants[v] | 1 << v
             held = sum(
@@ -174,14 +174,14 @@ class ReducedProblem:
         number: dict[tuple[int, int], int] = {}
         across = [0] * (parts + 1)
         for b, storage in enumerate(self.storages):
-            touchers: dict[int, list[int]] = {}
-            for v in storage.touchers:
-                touchers.setdefault(part_of[v], []).append(new[v])
-            first = 0 if storage.at_start else min(touchers)
-            last = parts - 1 if storage.at_end else max(touchers)
+            users: dict[int, list[int]] = {}
+            for v in storage.users:
+                users.setdefault(part_of[v], []).append(new[v])
+            first = 0 if storage.at_start else min(users)
+            last = parts - 1 if storage.at_end else max(users)
             across[first] += storage.size
             across[last + 1] -= storage.size
-            for p, inside in touchers.items():
+            for p, inside in users.items():
                 across[p] -= storage.size
                 across[p + 1] += storage.size
                 number[b, p] = len(storages[p])
@@ -211,7 +211,7 @@ def problem_of(model: MemoryModel) -> ReducedProblem:
     """The problem in which every op is a node."""
     return ReducedProblem(
         model.graph.predecessors,
-        tuple(NodeStorage(s.size, s.touchers, s.at_start, s.at_end) for s in model.storages),
+        tuple(NodeStorage(s.size, s.users, s.at_start, s.at_end) for s in model.storages),
         model.workspace,
         tuple((i,) for i in range(len(model.graph.ops))),
         tuple(tuple((o.storage, o.saving) for o in row) for row in model.overwrites),
@@ -222,7 +222,7 @@ def as_printed(problem: ReducedProblem) -> ReducedProblem:
     """The problem that equations (1) to (6) describe as printed: an unread output weighs nothing, and a graph output
     may leave once it is made and read."""
     storages = tuple(
-        replace(b, size=0 if len(b.touchers) == 1 and not b.at_start else b.size, at_end=False) if b.touchers else b
+        replace(b, size=0 if len(b.users) == 1 and not b.at_start else b.size, at_end=False) if b.users else b
         for b in problem.storages
     )
     return replace(problem, storages=storages)

@@ -89,7 +89,7 @@ def count_variables(problem: ReducedProblem, *, pruning: bool = True) -> int:
         (end - begin + 1) * (1 + len(row)) for begin, end, row in zip(first, last, problem.overwrites, strict=True)
     )
     for storage in problem.storages:
-        if storage.touchers:
+        if storage.users:
             begin, end = _lifetime(problem, storage, first, last)
             count += end - begin + 1
     return count
@@ -97,8 +97,8 @@ def count_variables(problem: ReducedProblem, *, pruning: bool = True) -> int:
 
 def _lifetime(problem: ReducedProblem, storage: NodeStorage, first: list[int], last: list[int]) -> tuple[int, int]:
     """First and last step in which a storage may be live, by (8) and (10)."""
-    begin = 0 if storage.at_start else min(first[v] for v in storage.touchers)
-    return begin, problem.n - 1 if storage.at_end else max(last[v] for v in storage.touchers)
+    begin = 0 if storage.at_start else min(first[v] for v in storage.users)
+    return begin, problem.n - 1 if storage.at_end else max(last[v] for v in storage.users)
 
 
 def build(
@@ -115,7 +115,7 @@ def build(
         for t in range(first[v], last[v] + 1):
             x[v, t], count = count, count + 1
     for b, storage in enumerate(problem.storages):
-        if not storage.touchers:
+        if not storage.users:
             continue
         begin, end = _lifetime(problem, storage, first, last)
         for t in range(begin, end + 1):
@@ -142,7 +142,7 @@ def build(
             for e, (b, _) in enumerate(entries):
                 if (b, t + 1) in y:
                     rows.append((None, 1, {w[v, e, t]: 1, y[b, t + 1]: 1}))
-    always = sum(storage.size for storage in problem.storages if not storage.touchers)
+    always = sum(storage.size for storage in problem.storages if not storage.users)
     holds: list[dict[int, int]] = [{PEAK: -1} for _ in range(n)]
     for (b, t), number in y.items():
         if sizes[b]:
@@ -160,11 +160,11 @@ def _storage_rows(problem: ReducedProblem, program: OrderProgram, b: int, first:
     """Equations (3) to (5) for one storage."""
     storage, n = problem.storages[b], problem.n
     x, y, rows = program.x, program.y, program.rows
-    touchers = sum(1 << v for v in storage.touchers)
-    makers = [v for v in storage.touchers if not problem.ancestors[v] & touchers and not storage.at_start]
-    ends = [v for v in storage.touchers if not problem.descendants[v] & touchers]
-    for v in storage.touchers:
-        if len(makers) == 1 and v == makers[0] and (len(storage.touchers) > 1 or storage.at_end):
+    users = sum(1 << v for v in storage.users)
+    makers = [v for v in storage.users if not problem.ancestors[v] & users and not storage.at_start]
+    ends = [v for v in storage.users if not problem.descendants[v] & users]
+    for v in storage.users:
+        if len(makers) == 1 and v == makers[0] and (len(storage.users) > 1 or storage.at_end):
             continue  # what (4) and a later use imply
         for t in range(first[v], last[v] + 1):
             rows.append((None, 0, {x[v, t]: 1, y[b, t]: -1}))  # (3)
@@ -192,12 +192,12 @@ def _precedence_rows(problem: ReducedProblem, program: OrderProgram) -> None:
     n, x = problem.n, program.x
     implied: set[tuple[int, int]] = set()
     for storage in problem.storages:
-        if storage.at_start or not storage.touchers:
+        if storage.at_start or not storage.users:
             continue
-        touchers = sum(1 << v for v in storage.touchers)
-        makers = [v for v in storage.touchers if not problem.ancestors[v] & touchers]
+        users = sum(1 << v for v in storage.users)
+        makers = [v for v in storage.users if not problem.ancestors[v] & users]
         if len(makers) == 1:
-            implied.update((makers[0], v) for v in storage.touchers)
+            implied.update((makers[0], v) for v in storage.users)
     for v, before in enumerate(problem.preds):
         for u in before:
             if (u, v) in implied:
@@ -216,7 +216,7 @@ def hint_of(problem: ReducedProblem, program: OrderProgram, order: Sequence[int]
     values = {number: int(step[v] == t) for (v, t), number in program.x.items()}
     last: list[int] = []
     for b, storage in enumerate(problem.storages):
-        steps = [step[v] for v in storage.touchers]
+        steps = [step[v] for v in storage.users]
         begin = 0 if storage.at_start else min(steps)
         last.append(n - 1 if storage.at_end else max(steps))
         values |= {program.y[b, t]: int(begin <= t <= last[b]) for t in range(n) if (b, t) in program.y}

@@ -49,7 +49,7 @@ def crossings(space: Space, order: Sequence[int]) -> list[int]:
     step_of = {i: t for t, i in enumerate(order)}
     change = [0] * (space.n + 2)
     for storage in space.storages:
-        steps = [step_of[i] for i in (*storage.users, *([storage.maker] if storage.maker != OUTSIDE else []))]
+        steps = [step_of[i] for i in (*storage.readers, *([storage.maker] if storage.maker != OUTSIDE else []))]
         if steps:
             change[min(steps) + 1] += 1
             change[max(steps) + 1] -= 1
@@ -134,11 +134,11 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
     inside = set(ops)
     storages = []
     for a, storage in enumerate(space.storages):
-        users = tuple(sorted(new[u] for u in storage.users if u in inside))
-        later = any(u not in inside and u not in done for u in storage.users)
+        readers = tuple(sorted(new[u] for u in storage.readers if u in inside))
+        later = any(u not in inside and u not in done for u in storage.readers)
         made_here = storage.maker in inside
-        seen = storage.maker in done or (storage.maker == OUTSIDE and any(u in done for u in storage.users))
-        if not (users or made_here or (a in there and later)):
+        seen = storage.maker in done or (storage.maker == OUTSIDE and any(u in done for u in storage.readers))
+        if not (readers or made_here or (a in there and later)):
             continue
         storages.append(
             CosmaStorage(
@@ -146,7 +146,7 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
                 storage.size,
                 storage.bytes,
                 new[storage.maker] if made_here else OUTSIDE,
-                users,
+                readers,
                 storage.free or a in copied,
                 storage.written_late and not later,
                 storage.stays and not later,

@@ -175,13 +175,13 @@ def _storage_rows(program: CosmaProgram, a: int, write_once: bool, cuts: bool) -
             spills[s] = 1
         if created is not None:
             copies[created] = 1
-        for u in storage.users:
+        for u in storage.readers:
             if (u, t) in program.x:
                 linear.at_most(0, {program.x[u, t]: 1, **program.resident(a, t, -1)})  # (5)
         if cuts and r is not None and not (storage.stays and t == space.n):
-            linear.at_most(0, {r: 1, **{program.x[u, t]: -1 for u in storage.users if (u, t) in program.x}})
+            linear.at_most(0, {r: 1, **{program.x[u, t]: -1 for u in storage.readers if (u, t) in program.x}})
         if cuts and s is not None:
-            used = [storage.maker, *storage.users] if storage.maker != OUTSIDE else storage.users
+            used = [storage.maker, *storage.readers] if storage.maker != OUTSIDE else storage.readers
             row = {program.x[u, t - 1]: -1 for u in used if (u, t - 1) in program.x}
             if not (storage.present and t == 0):
                 linear.at_most(0, {s: 1, **row})
@@ -201,7 +201,7 @@ def _storage_rows(program: CosmaProgram, a: int, write_once: bool, cuts: bool) -
 def _precedence_rows(program: CosmaProgram, *, everything: bool) -> None:
     """Op v has not run by step t unless op u has by step t - 1: for what (5) does not say, or for every edge."""
     space, x = program.space, program.x
-    implied = {(storage.maker, u) for storage in space.storages for u in storage.users}
+    implied = {(storage.maker, u) for storage in space.storages for u in storage.readers}
     for v, before in enumerate(space.preds):
         for u in before:
             if not everything and (u, v) in implied:
@@ -220,7 +220,7 @@ def add_capacity(program: CosmaProgram, capacity: int, reserved: int = 0) -> Non
     space, unit = program.space, program.unit
     needs = list(space.workspace)
     for storage in space.storages:
-        for i in {*storage.users, *([storage.maker] if storage.maker != OUTSIDE else [])}:
+        for i in {*storage.readers, *([storage.maker] if storage.maker != OUTSIDE else [])}:
             needs[i] += storage.size
     rows: list[dict[int, int]] = [{} for _ in range(space.steps)]
     for a, storage in enumerate(space.storages):

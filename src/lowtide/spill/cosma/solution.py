@@ -25,7 +25,7 @@ def intervals_of(program: CosmaProgram, values: Sequence[float]) -> list[Interva
     for a, storage in enumerate(space.storages):
         begin, end = program.window[a]
         there = [t for t in range(begin, end + 1) if any(values[v] > 0.5 for v in program.resident(a, t))]
-        wanted = {step_of[i] for i in (*storage.users, *([storage.maker] if storage.maker >= 0 else []))}
+        wanted = {step_of[i] for i in (*storage.readers, *([storage.maker] if storage.maker >= 0 else []))}
         if storage.stays:
             wanted.add(space.n)
         stretches: list[list[int]] = []

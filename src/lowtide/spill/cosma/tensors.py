@@ -1,7 +1,7 @@
-"""What COSMA's program is about: storages with a maker and users, and the steps at which each can be what.
+"""What COSMA's program is about: storages with a maker and readers, and the steps at which each can be what.
 
 The overlap analysis (section III-F) is ASAP and ALAP: op i runs after its ancestors and before its descendants, so in
-steps |anc(i)| .. n-1-|desc(i)|; a storage is there from its maker's first step to its users' last one. Two storages
+steps |anc(i)| .. n-1-|desc(i)|; a storage is there from its maker's first step to its readers' last one. Two storages
 never meet if all that touch the one are ancestors of the other's maker.
 """
 
@@ -31,7 +31,7 @@ class CosmaStorage:
         What a move of it moves.
     maker
         Position of the op that makes it, or `OUTSIDE`.
-    users
+    readers
         Positions of the ops that read it, ascending, without the maker.
     free
         Whether it leaves for nothing: there is a copy outside in any case.
@@ -48,7 +48,7 @@ class CosmaStorage:
     size: int
     bytes: int
     maker: int
-    users: tuple[int, ...]
+    readers: tuple[int, ...]
     free: bool
     written_late: bool = False
     stays: bool = False
@@ -96,9 +96,9 @@ class Space:
             return self.first[storage.maker], self.last[storage.maker]
         if not self.overlap:
             return 0, self.steps - 1
-        users = storage.users
+        readers = storage.readers
         end = self.steps - 1
-        return min((self.first[u] for u in users), default=end), min((self.last[u] for u in users), default=end)
+        return min((self.first[u] for u in readers), default=end), min((self.last[u] for u in readers), default=end)
 
     def ends(self, a: int) -> int:
         """Last step at which a storage can be of use."""
@@ -107,7 +107,7 @@ class Space:
             return self.steps - 1
         if storage.written_late or storage.later:
             return self.n - 1
-        return max([self.begins(a)[1], *(self.last[u] for u in storage.users)])
+        return max([self.begins(a)[1], *(self.last[u] for u in storage.readers)])
 
     def meet(self, a: int, b: int) -> bool:
         """Whether two storages can be in memory at the same step, by what must run before what."""
@@ -118,8 +118,8 @@ class Space:
         if then.maker == OUTSIDE or first.stays or first.written_late or first.later:
             return False
         before = self.ancestors[then.maker]
-        touchers = first.users if first.maker == OUTSIDE else (first.maker, *first.users)
-        return all(before >> i & 1 for i in touchers)
+        users = first.readers if first.maker == OUTSIDE else (first.maker, *first.readers)
+        return all(before >> i & 1 for i in users)
 
 
 def why_not(problem: SpillProblem) -> str | None:
@@ -138,7 +138,7 @@ def why_not(problem: SpillProblem) -> str | None:
         label = model.graph.tensor_by_id[storage.tensors[0]].label
         if len(writers) > 1 or (writers and storage.at_start):
             return f"the storage of {label} is written more than once, for which COSMA has no equation"
-        if writers and any(not ancestors[i] >> writers[0] & 1 for i in storage.touchers if i != writers[0]):
+        if writers and any(not ancestors[i] >> writers[0] & 1 for i in storage.users if i != writers[0]):
             return f"the storage of {label} may be touched before it is written, for which COSMA has no equation"
     return None
 
@@ -171,13 +171,13 @@ def space_of(problem: SpillProblem, *, order: Sequence[int] | None = None, overl
     storages = []
     for s, storage in enumerate(model.storages):
         stays = problem.is_output[s] and problem.semantics.outputs_end_fast
-        if not storage.size or not (storage.touchers or stays):
+        if not storage.size or not (storage.users or stays):
             continue
         maker = problem.writers[s][0] if problem.writers[s] else OUTSIDE
         free = problem.written_free[s] or (problem.copied[s] and maker == OUTSIDE)
-        users = tuple(i for i in storage.touchers if i != maker)
+        readers = tuple(i for i in storage.users if i != maker)
         late = problem.is_output[s] and not free and not stays
-        storages.append(CosmaStorage(s, storage.size, problem.traffic_bytes[s], maker, users, free, late, stays))
+        storages.append(CosmaStorage(s, storage.size, problem.traffic_bytes[s], maker, readers, free, late, stays))
     steps = n + any(storage.stays for storage in storages)
     first, last = windows(ancestors, order, overlap)
     return Space(n, steps, first, last, preds, ancestors, tuple(storages), model.workspace, overlap)
@@ -193,10 +193,10 @@ def space_without_spilling(problem: SpillProblem, *, overlap: bool = True) -> Sp
     for s, storage in enumerate(model.storages):
         if not storage.size:
             continue
-        maker = OUTSIDE if storage.at_start else storage.touchers[0]
-        users = tuple(i for i in storage.touchers if i != maker)
+        maker = OUTSIDE if storage.at_start else storage.users[0]
+        readers = tuple(i for i in storage.users if i != maker)
         storages.append(
-            CosmaStorage(s, storage.size, storage.size, maker, users, free=False, written_late=storage.at_end)
+            CosmaStorage(s, storage.size, storage.size, maker, readers, free=False, written_late=storage.at_end)
         )
     first, last = windows(ancestors, None, overlap)
     return Space(n, n, first, last, model.graph.predecessors, ancestors, tuple(storages), model.workspace, overlap)

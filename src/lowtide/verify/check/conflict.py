@@ -33,7 +33,7 @@ def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     saved = [
         round_up(size, unit)
         for t, size in memory.saved[op].items()
-        if followers.isdisjoint(memory.storages[memory.storage_of[t]].touchers)
+        if followers.isdisjoint(memory.storages[memory.storage_of[t]].users)
     ]
     return need - max(saved, default=0) > conflict.available_bytes
 

@@ -6,8 +6,8 @@ predecessors are in D. As in `lowtide.verify.check.memory`, the footprint at v i
 each storage b that was there at the start or that D + v touches, and that is there at the end or that an op
 outside D touches, less what v saves in place.
 
-The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's storage b, from a toucher of b (or null
-if b is there at the start) to a toucher of b (or null if b is there at the end), and arcs ``[null, from,
+The flow has arcs ``[tensor, from, to, bytes]`` through the tensor's storage b, from a user of b (or null
+if b is there at the start) to a user of b (or null if b is there at the end), and arcs ``[null, from,
 to, bytes]`` from an op to one of its direct predecessors, without limit. v is two things: as ``from`` it
 stands with A, as ``to`` it stands with Z.
 
@@ -23,10 +23,10 @@ the storage is one of those that the footprint counts, and all its arcs together
 
     value <= bytes leaving X <= sum of size(b) over the storages that the footprint at v counts.
 
-In place. v saves s bytes if D holds all other touchers of the storage c of some input that it may overwrite.
+In place. v saves s bytes if D holds all other users of the storage c of some input that it may overwrite.
 In every such D all arcs of c that leave X end in v. So if the arcs of c that end in v carry at most size(c)
 - s, then value <= that sum - s whenever D makes c free, and value <= that sum for every D, as before. A
-storage with another toucher in Z never becomes free. If inputs of one storage can be overwritten, one flow so
+storage with another user in Z never becomes free. If inputs of one storage can be overwritten, one flow so
 limited proves all D; if several, a flow for each: every D that saves is proved by the flow of an input that
 it frees, and every other D by any of them.
 """
@@ -69,7 +69,7 @@ def check_cut(graph: Graph, memory: CheckedMemory, certificate: CutCertificate) 
 
     to_cover = {memory.storage_of[t]: t for t in memory.overwritable[v]}
     for b in list(to_cover):
-        if descendants & memory.storages[b].touchers:
+        if descendants & memory.storages[b].users:
             del to_cover[b]
     cases: list[tuple[int | None, Sequence[FlowArc]]] = [(certificate.in_place, certificate.flow)]
     cases += [(case.in_place, case.flow) for case in certificate.cases]
@@ -146,9 +146,9 @@ def _flow_value(
                 raise VerificationError(FAILURE, f"{arc} goes through a tensor that has no storage")
             b = memory.storage_of[tensor]
             storage = memory.storages[b]
-            if not (storage.at_start if start is None else start in storage.touchers):
+            if not (storage.at_start if start is None else start in storage.users):
                 raise VerificationError(FAILURE, f"{arc} starts where the tensor's storage is not touched")
-            if not (storage.at_end if end is None else end in storage.touchers):
+            if not (storage.at_end if end is None else end in storage.users):
                 raise VerificationError(FAILURE, f"{arc} ends where the tensor's storage is not touched")
             through[b] = through.get(b, 0) + size
             if end == v:

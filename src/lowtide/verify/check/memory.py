@@ -36,7 +36,7 @@ class CheckedStorage:
 
     size: int
     tensors: tuple[int, ...]
-    touchers: frozenset[int]
+    users: frozenset[int]
     at_start: bool
     at_end: bool
 
@@ -85,7 +85,7 @@ class CheckedMemory:
         most = 0
         for tensor in self.overwritable[op]:
             storage = self.storages[self.storage_of[tensor]]
-            if all(o == op or o in before for o in storage.touchers):
+            if all(o == op or o in before for o in storage.users):
                 most = max(most, self.saved[op][tensor])
         return most
 
@@ -93,8 +93,8 @@ class CheckedMemory:
         """Bytes live while `op` runs, if exactly the ops in `before` ran earlier: the definition."""
         live = 0
         for b in self.storages:
-            begun = b.at_start or any(o == op or o in before for o in b.touchers)
-            needed = b.at_end or any(o not in before for o in b.touchers)
+            begun = b.at_start or any(o == op or o in before for o in b.users)
+            needed = b.at_end or any(o not in before for o in b.users)
             if begun and needed:
                 live += b.size
         return live + self.workspace[op] - self.saving(graph, op, before)
@@ -118,7 +118,7 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     storages: list[CheckedStorage] = []
     storage_of: dict[int, int] = {}
     for root, members in groups.items():
-        touchers = frozenset(touched_by[root])
+        users = frozenset(touched_by[root])
         size = max(place[t.id][1] + t.size for t in members)
         constant = graph.tensor_by_id[root].kind is Kind.CONSTANT
         at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
@@ -129,23 +129,23 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
         if 2 in kept:  # the second one begins at the next multiple of the alignment
             size += size + -size % target.alignment
         if constant and target.constants == "while_used":
-            for o in touchers:
+            for o in users:
                 workspace[o] += size
         if constant and target.constants != "always":
             continue
         if constant:
-            at_start, at_end = True, bool(touchers)
-        if (not touchers and not at_end) or (at_start and not constant and not target.count_inputs):
+            at_start, at_end = True, bool(users)
+        if (not users and not at_end) or (at_start and not constant and not target.count_inputs):
             continue
         if at_start and target.keep_inputs:
             at_end = True
         for t in members:
             storage_of[t.id] = len(storages)
-        storages.append(CheckedStorage(size, tuple(t.id for t in members), touchers, at_start, at_end))
+        storages.append(CheckedStorage(size, tuple(t.id for t in members), users, at_start, at_end))
 
     touches: dict[int, list[int]] = {op.id: [] for op in graph.ops}
     for i, b in enumerate(storages):
-        for o in b.touchers:
+        for o in b.users:
             touches[o].append(i)
     behind = {op.id: _behind(graph, target, op, storages, storage_of, place) for op in graph.ops}
     overwritable = {
@@ -273,7 +273,7 @@ def _begins_its_storage(
     if mine.at_start or mine.size != graph.tensor_by_id[out].size:
         return False
     inside = set(mine.tensors)
-    others = (graph.op_by_id[o] for o in mine.touchers - {op.id})
+    others = (graph.op_by_id[o] for o in mine.users - {op.id})
     return all(inside.intersection(o.inputs) or not inside.intersection(o.outputs) for o in others)
 
 

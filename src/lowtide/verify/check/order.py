@@ -59,7 +59,7 @@ def simulate(
         ``in_place``: a claimed input is still needed after the op.
     """
     storages = memory.storages
-    waiting = [set(b.touchers) for b in storages]
+    waiting = [set(b.users) for b in storages]
     live = {i for i, b in enumerate(storages) if b.at_start}
     first = [-1 if b.at_start else len(order) for b in storages]
     last = [len(order) if b.at_end else -1 for b in storages]

@@ -121,7 +121,7 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
             over = [
                 memory.storage_of[r]
                 for r in memory.overwritable[v]
-                if memory.storages[memory.storage_of[r]].touchers <= ran
+                if memory.storages[memory.storage_of[r]].users <= ran
             ]
             if over:
                 owner_of[b] = owner_of.pop(over[0])
@@ -133,7 +133,7 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         for k in range(len(before) + len(after)):
             block.give(-1 - k)
         for b in memory.touches[v]:
-            if b in owner_of and memory.storages[b].touchers <= ran and not memory.storages[b].at_end:
+            if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
                 block.give(owner_of.pop(b))
     return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them"
 

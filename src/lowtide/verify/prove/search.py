@@ -14,14 +14,14 @@ not in P_i, submodularity gives f(Q_i) <= f(P_i) + f(R + u) - f(R) <= f(P_i). An
 grow with Q:
 
 forward     it is the storages that w begins, which are fewer the more has run, less the saving, which is had
-            once all other touchers of an overwritable storage have run, and then stays.
-backward    it is the storages that die at w, those with no toucher in R: fewer the larger R is. With R the
+            once all other users of an overwritable storage have run, and then stays.
+backward    it is the storages that die at w, those with no user in R: fewer the larger R is. With R the
             saving may be lost, but only when the overwritable storage does not die at w any more; that storage
             then leaves the sum, and is no smaller than the saving, which is the same for each such storage.
 
 So the hills of Q_0, Q_1, ... are at most B too, and once u is in P_i both ways are the same. []
 
-Storages with aliases and views are just storages with more touchers. No other rule is used: no fusion, no
+Storages with aliases and views are just storages with more users. No other rule is used: no fusion, no
 bounds, no other commits. So this needs more states than the planner, and it may not end in time; then it
 says so. Either direction refutes alone, and which is quicker nobody knows beforehand: they take turns.
 """
@@ -217,7 +217,7 @@ def _search(
 class _DownsetWalk:
     """A set of ops that has run, and what it takes to run one more or to take the last back.
 
-    Ops are positions in own order here. `left[b]` counts the touchers of storage b that have not run.
+    Ops are positions in own order here. `left[b]` counts the users of storage b that have not run.
     """
 
     def __init__(self, graph: Graph, memory: CheckedMemory, budget: int, forward: bool) -> None:
@@ -236,7 +236,7 @@ class _DownsetWalk:
         self.budget = budget
         self.forward = forward
         self.size = [b.size for b in memory.storages]
-        self.total = [len(b.touchers) for b in memory.storages]
+        self.total = [len(b.users) for b in memory.storages]
         self.open = [b.at_start if forward else b.at_end for b in memory.storages]
         self.stays = [b.at_end if forward else b.at_start for b in memory.storages]
         self.left = list(self.total)

@@ -3,7 +3,7 @@
 A *part* is some of the ops, their precedences and the storages that they touch (docs/spilling.md, sections 3 and 4):
 
     search     one part, the whole graph; `parts` are windows, whose bytes the search may count on
-    windows    parts that share no op; a storage has a price in the part that has all its touchers
+    windows    parts that share no op; a storage has a price in the part that has all its users
     peak       the whole graph, whose least peak does not fit (theorem 7): `lowtide.verify.prove.search` refutes a lower
     phases     from one op of a chain to the next: what is begun earlier is there at the start, reads have a price in
                each phase, a write in one; until the phase's first op runs there is room for everything
@@ -45,11 +45,11 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class PricedStorage:
-    """A storage with a price. `touchers` and `writers` are bits of a part's ops; `beginner` always touches it first."""
+    """A storage with a price. `users` and `writers` are bits of a part's ops; `beginner` always touches it first."""
 
     size: int
     cost: int
-    touchers: int
+    users: int
     writers: int
     copied: bool
     written_free: bool
@@ -176,7 +176,7 @@ class _TrafficSearch:
     def price(self, i: int, done: int, copies: int) -> int:
         """What it costs that an item leaves: the write if there is no copy, the read if an op still touches it."""
         item = self.items[i]
-        return item.cost * ((not self.has_copy(i, done, copies)) + bool(item.touchers & ~done))
+        return item.cost * ((not self.has_copy(i, done, copies)) + bool(item.users & ~done))
 
     def leaving(self, others: int, excess: int) -> Iterator[int]:
         """Every minimal set of items of `excess` bytes together, as bits: the empty one if nothing has to leave."""
@@ -211,7 +211,7 @@ class _TrafficSearch:
             out &= ~one
             if item.writers >> v & 1:
                 copies &= ~one
-            if not item.stays and not item.touchers & ~after:
+            if not item.stays and not item.users & ~after:
                 alive &= ~one
                 copies &= ~one
         return after, ready, alive, out, copies
@@ -262,7 +262,7 @@ class _TrafficSearch:
         free = (new.copied and not new.writers & now) or (new.written_free and not new.writers & ~now)
         for i in bits(touched & alive):
             old = self.items[i]
-            dies = not old.stays and not old.touchers & ~now
+            dies = not old.stays and not old.users & ~now
             if dies and old.size >= new.size and old.cost >= new.cost and (free or not self.has_copy(i, done, copies)):
                 return True
         return False
@@ -289,7 +289,7 @@ class _PartBuilder:
                 row |= self.above[p]
             self.above.append(row)
         storages, kinds, rules = self.memory.storages, graph.tensor_by_id, self.rules
-        self.touchers = [sum(1 << self.at[o] for o in b.touchers) for b in storages]
+        self.users = [sum(1 << self.at[o] for o in b.users) for b in storages]
         self.writers = [0] * len(storages)
         for t, k in producer.items():
             if t in self.memory.storage_of and t not in self.memory.views:
@@ -304,13 +304,13 @@ class _PartBuilder:
         """All ops, and one more for the end if outputs have to be there."""
         ops = (1 << len(self.graph.ops)) - 1
         counted = tuple((sum(1 << self.at[o] for o in w.ops), w.bytes) for w in windows)
-        items = {b: self._item(b) for b in range(len(self.touchers))}
+        items = {b: self._item(b) for b in range(len(self.users))}
         return replace(self._part(ops, items, end=self.rules.outputs_end_fast), windows=counted)
 
     def window(self, window: TrafficPart) -> SearchedPart:
         """Some ops; storages that no other op touches have a price."""
         ops = sum(1 << self.at[o] for o in window.ops)
-        return self._part(ops, {b: self._item(b) for b, t in enumerate(self.touchers) if t and not t & ~ops})
+        return self._part(ops, {b: self._item(b) for b, t in enumerate(self.users) if t and not t & ~ops})
 
     def phases(self, chain: Sequence[int | None]) -> Iterator[SearchedPart]:
         """From each op (id) of a chain, None at both ends, to the next."""
@@ -318,10 +318,10 @@ class _PartBuilder:
         for k, (begin, before, until) in enumerate(zip(chain, done, done[1:], strict=False)):
             gate = 0 if begin is None else 1 << self.at[begin]
             items = {}
-            for b, touchers in enumerate(self.touchers):
+            for b, users in enumerate(self.users):
                 copied = self._phase_of_write(b, done) != k
                 size = self.memory.storages[b].size
-                items[b] = PricedStorage(round_up(size, self.unit), size, touchers, 0, copied,
+                items[b] = PricedStorage(round_up(size, self.unit), size, users, 0, copied,
                                 written_free=False, stays=False, beginner=-1)  # fmt: skip
             yield self._part(until & ~before | gate, items, gate=gate, earlier=before & ~gate, start=True)
 
@@ -329,14 +329,14 @@ class _PartBuilder:
         """The phase in which a storage's write is priced: the first that finds it there, else that which begins it."""
         if self.copied[b] or self.written_free[b] or self.writers[b].bit_count() != 1:
             return -1
-        inside = [k for k, (low, high) in enumerate(pairwise(done)) if self.touchers[b] & high & ~low]
-        return next((k for k in inside if self.touchers[b] & done[k]), inside[0] if inside else -1)
+        inside = [k for k, (low, high) in enumerate(pairwise(done)) if self.users[b] & high & ~low]
+        return next((k for k in inside if self.users[b] & done[k]), inside[0] if inside else -1)
 
     def _item(self, b: int) -> PricedStorage:
         size = self.memory.storages[b].size
         stays = self.output[b] and not self.written_free[b] and not self.rules.outputs_end_fast
         return PricedStorage(
-            round_up(size, self.unit), size, self.touchers[b], self.writers[b], self.copied[b], self.written_free[b],
+            round_up(size, self.unit), size, self.users[b], self.writers[b], self.copied[b], self.written_free[b],
             stays, beginner=-1,
         )  # fmt: skip
 
@@ -368,15 +368,15 @@ class _PartBuilder:
         kept_items: list[PricedStorage] = []
         touched = [0] * len(above)
         for b, item in items.items():
-            touchers = local(self.touchers[b]) | (last if self.output[b] else 0)
+            users = local(self.users[b]) | (last if self.output[b] else 0)
             kept = item.stays and not (item.copied and not item.writers)
-            if not item.size or not touchers or (touchers.bit_count() < 2 and not kept):
+            if not item.size or not users or (users.bit_count() < 2 and not kept):
                 continue
-            first = [v for v in bits(touchers) if all(u == v or above[u] >> v & 1 for u in bits(touchers))]
-            for v in bits(touchers):
+            first = [v for v in bits(users) if all(u == v or above[u] >> v & 1 for u in bits(users))]
+            for v in bits(users):
                 touched[v] |= 1 << len(kept_items)
             writers = local(item.writers) & ~start if start else local(item.writers)
-            kept_items.append(replace(item, touchers=touchers, writers=writers, beginner=first[0] if first else -1))
+            kept_items.append(replace(item, users=users, writers=writers, beginner=first[0] if first else -1))
         need, saves = [0] * start, [()] * start
         for k in inside:
             op = graph.ops[k].id
@@ -384,7 +384,7 @@ class _PartBuilder:
             need.append(round_up(memory.workspace[op], self.unit) + sum(sizes))
             pairs = [(memory.storage_of[t], round_up(saved, self.unit)) for t, saved in memory.saved[op].items()
                      if memory.place[t][1] % self.unit == 0]  # fmt: skip
-            saves.append(tuple((local(self.touchers[b]) & ~(1 << number[k]), saved) for b, saved in pairs))
+            saves.append(tuple((local(self.users[b]) & ~(1 << number[k]), saved) for b, saved in pairs))
         if end:
             need.append(
                 sum(round_up(b.size, self.unit) for b, out in zip(memory.storages, self.output, strict=True) if out)

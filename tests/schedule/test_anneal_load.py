@@ -7,7 +7,7 @@ import pytest
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model, rounded_up
-from lowtide.schedule.smooth import _Walk, smooth
+from lowtide.schedule.anneal_load import _Walk, smooth
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.order import check_order
 from support.random_graphs import random_graph

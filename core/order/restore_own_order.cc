@@ -1,4 +1,4 @@
-#include "order/settle.h"
+#include "order/restore_own_order.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 """Order and arena together: among orders of equal peak, the one that needs the smallest arena.
 
 Most networks need one or two orders and the quick engines. Where those leave bytes lost, orders are smoothed
-(`lowtide.schedule.smooth`), so that few steps are near the peak, and each is given to the exact engine: what cannot be
-packed without loss in one order often can in the next.
+(`lowtide.schedule.anneal_load`), so that few steps are near the peak, and each is given to the exact engine: what
+cannot be packed without loss in one order often can in the next.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lowtide.allocate.greedy import Portfolio
 from lowtide.allocate.peak_first import PeakFirst
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.settle import equal_orders, ops_moved
-from lowtide.schedule.smooth import smooth
+from lowtide.schedule.anneal_load import smooth
+from lowtide.schedule.restore_own_order import equal_orders, ops_moved
 from lowtide.stop import Limits
 
 OPS_TO_PLACE = 90_000

@@ -4,7 +4,7 @@ from random import Random
 
 from lowtide.allocate.arena import allocate_best
 from lowtide.allocate.buffers import Problem, block
-from lowtide.allocate.spread import spread_out
+from lowtide.allocate.minimise_reuse import spread_out
 from lowtide.stop import Limits
 
 

@@ -3,11 +3,11 @@ from random import Random
 import pytest
 
 from lowtide import zoo
-from lowtide.allocate import together
+from lowtide.allocate import order_and_arena
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import arena_buffers, load_bound
 from lowtide.allocate.cp_sat import CpSat
-from lowtide.allocate.together import QUICK, best_layout, place
+from lowtide.allocate.order_and_arena import QUICK, best_layout, place
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.schedule.registry import make
@@ -69,14 +69,14 @@ def test_an_arena_that_is_small_enough_ends_the_search() -> None:
 @pytest.mark.slow
 def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ops there are: the settled order and the one found; more of them where there are few ops."""
-    monkeypatch.setattr(together, "WORK", 1000)
+    monkeypatch.setattr(order_and_arena, "WORK", 1000)
     monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
-    monkeypatch.setattr(together, "OPS_TO_SMOOTH", 500)
+    monkeypatch.setattr(order_and_arena, "OPS_TO_SMOOTH", 500)
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])
     order = tuple(range(len(model.graph.ops)))
     many = best_layout(model, order, Limits())
-    monkeypatch.setattr(together, "OPS_TO_PLACE", 1)
-    monkeypatch.setattr(together, "OPS_TO_SMOOTH", 1)
+    monkeypatch.setattr(order_and_arena, "OPS_TO_PLACE", 1)
+    monkeypatch.setattr(order_and_arena, "OPS_TO_SMOOTH", 1)
     few = best_layout(model, order, Limits())
     assert not few.allocation.optimal
     assert few.tried == 2 < many.tried <= 18 + 3
@@ -103,11 +103,11 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(together, "WORK", 1000)
+    monkeypatch.setattr(order_and_arena, "WORK", 1000)
     monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
-    monkeypatch.setattr(together, "smooth", stop)
+    monkeypatch.setattr(order_and_arena, "smooth", stop)
     layout = best_layout(model, order, Limits())
     assert layout.interrupted
     assert layout.allocation.arena_bytes <= place(model, order, Limits(), QUICK).allocation.arena_bytes
-    monkeypatch.setattr(together, "equal_orders", stop)
+    monkeypatch.setattr(order_and_arena, "equal_orders", stop)
     assert best_layout(model, order, Limits()).order == order

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
-from lowtide.schedule.settle import equal_orders, ops_moved
+from lowtide.schedule.restore_own_order import equal_orders, ops_moved
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.order import check_order
 from support.random_graphs import random_graph
