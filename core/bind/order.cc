@@ -80,7 +80,7 @@ void order(nb::module_& m) {
       "cut_at", [](const tide::Model& model, int op) { return tide::CutBound(model).at(op, true); }, "model"_a, "op"_a,
       "The minimum cut at an op, with the flows that prove it.");
 
-  m.def("settle", &tide::settle, "model"_a, "order"_a, "budget"_a,
+  m.def("restore_own_order", &tide::restore_own_order, "model"_a, "order"_a, "budget"_a,
         "The order with stretches put back into own order, where no footprint then exceeds the budget.");
   m.def(
       "draw",

@@ -55,7 +55,7 @@ class Settler {
 
 }  // namespace
 
-std::vector<int> settle(const Model& model, const std::vector<int>& order, Bytes budget) {
+std::vector<int> restore_own_order(const Model& model, const std::vector<int>& order, Bytes budget) {
   const Chains chains = single_ops(model);
   const Problem problem = compile(model, chains, Reach(model.preds, kFewRelations * model.n), false);
   std::vector<int> result = order;

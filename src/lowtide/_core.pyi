@@ -206,7 +206,7 @@ class Cut:
 def cut_at(model: Model, op: int) -> Cut:
     """The minimum cut at an op, with the flows that prove it."""
 
-def settle(model: Model, order: Sequence[int], budget: int) -> list[int]:
+def restore_own_order(model: Model, order: Sequence[int], budget: int) -> list[int]:
     """
     The order with stretches put back into own order, where no footprint then exceeds the budget.
     """

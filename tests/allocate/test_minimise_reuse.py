@@ -4,7 +4,7 @@ from random import Random
 
 from lowtide.allocate.arena import allocate_best
 from lowtide.allocate.buffers import Problem, block
-from lowtide.allocate.minimise_reuse import spread_out
+from lowtide.allocate.minimise_reuse import minimise_reuse
 from lowtide.stop import Limits
 
 
@@ -23,7 +23,7 @@ def test_as_many_as_the_capacity_allows():
     least = allocate_best(problem, Limits(5.0))
     counts = []
     for capacity in (16, 24, 32):
-        packing, alone = spread_out(problem, capacity, least, Limits(5.0))
+        packing, alone = minimise_reuse(problem, capacity, least, Limits(5.0))
         assert packing.height_bytes <= capacity
         assert alone <= _alone(problem, packing.offsets)
         counts.append(_alone(problem, packing.offsets))
@@ -42,7 +42,7 @@ def test_random_problems_stay_valid():
         problem = Problem(buffers)
         known = allocate_best(problem, Limits(5.0))
         capacity = known.height_bytes + rng.randint(0, 20)
-        packing, alone = spread_out(problem, capacity, known, Limits(5.0))
+        packing, alone = minimise_reuse(problem, capacity, known, Limits(5.0))
         assert packing.height_bytes <= capacity
         assert packing.lower_bound_bytes == known.lower_bound_bytes
         assert 0 <= alone <= len(buffers)
@@ -57,4 +57,4 @@ def test_a_placement_above_the_capacity_stays():
     """There is nothing to give away."""
     problem = Problem((block("a", 0, 2, 8), block("b", 1, 3, 8)))
     known = allocate_best(problem, Limits(5.0))
-    assert spread_out(problem, 15, known, Limits(5.0)) == (known, 0)
+    assert minimise_reuse(problem, 15, known, Limits(5.0)) == (known, 0)

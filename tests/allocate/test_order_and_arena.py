@@ -71,12 +71,12 @@ def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ops there are: the settled order and the one found; more of them where there are few ops."""
     monkeypatch.setattr(order_and_arena, "WORK", 1000)
     monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
-    monkeypatch.setattr(order_and_arena, "OPS_TO_SMOOTH", 500)
+    monkeypatch.setattr(order_and_arena, "OPS_TO_ANNEAL", 500)
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])
     order = tuple(range(len(model.graph.ops)))
     many = best_layout(model, order, Limits())
     monkeypatch.setattr(order_and_arena, "OPS_TO_PLACE", 1)
-    monkeypatch.setattr(order_and_arena, "OPS_TO_SMOOTH", 1)
+    monkeypatch.setattr(order_and_arena, "OPS_TO_ANNEAL", 1)
     few = best_layout(model, order, Limits())
     assert not few.allocation.optimal
     assert few.tried == 2 < many.tried <= 18 + 3
@@ -96,7 +96,7 @@ def test_smoothed_orders_and_the_exact_engine_lose_no_byte(name: str) -> None:
 
 @pytest.mark.slow
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while an order is smoothed, and before any is placed."""
+    """Ctrl-C while an order is annealed, and before any is placed."""
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])
     order = tuple(range(len(model.graph.ops)))
 
@@ -105,7 +105,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(order_and_arena, "WORK", 1000)
     monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
-    monkeypatch.setattr(order_and_arena, "smooth", stop)
+    monkeypatch.setattr(order_and_arena, "anneal_load", stop)
     layout = best_layout(model, order, Limits())
     assert layout.interrupted
     assert layout.allocation.arena_bytes <= place(model, order, Limits(), QUICK).allocation.arena_bytes

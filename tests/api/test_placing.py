@@ -10,7 +10,7 @@ from lowtide.allocate.arena import allocate_buffers
 from lowtide.allocate.buffers import Buffer, Pair, Problem, block
 from lowtide.allocate.csv_buffers import format_buffers, parse_problem, read_buffers
 from lowtide.allocate.greedy import Packing
-from lowtide.allocate.minimise_reuse import spread_out
+from lowtide.allocate.minimise_reuse import minimise_reuse
 from lowtide.api.exports import layout_of
 from lowtide.cli import main
 from lowtide.errors import InputError
@@ -163,7 +163,7 @@ def test_spreading_keeps_every_rule(seed: int, n: int):
     found = allocate_buffers(problem)
     known = Packing(tuple(found.offsets.values()), found.height_bytes, found.lower_bound_bytes, "", {})
     capacity = found.height_bytes + Random(seed).randint(0, 12)
-    packing, alone = spread_out(problem, capacity, known, Limits())
+    packing, alone = minimise_reuse(problem, capacity, known, Limits())
     check(problem, packing.offsets)
     assert packing.height_bytes <= capacity
     used = [

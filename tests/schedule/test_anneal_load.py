@@ -7,7 +7,7 @@ import pytest
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model, rounded_up
-from lowtide.schedule.anneal_load import _Walk, smooth
+from lowtide.schedule.anneal_load import _SwapWalk, anneal_load
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.order import check_order
 from support.random_graphs import random_graph
@@ -21,7 +21,7 @@ def test_swaps_keep_the_footprints(target: str) -> None:
     for _ in range(150):
         graph = random_graph(rng, rng.randint(2, 14))
         model = memory_model(graph, BUILT_IN[target])
-        walk = _Walk(model, range(len(graph.ops)))
+        walk = _SwapWalk(model, range(len(graph.ops)))
         for _ in range(40 if len(graph.ops) > 1 else 0):
             p = rng.randrange(len(graph.ops) - 1)
             first, second = walk.swapped(p)
@@ -44,7 +44,7 @@ def test_the_peak_is_kept_and_the_load_falls(target: str) -> None:
     model = memory_model(graph, BUILT_IN[target])
     own = profile(model, range(len(graph.ops)))
     most = profile(rounded_up(model), range(len(graph.ops))).peak
-    orders = {smooth(model, range(len(graph.ops)), own.peak, seed, 20) for seed in range(4)}
+    orders = {anneal_load(model, range(len(graph.ops)), own.peak, seed, 20) for seed in range(4)}
     assert len(orders) == 4
     for order in orders:
         check_order(graph, [graph.ops[i].id for i in order])
@@ -52,7 +52,7 @@ def test_the_peak_is_kept_and_the_load_falls(target: str) -> None:
         assert steps.peak <= own.peak
         assert profile(rounded_up(model), order).peak <= most
         assert sum(f > 0.8 * own.peak for f in steps.footprint) < sum(f > 0.8 * own.peak for f in own.footprint)
-    assert smooth(model, range(len(graph.ops)), own.peak, 3, 20) in orders
+    assert anneal_load(model, range(len(graph.ops)), own.peak, 3, 20) in orders
 
 
 def test_rounded_models() -> None:
@@ -67,5 +67,5 @@ def test_rounded_models() -> None:
 def test_little_to_swap() -> None:
     """One op, and a peak of nothing."""
     model = memory_model(zoo.build("series_parallel:n=1").graph(), BUILT_IN["strict"])
-    assert smooth(model, (0,), 100, 0) == (0,)
-    assert smooth(model, (0,), 0, 0) == (0,)
+    assert anneal_load(model, (0,), 100, 0) == (0,)
+    assert anneal_load(model, (0,), 0, 0) == (0,)

@@ -17,7 +17,7 @@ from lowtide.spill.core_problem import core_problem
 from lowtide.spill.orders import least_peak
 from lowtide.spill.place import place
 from lowtide.spill.problem import Gap, Memory, Semantics, SpillProblem, spill_problem, timeline
-from lowtide.spill.repair import mend
+from lowtide.spill.repair import repair
 from lowtide.spill.search import Spill, order_with_gaps
 from lowtide.spill.traffic import intervals_of, traffic_of
 from lowtide.stop import Limits
@@ -171,13 +171,13 @@ def test_what_does_not_pack_is_mended(solver: bool, monkeypatch: pytest.MonkeyPa
     order = tuple(range(problem.steps))
     if not solver:
         monkeypatch.setattr(mending, "joint", lambda *_: None)
-    mended = mend(problem, order, dropped, Limits(20))
-    assert mended.placement.height_bytes <= problem.capacity
-    assert not (mended.best and not solver)
+    repaired = repair(problem, order, dropped, Limits(20))
+    assert repaired.placement.height_bytes <= problem.capacity
+    assert not (repaired.best and not solver)
     least = search(core_problem(problem, order, chain=True)).cost
-    assert mended.traffic_bytes >= least
+    assert repaired.traffic_bytes >= least
     if solver:
-        assert mended.best
+        assert repaired.best
 
 
 def test_an_order_that_fits_moves_nothing():

@@ -22,7 +22,7 @@ ROUNDS = 40
 """Placements that are tried at the most."""
 
 
-def spread_out(
+def minimise_reuse(
     problem: Problem, capacity: int, placed: Packing, limits: Limits, engines: Sequence[Engine] = ENGINES
 ) -> tuple[Packing, int]:
     """A placement within the capacity with as many buffers to themselves as is found, and how many those are.

@@ -1,6 +1,6 @@
 """Order and arena together: among orders of equal peak, the one that needs the smallest arena.
 
-Most networks need one or two orders and the quick engines. Where those leave bytes lost, orders are smoothed
+Most networks need one or two orders and the quick engines. Where those leave bytes lost, orders are annealed
 (`lowtide.schedule.anneal_load`), so that few steps are near the peak, and each is given to the exact engine: what
 cannot be packed without loss in one order often can in the next.
 """
@@ -18,7 +18,7 @@ from lowtide.allocate.greedy import Portfolio
 from lowtide.allocate.peak_first import PeakFirst
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
-from lowtide.schedule.anneal_load import smooth
+from lowtide.schedule.anneal_load import anneal_load
 from lowtide.schedule.restore_own_order import equal_orders, ops_moved
 from lowtide.stop import Limits
 
@@ -26,10 +26,10 @@ OPS_TO_PLACE = 90_000
 """Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the settled order
 and the order found."""
 
-OPS_TO_SMOOTH = 40_000
-"""Orders are smoothed up to this many ops all together, `MOST_SMOOTHED` at the most."""
+OPS_TO_ANNEAL = 40_000
+"""Orders are annealed up to this many ops all together, `MOST_ANNEALED` at the most."""
 
-MOST_SMOOTHED = 24
+MOST_ANNEALED = 24
 
 QUICK = tuple(engine for engine in ENGINES if not isinstance(engine, ExactFit))
 """Engines for every order; the exact one is for those that are worth it."""
@@ -124,11 +124,11 @@ class _LayoutSearch:
             return
         starts = tuple(dict.fromkeys((order, self.best.order)))
         self.consider(self.exactly(self.best.order, WORK))
-        for k in range(min(MOST_SMOOTHED, OPS_TO_SMOOTH // len(order))):
+        for k in range(min(MOST_ANNEALED, OPS_TO_ANNEAL // len(order))):
             if self.done:
                 return
             turn, which = divmod(k, len(starts))
-            candidate = smooth(self.model, starts[which], self.peak, MOST_SMOOTHED * self.limits.seed + turn)
+            candidate = anneal_load(self.model, starts[which], self.peak, MOST_ANNEALED * self.limits.seed + turn)
             self.tried += 1
             self.consider(self.exactly(candidate, WORK * (1 + k // 4)))
         if not self.done:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lowtide.allocate.arena import Allocation
 from lowtide.allocate.buffers import ArenaBuffers, arena_buffers
 from lowtide.allocate.greedy import Packing
-from lowtide.allocate.minimise_reuse import spread_out
+from lowtide.allocate.minimise_reuse import minimise_reuse
 from lowtide.allocate.order_and_arena import Layout
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
@@ -92,7 +92,7 @@ def spread_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits)
     arena = layout.allocation
     placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
     known = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
-    packing, alone = spread_out(placed.buffers.problem, room, known, replace(limits, enough_bytes=None))
+    packing, alone = minimise_reuse(placed.buffers.problem, room, known, replace(limits, enough_bytes=None))
     if not alone:
         return layout, 0
     apart = replace(placed, offsets=packing.offsets)

@@ -137,7 +137,7 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
     from lowtide.allocate.arena import allocate_buffers
     from lowtide.allocate.conflict import find_conflict
     from lowtide.allocate.greedy import Packing
-    from lowtide.allocate.minimise_reuse import spread_out
+    from lowtide.allocate.minimise_reuse import minimise_reuse
 
     placed = allocate_buffers(problem, capacity, limits)
     offsets, height, alone = placed.offsets, placed.height_bytes, None
@@ -145,7 +145,7 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
         known = Packing(
             tuple(offsets[b.name] for b in problem.buffers), height, placed.lower_bound_bytes, placed.method, {}
         )
-        packing, alone = spread_out(problem, capacity, known, limits)
+        packing, alone = minimise_reuse(problem, capacity, known, limits)
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None

@@ -56,7 +56,7 @@ def probe(
     from lowtide.run.probe_nodes import runner_of
     from lowtide.run.probing import OpaqueNode, summed
 
-    graph = model if isinstance(model, Graph) else load(model, dims)
+    graph = load(model, dims)
     runner = runner_of(graph.dialect)
     if runner is None:
         raise InputError(

@@ -24,7 +24,9 @@ SHARES = (0.7, 0.8, 0.5)
 """Loads up to this part of the peak are as good as none; by the seed, in turn."""
 
 
-def smooth(model: MemoryModel, order: Sequence[int], peak: int, seed: int, rounds: int = ROUNDS) -> tuple[int, ...]:
+def anneal_load(
+    model: MemoryModel, order: Sequence[int], peak: int, seed: int, rounds: int = ROUNDS
+) -> tuple[int, ...]:
     """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it.
 
     Parameters
@@ -44,9 +46,9 @@ def smooth(model: MemoryModel, order: Sequence[int], peak: int, seed: int, round
     if n < 2 or peak <= 0:
         return tuple(order)
     random = Random(seed)
-    exact = _Walk(model, order)
+    exact = _SwapWalk(model, order)
     aligned = rounded_up(model)
-    walk = exact if aligned is model else _Walk(aligned, order)
+    walk = exact if aligned is model else _SwapWalk(aligned, order)
     most = max(walk.footprint)
     share = SHARES[seed % len(SHARES)]
     floor = share * most
@@ -75,7 +77,7 @@ def smooth(model: MemoryModel, order: Sequence[int], peak: int, seed: int, round
     return tuple(walk.order)
 
 
-class _Walk:
+class _SwapWalk:
     """An order with its footprints; two neighbours can be swapped."""
 
     def __init__(self, model: MemoryModel, order: Sequence[int]) -> None:

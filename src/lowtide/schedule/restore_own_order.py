@@ -1,8 +1,8 @@
 """Orders of equal peak: put back towards the model's own order, or drawn afresh.
 
 How far an order is from the own one is measured as the number of ops that would have to be moved: the number of ops
-less the longest run of them, not necessarily neighbours, that already stand in own order. `settle` lowers it; that
-it is least is not proved.
+less the longest run of them, not necessarily neighbours, that already stand in own order. `_core.restore_own_order`
+lowers it; that it is least is not proved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ops_moved(order: Sequence[int]) -> int:
 
 
 def equal_orders(model: MemoryModel, order: Sequence[int], peak: int, seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield orders of at most `peak` bytes, without end but for repeats: settled, as found, then drawn by beams."""
+    """Yield orders of at most `peak` bytes, without end but for repeats: restored, as given, then drawn by beams."""
     core = core_model(model)
     seen: set[tuple[int, ...]] = set()
 
@@ -39,10 +39,10 @@ def equal_orders(model: MemoryModel, order: Sequence[int], peak: int, seed: int)
             seen.add(distinct)
             yield distinct
 
-    yield from fresh(_core.settle(core, list(order), peak))
+    yield from fresh(_core.restore_own_order(core, list(order), peak))
     yield from fresh(order)
     for turn in range(1, 9):
         drawn = _core.draw(core, peak, 4, 8 * seed + turn, turn % 2 == 0)
         if drawn:
-            yield from fresh(_core.settle(core, drawn, peak))
+            yield from fresh(_core.restore_own_order(core, drawn, peak))
             yield from fresh(drawn)

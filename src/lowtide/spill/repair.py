@@ -27,7 +27,7 @@ QUICK: tuple[Engine, ...] = (Portfolio(), SqueakyWheel(work=200_000))
 
 
 @dataclass(frozen=True)
-class Mended:
+class Repaired:
     """A placement that fits, and its traffic; `best` if no other residency of the order costs less."""
 
     placement: PlacedResidency
@@ -35,7 +35,7 @@ class Mended:
     best: bool
 
 
-def mend(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], limits: Limits) -> Mended:
+def repair(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], limits: Limits) -> Repaired:
     """Make the residency of an order fit the capacity, with as little more traffic as can be found."""
     line = timeline(problem, order)
     answers = []
@@ -46,7 +46,7 @@ def mend(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], li
     if jointly is not None:
         placement = place(problem, order, sorted(intervals_of(line, jointly[0])), line.in_place, limits)
         if placement.height_bytes <= problem.capacity:
-            answers.append(Mended(placement, _traffic(problem, order, placement.intervals), jointly[1]))
+            answers.append(Repaired(placement, _traffic(problem, order, placement.intervals), jointly[1]))
     if not answers or not answers[0].best:
         answers.append(_by_hand(problem, order, line, dropped, limits))
     return min(answers, key=lambda a: a.traffic_bytes)
@@ -58,7 +58,7 @@ def _traffic(problem: SpillProblem, order: Sequence[int], intervals: Iterable[In
 
 def _by_hand(
     problem: SpillProblem, order: Sequence[int], line: Timeline, dropped: Sequence[Gap], limits: Limits
-) -> Mended:
+) -> Repaired:
     """Cut intervals where it costs least until they fit, then take back what was not needed.
 
     One cut at a time; once the time is over twice as many as the time before, and nothing is taken back.
@@ -83,7 +83,7 @@ def _by_hand(
         other = place(problem, order, _cut(start, fewer, kept), line.in_place, limits, QUICK)
         if other.height_bytes <= problem.capacity:
             cuts, placement = fewer, other
-    return Mended(placement, _traffic(problem, order, placement.intervals), best=False)
+    return Repaired(placement, _traffic(problem, order, placement.intervals), best=False)
 
 
 def _cut(

@@ -5,7 +5,7 @@
 3. Beams over all orders, wider and wider; then exact best-first search for anything better. Its frontier is a lower
    bound over all orders, which sums of windows raise. Where it does not end, stretches of the best order are searched
    again exactly, the rest held.
-4. Addresses by the arena engines. What does not fit is mended by `lowtide.spill.repair`.
+4. Addresses by the arena engines. What does not fit is repaired by `lowtide.spill.repair`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, timeline
-from lowtide.spill.repair import mend
+from lowtide.spill.repair import repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
 from lowtide.stop import Limits, Progress
@@ -302,13 +302,13 @@ class _TrafficSearch:
     def _placed(self) -> SpillAnswer:
         assert self.best is not None
         problem, best = self.problem, self.best
-        placement, mended = self._addresses(best)
+        placement, repaired = self._addresses(best)
         moves = moves_of(problem, best.order, placement.intervals)
         traffic = traffic_of(moves)
         counters: dict[str, Any] = {
             "states": self.states,
             "height_bytes": placement.height_bytes,
-            "mended": mended,
+            "mended": repaired,
         }
         if self.options.rows:
             parts = by_rows(problem, best.order)
@@ -337,7 +337,7 @@ class _TrafficSearch:
         placement = place(self.problem, best.order, intervals, line.in_place, self.limits)
         if placement.height_bytes <= self.problem.capacity:
             return placement, False
-        return mend(self.problem, best.order, best.dropped, self.limits).placement, True
+        return repair(self.problem, best.order, best.dropped, self.limits).placement, True
 
 
 def order_with_gaps(problem: SpillProblem, question: CoreProblem, result: _core.SpillResult) -> OrderWithGaps:

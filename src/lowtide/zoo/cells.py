@@ -36,7 +36,7 @@ class Genotype:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CellLayout:
     """What a data set settles: input, classes, and how many reduction cells come before the first stack."""
 
     side: int
@@ -45,14 +45,14 @@ class Layout:
     leading_reductions: int
 
 
-CIFAR = Layout(side=32, classes=10, stem_stride=1, leading_reductions=0)
-IMAGENET = Layout(side=224, classes=1000, stem_stride=2, leading_reductions=2)
+CIFAR = CellLayout(side=32, classes=10, stem_stride=1, leading_reductions=0)
+IMAGENET = CellLayout(side=224, classes=1000, stem_stride=2, leading_reductions=2)
 STACKS = 3
 HMCOS = " (HMCOS, DAC 2022, Table 1)"
 STEM_FILTERS = 32
 
 
-def build_cells(name: str, genotype: Genotype, layout: Layout, n: int, filters: int) -> Net:
+def build_cells(name: str, genotype: Genotype, layout: CellLayout, n: int, filters: int) -> Net:
     """Stack `n` normal cells three times, a reduction cell between stacks.
 
     Parameters
@@ -89,7 +89,7 @@ def build_cells(name: str, genotype: Genotype, layout: Layout, n: int, filters: 
 
 
 def network(
-    name: str, paper: str, genotype: Genotype, layout: Layout, n: int, filters: int, note: str = HMCOS
+    name: str, paper: str, genotype: Genotype, layout: CellLayout, n: int, filters: int, note: str = HMCOS
 ) -> Network:
     """Entry of the zoo for a genotype; ``n`` and ``filters`` are its parameters."""
 

@@ -9,7 +9,7 @@ from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm import cmsis_nn
 from lowtide.rules.tflm.flexbuffer import custom_numbers, map_numbers
-from lowtide.rules.tflm.kernels import Window
+from lowtide.rules.tflm.kernels import KernelWindow
 from lowtide.rules.tflm.rule import TflmRule
 from lowtide.target import resolve
 from support.tflite_builder import SAME, VALID, Net
@@ -17,11 +17,11 @@ from support.tflite_builder import SAME, VALID, Net
 SIMDS = ("none", "dsp", "mve")
 
 
-def window(given: tuple[int, ...], kernel: tuple[int, int], channels: int, pad: int = 0) -> Window:
+def window(given: tuple[int, ...], kernel: tuple[int, int], channels: int, pad: int = 0) -> KernelWindow:
     """A convolution with a stride of 1."""
     n, height, width, depth = given
     out = (n, height + 2 * pad - kernel[0] + 1, width + 2 * pad - kernel[1] + 1, channels)
-    return Window((n, height, width, depth), out, kernel, (1, 1), (pad, pad), (1, 1))
+    return KernelWindow((n, height, width, depth), out, kernel, (1, 1), (pad, pad), (1, 1))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def window(given: tuple[int, ...], kernel: tuple[int, int], channels: int, pad: 
     ],
     ids=["windows", "1x1", "1x1 with groups", "1xN"],
 )
-def test_convolutions(w: Window, filter_depth: int, sizes: tuple[int, ...]):
+def test_convolutions(w: KernelWindow, filter_depth: int, sizes: tuple[int, ...]):
     """Two windows of int16; four in whole registers with MVE; nothing for 1x1; what pads a row for 1xN."""
     assert tuple(cmsis_nn.convolution(w, filter_depth, simd) for simd in SIMDS) == sizes
 
@@ -49,7 +49,7 @@ def test_convolutions(w: Window, filter_depth: int, sizes: tuple[int, ...]):
     ],
     ids=["3x3", "5x5", "two images", "one channel"],
 )
-def test_depthwise_convolutions(w: Window, sizes: tuple[int, ...]):
+def test_depthwise_convolutions(w: KernelWindow, sizes: tuple[int, ...]):
     """3x3 has a kernel of its own without MVE; one channel is a convolution with it."""
     assert tuple(cmsis_nn.depthwise(w, simd) for simd in SIMDS) == sizes
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.rules.tflm.kernels import Window, flat_distance, piece_distance, window_distance
+from lowtide.rules.tflm.kernels import KernelWindow, flat_distance, piece_distance, window_distance
 
 
 def simulated(events: list[tuple[str, int]], width_in: int, width_out: int) -> int:
@@ -22,7 +22,7 @@ def simulated(events: list[tuple[str, int]], width_in: int, width_out: int) -> i
     return need
 
 
-def walk(w: Window, *, channelwise: bool, groups: int) -> list[tuple[str, int]]:
+def walk(w: KernelWindow, *, channelwise: bool, groups: int) -> list[tuple[str, int]]:
     """What the reference kernels read and write, in their order; elements are flat indices."""
     events = []
     batches, in_rows, in_columns, depth = w.input
@@ -48,7 +48,7 @@ def walk(w: Window, *, channelwise: bool, groups: int) -> list[tuple[str, int]]:
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> tuple[Window, bool, int]:
+def windows(draw: st.DrawFn) -> tuple[KernelWindow, bool, int]:
     """Small convolutions and poolings of every kind, also with more padding than a file can say."""
     small = st.integers(1, 6)
     channelwise = draw(st.booleans())
@@ -62,14 +62,14 @@ def windows(draw: st.DrawFn) -> tuple[Window, bool, int]:
     padding = tuple(draw(st.integers(0, (k - 1) * d)) for k, d in zip(kernel, dilation, strict=True))
     made = (draw(small), draw(small))
     batches = draw(st.integers(1, 3))
-    w = Window((batches, *size, depth), (batches, *made, channels), kernel, stride, padding, dilation)
+    w = KernelWindow((batches, *size, depth), (batches, *made, channels), kernel, stride, padding, dilation)
     return w, channelwise, groups
 
 
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(windows(), st.sampled_from([(1, 1), (4, 4), (2, 2), (1, 4), (4, 1)]))
-def test_window_distances_are_exact(case: tuple[Window, bool, int], widths: tuple[int, int]):
+def test_window_distances_are_exact(case: tuple[KernelWindow, bool, int], widths: tuple[int, int]):
     """Neither a byte more nor less than the simulation needs."""
     w, channelwise, groups = case
     found = window_distance(w, *widths, channelwise=channelwise, groups=groups)

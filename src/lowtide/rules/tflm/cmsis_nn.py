@@ -14,7 +14,7 @@ from math import prod
 from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.rules.tflm.kernels import Window, window_of
+from lowtide.rules.tflm.kernels import KernelWindow, window_of
 
 Simd = Literal["none", "dsp", "mve"]
 """For which instructions the library is compiled."""
@@ -113,7 +113,7 @@ def _recurrent_scratch(op: Op, source: Tensor, output: Tensor) -> tuple[int, ...
     return (2 * batches * output.shape[-1],) * 3
 
 
-def convolution(w: Window, filter_depth: int, simd: str) -> int:
+def convolution(w: KernelWindow, filter_depth: int, simd: str) -> int:
     """`arm_convolve_wrapper_s8_get_buffer_size`."""
     depth, kernel = w.input[3], w.kernel
     whole = filter_depth == depth
@@ -131,7 +131,7 @@ def _windows_mve(columns: int, lanes: int, width: int) -> int:
     return 4 * _up(columns, lanes) * width
 
 
-def _one_row_mve(w: Window) -> int:
+def _one_row_mve(w: KernelWindow) -> int:
     """`arm_convolve_1_x_n_s8_get_buffer_size_mve`: the windows at both ends, with what pads them."""
     depth, kernel, stride, pad, out = w.input[3], w.kernel[1], w.stride[1], w.padding[1], w.output[2]
     total = (out - 1) * stride + kernel - w.input[2]
@@ -150,13 +150,13 @@ def _quotient(a: int, b: int) -> int:
     return a // b if a >= 0 else -(-a // b)
 
 
-def convolution_int16(w: Window, simd: str) -> int:
+def convolution_int16(w: KernelWindow, simd: str) -> int:
     """`arm_convolve_wrapper_s16_get_buffer_size`."""
     columns = w.input[3] * w.kernel[0] * w.kernel[1]
     return _windows_mve(columns, 8, 2) if simd == "mve" else 4 * columns
 
 
-def depthwise(w: Window, simd: str) -> int:
+def depthwise(w: KernelWindow, simd: str) -> int:
     """`arm_depthwise_conv_wrapper_s8_get_buffer_size`."""
     batches, _, _, depth = w.input
     channels, area = w.output[3], w.kernel[0] * w.kernel[1]
@@ -171,7 +171,7 @@ def depthwise(w: Window, simd: str) -> int:
     return 2 * depth * area if simd == "dsp" else 0
 
 
-def depthwise_int4(w: Window, simd: str) -> int:
+def depthwise_int4(w: KernelWindow, simd: str) -> int:
     """`arm_depthwise_conv_wrapper_s4_get_buffer_size`."""
     area = w.kernel[0] * w.kernel[1]
     if w.input[3] != w.output[3] or w.input[0] != 1 or w.dilation != (1, 1):

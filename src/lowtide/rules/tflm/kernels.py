@@ -242,7 +242,7 @@ def _distance(reads: str, op: Op, data: list[Tensor], position: int, output: Ten
     return window_distance(window, width_in, width_out, channelwise=reads in ("channel window", "image"), groups=groups)
 
 
-def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
+def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
     """A product of matrices as a convolution: a row is a pixel."""
     source, weights = data[0].shape or (), data[1].shape if len(data) > 1 else None
     if weights is None or 0 in weights or not source or not output.shape:
@@ -257,17 +257,17 @@ def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
         return None
     if batches > _MOST_ROWS or prod(source) != batches * depth:
         return None
-    return Window((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
+    return KernelWindow((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
 
 
-def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> Window | None:
+def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> KernelWindow | None:
     """A mean over rows and columns as a pooling over the whole image."""
     source = data[0].shape or ()
     if len(source) != 4 or 0 in source or output != (source[0], 1, 1, source[3]) or not op.attributes.get("keep_dims"):
         return None
     if sorted(constant(data, 1)) != [1, 2] or max(source) > _MOST_ROWS:
         return None
-    return Window(source, (source[0], 1, 1, source[3]), (source[1], source[2]), (1, 1), (0, 0), (1, 1))
+    return KernelWindow(source, (source[0], 1, 1, source[3]), (source[1], source[2]), (1, 1), (0, 0), (1, 1))
 
 
 def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int | None:
@@ -287,7 +287,7 @@ def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class KernelWindow:
     """Geometry of a convolution or pooling: shapes NHWC; kernel, stride, padding before, dilation by row and column."""
 
     input: tuple[int, int, int, int]
@@ -305,7 +305,7 @@ class Window:
         return at if skipped < self.kernel[axis] and at < self.input[1 + axis] else None
 
 
-def window_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
+def window_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
     """Geometry from an operator's options and shapes; None if they do not fit together."""
     source, out, o = data[0].shape, output.shape, op.attributes
     if source is None or out is None or len(source) != 4 or len(out) != 4 or source[0] != out[0]:
@@ -333,7 +333,7 @@ def window_of(op: Op, data: list[Tensor], output: Tensor) -> Window | None:
         padding.append(max(0, (out_size - 1) * stride[axis] + reach - size) // 2 if same else 0)
     if op.type == "DEPTHWISE_CONV_2D" and out[3] % source[3]:
         return None
-    return Window(source, out, kernel, stride, (padding[0], padding[1]), dilation)
+    return KernelWindow(source, out, kernel, stride, (padding[0], padding[1]), dilation)
 
 
 def flat_distance(elements: int, width_in: int, width_out: int) -> int:
@@ -344,7 +344,7 @@ def flat_distance(elements: int, width_in: int, width_out: int) -> int:
     return max(0, (elements - 1) * (width_out - width_in))
 
 
-def window_distance(w: Window, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
+def window_distance(w: KernelWindow, width_in: int, width_out: int, *, channelwise: bool, groups: int = 1) -> int:
     """Distance of a kernel that, pixel by pixel and channel by channel, reads a window and writes an element.
 
     Two kinds of write count at a pixel. A channel but the last: the window is read again for the next one. The last

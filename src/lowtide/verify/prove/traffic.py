@@ -89,7 +89,7 @@ class SearchedPart:
 
 
 @dataclass(frozen=True)
-class Least:
+class LeastCost:
     """No way to run a part costs less than `bytes`; `reached`: some way costs just that."""
 
     bytes: int
@@ -105,12 +105,12 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def least(part: SearchedPart, wanted: int, deadline: float, max_states: int) -> Least:
+def least(part: SearchedPart, wanted: int, deadline: float, max_states: int) -> LeastCost:
     """Search a part until no state has paid less than `wanted`, or a limit ends it."""
-    return _TrafficSearch(part).run(wanted, deadline, max_states)
+    return _SecondSearch(part).run(wanted, deadline, max_states)
 
 
-class _TrafficSearch:
+class _SecondSearch:
     def __init__(self, part: SearchedPart) -> None:
         self.part, self.items = part, part.items
         self.n = len(part.before)
@@ -120,7 +120,7 @@ class _TrafficSearch:
                 self.after[p].append(v)
         self.known: dict[int, list[tuple[int, int, int]]] = {}
 
-    def run(self, wanted: int, deadline: float, max_states: int) -> Least:
+    def run(self, wanted: int, deadline: float, max_states: int) -> LeastCost:
         """See `least`. In the heap: value, ops left, number; then cost, done, ready, alive, out, copies."""
         ready = sum(1 << v for v, row in enumerate(self.part.before) if not row)
         heap: list[tuple[int, ...]] = [(self.rest(0), self.n, 0, 0, 0, ready, 0, 0, 0)]
@@ -128,11 +128,11 @@ class _TrafficSearch:
         while heap:
             value, left, _, cost, done, ready, alive, out, copies = heappop(heap)
             if value >= wanted:
-                return Least(wanted, False, pushed)
+                return LeastCost(wanted, False, pushed)
             if not left:
-                return Least(cost, True, pushed)
+                return LeastCost(cost, True, pushed)
             if pushed > max_states or time.perf_counter() > deadline:
-                return Least(value, False, pushed)
+                return LeastCost(value, False, pushed)
             if done and (cost, out, copies) not in self.known[done]:
                 continue  # what came later is as good
             for v in self.choices(done, ready, alive, out, copies):
@@ -146,7 +146,7 @@ class _TrafficSearch:
                     total = max(value, paid + self.rest(after[0]))
                     if total < wanted and self.is_new(paid, after[0], after[3], after[4]):
                         heappush(heap, (total, left - 1, pushed, paid, *after))
-        return Least(wanted, False, pushed)
+        return LeastCost(wanted, False, pushed)
 
     def rest(self, done: int) -> int:
         """What the windows still to come cost."""
