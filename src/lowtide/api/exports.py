@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import NO_DIMS, files_read, load
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -99,7 +99,7 @@ def export(
     from lowtide.outputs import Outputs
 
     layout = layout_of(plan, model, target, dims)
-    with Outputs([] if isinstance(model, Graph) or str(model).startswith("zoo:") else [model]) as outputs:
+    with Outputs(files_read(model, target)) as outputs:
         Exports(header, table, usmp).write(layout, outputs)
 
 

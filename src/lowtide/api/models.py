@@ -18,6 +18,37 @@ def user_function(model: str | Path) -> tuple[Path, str] | None:
     return (Path(file), function) if separator and file.endswith(".py") else None
 
 
+def files_read(model: Graph | str | Path, *settings: object, external: bool = True) -> list[Path]:
+    """Files that a call reads, which nothing it writes may replace.
+
+    The model's own with the external data of ONNX, or the user's that makes it; and of `settings` (targets, boards)
+    those that are TOML files. `external`: whether to look into the model for the data.
+    """
+    found = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
+    if isinstance(model, Graph) or str(model).startswith("zoo:"):
+        return found
+    function = user_function(model)
+    if function is not None:
+        return [function[0], *found]
+    source = Path(model)
+    return [source, *(_external_data(source) if external else ()), *found]
+
+
+def _external_data(source: Path) -> list[Path]:
+    """Of an ONNX file. One that cannot be read has none: `load` says what is wrong with it."""
+    if source.suffix.lower() != ".onnx":
+        return []
+    from lowtide.files import open_bytes
+    from lowtide.read.onnx.wire import parse_model
+    from lowtide.write.onnx import external_files
+
+    try:
+        with open_bytes(source) as data:
+            return [source.parent / location for location in external_files(parse_model(data, str(source)))]
+    except InputError:
+        return []
+
+
 def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     """Read a model; a graph is returned as it is.
 

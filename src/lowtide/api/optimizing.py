@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.api.models import NO_DIMS, user_function
+from lowtide.api.models import NO_DIMS, files_read, user_function
 from lowtide.errors import InputError
 from lowtide.run.optimise import Level, write_optimized
 
@@ -74,7 +74,7 @@ def runtime_optimized(
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
         files: dict[Level, Path] = {k: Path(folder) / f"{k}.onnx" for k in _LEVELS if level in (k, "best")}
         unnamed = _by_place(dims)
-        with Outputs([] if name.startswith("zoo:") else [source]) as outputs, outputs.create(out) as file:
+        with Outputs(files_read(name)) as outputs, outputs.create(out) as file:
             for k, path in files.items():
                 write_optimized(source, path, dims, k)
                 if not _readable(path, unnamed):

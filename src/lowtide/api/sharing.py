@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search, Size
-from lowtide.api.models import NO_DIMS, load, load_own
+from lowtide.api.models import NO_DIMS, files_read, load, load_own
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
@@ -155,9 +155,15 @@ def share(
 
 
 def write_shared(
-    shared: SharedArena, models: Sequence[Graph | str | Path], exports: Exports, plans: str | Path | None
+    shared: SharedArena,
+    models: Sequence[Graph | str | Path],
+    exports: Exports,
+    plans: str | Path | None,
+    target: str | Target = "auto",
 ) -> list[str | Path]:
     """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`.
+
+    No file is written over a model, or over the file of `target`, which was planned under.
 
     Returns
     -------
@@ -172,7 +178,7 @@ def write_shared(
     from lowtide.outputs import Outputs
 
     written = exports.paths
-    with Outputs([m for m in models if not isinstance(m, Graph) and not str(m).startswith("zoo:")]) as outputs:
+    with Outputs([path for m in models for path in files_read(m, target)]) as outputs:
         if written:
             exports.write(shared_map(shared, Path(written[0]).name.split(".")[0]), outputs)
         if plans is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
-from lowtide.api.models import NO_DIMS, user_function
+from lowtide.api.models import NO_DIMS, files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
@@ -83,15 +83,16 @@ def write_all(
     trace: Sequence[Progress] = (),
     target: str | Target = "auto",
     dims: Mapping[str, int] = NO_DIMS,
+    board: str | Path | None = None,
 ) -> None:
-    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over the input.
+    """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input.
 
     Parameters
     ----------
     trace
         What the log is to say.
-    target, dims
-        As the plan was made with; for exports of the layout.
+    target, dims, board
+        As the plan was made with; for exports of the layout, and so that their files are not replaced.
 
     Raises
     ------
@@ -100,9 +101,9 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    source = _file_of(model)
     layout = layout_of(plan, model, target, dims) if files.exports.paths else None
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs([source] if source else []) as outputs:
+    inputs = files_read(model, target, board, external=_replaces(files.paths))
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
             _write_model(plan, model, files, Path(folder), outputs)
         for path, content in _contents(plan, model, files, trace):
@@ -149,7 +150,9 @@ def _contents(
         yield files.commands, (commands_json if str(files.commands).endswith(".json") else commands_text)(plan)
 
 
-def check_outputs(model: str | Path, paths: Iterable[str | Path], out: str | Path | None = None) -> None:
+def check_outputs(
+    model: str | Path, paths: Sequence[str | Path], out: str | Path | None = None, settings: Sequence[object] = ()
+) -> None:
     """See that outputs can be written, before any time is spent on planning; leaves nothing behind.
 
     Parameters
@@ -158,23 +161,29 @@ def check_outputs(model: str | Path, paths: Iterable[str | Path], out: str | Pat
         All of them.
     out
         The one among them that is to be the model, if any.
+    settings
+        Target and board, which may be files.
 
     Raises
     ------
     InputError
-        An output is the input, a directory, cannot be written, has another format than the model; two outputs are one
+        An output is an input, a directory, cannot be written, has another format than the model; two outputs are one
         file; or there is no model file to write back.
     """
     if out is not None:
         _ending(model, out)
-    source = _file_of(model)
-    outputs = Outputs([source] if source else [])
+    outputs = Outputs(files_read(model, *settings, external=_replaces(paths)))
     try:
         for path in paths:
             with outputs.create(path):
                 pass
     finally:
         outputs.discard()
+
+
+def _replaces(paths: Iterable[str | Path]) -> bool:
+    """Whether an output is there already: only then can it be an input."""
+    return any(Path(path).exists() for path in paths)
 
 
 def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:

@@ -40,13 +40,15 @@ def plan(options: argparse.Namespace) -> int:
         _exports(options), options.copy_external,
     )  # fmt: skip
     if files.paths:
-        check_outputs(model, files.paths, files.out)
+        check_outputs(model, files.paths, files.out, (settings["target"], options.board))
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
     options.line.end()
     files = files.possible(plan) if options.memories else files
     if files.paths:
-        write_all(plan, model, files, trace=trace, target=settings["target"], dims=settings["dims"])
+        write_all(
+            plan, model, files, trace=trace, target=settings["target"], dims=settings["dims"], board=options.board
+        )
     if options.json:
         show_json(plan)
     else:
@@ -162,7 +164,7 @@ def allocate(options: argparse.Namespace) -> int:
     exports, source = _exports(options), options.buffers
     paths = [*([] if options.out is None else [options.out]), *exports.paths]
     if paths:
-        check_outputs(source, paths)
+        check_outputs(source, paths, settings=(options.board,))
     settings = _memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
     buffers = read_problem(source)
@@ -208,7 +210,7 @@ def share(options: argparse.Namespace) -> int:
         double_buffered=options.double_buffered, **_searching(options),
     )  # fmt: skip
     line.end()
-    written = write_shared(shared, options.models, _exports(options), options.plans)
+    written = write_shared(shared, options.models, _exports(options), options.plans, options.target)
     if options.json:
         show_json(shared.document)
     else:

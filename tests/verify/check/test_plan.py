@@ -167,10 +167,6 @@ MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
     "beyond the arena": ("arena", lambda p: {"offsets": moved(p, {"6": p.arena_bytes})}),
     "workspace beyond the arena": ("arena", lambda p: {"workspace_offsets": {"10": p.arena_bytes}}),
     "arena below the peak": ("arena", lambda p: {"arena_bytes": p.peak_bytes - 1}),
-    "arena larger than what is in it": (
-        "arena",
-        lambda p: {"arena_bytes": p.arena_bytes + 64, "arena_optimal": False},
-    ),
     "arena larger, and said to be proved least": (
         "arena",
         lambda p: {"arena_bytes": p.arena_bytes + 64, "arena_lower_bound_bytes": p.arena_bytes + 64},
