@@ -54,12 +54,17 @@ def _overwritten(graph: Graph, op: Op) -> Op | None:
     """An op, if there is one, that writes into the memory of what this one reads: a clone might run behind it."""
     chains = [_lies_in(graph, t) for t in op.inputs]
     roots = {chain[-1] for chain in chains}
-    earlier = {graph.producer.get(t) for chain in chains for t in chain}
+    makers = {graph.producer.get(t) for chain in chains for t in chain}
+    at = graph.index_of
     for other in graph.ops:
-        row = kind_of(other.type)
-        if other.id in earlier or (row is not None and row.view):
+        if other.id in makers and at[other.id] < at[op.id]:
             continue
-        if any(len(chain) > 1 and chain[-1] in roots for chain in (_lies_in(graph, t) for t in other.outputs)):
+        row = kind_of(other.type)
+        view = row is not None and row.view  # what it makes is there already, if it lies in another tensor's memory
+            row is not None and row.view
+        )  # what it makes is there already, if it lies in the memory of another tensor
+        written = [chain for chain in (_lies_in(graph, t) for t in other.outputs) if not view or len(chain) == 1]
+        if any(chain[-1] in roots for chain in written):
             return other
     return None
 
