@@ -60,9 +60,7 @@ def _overwritten(graph: Graph, op: Op) -> Op | None:
         if other.id in makers and at[other.id] < at[op.id]:
             continue
         row = kind_of(other.type)
-        view = row is not None and row.view  # what it makes is there already, if it lies in another tensor's memory
-            row is not None and row.view
-        )  # what it makes is there already, if it lies in the memory of another tensor
+        view = row is not None and row.view  # then what it makes is there already, in another tensor's memory
         written = [chain for chain in (_lies_in(graph, t) for t in other.outputs) if not view or len(chain) == 1]
         if any(chain[-1] in roots for chain in written):
             return other
