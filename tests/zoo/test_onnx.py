@@ -126,12 +126,15 @@ def test_graph_and_file_agree(name: str) -> None:
     "name", ["nasnet_a_cifar", "randwire_er", "transformer", REDUCED["amoebanet_d"], "swiftnet", "grid", "moe"]
 )
 def test_reader_gives_the_same_graph(name: str, tmp_path: Path) -> None:
-    """What is read back from the file is the graph that the zoo makes, flops too, but not its source and digest."""
+    """What is read back from the file is the graph that the zoo makes, flops too, but not what only a file has: its
+    digest, small values, operand positions and attributes."""
     path = tmp_path / "model.onnx"
     path.write_bytes(model_of(name).SerializeToString())
     read, made = read_onnx(path), zoo.build(name).graph()
-    assert read.tensors == made.tensors
-    assert [replace(op, attributes={}) for op in read.ops] == [replace(op, attributes={}) for op in made.ops]
+    assert tuple(replace(t, value=None) for t in read.tensors) == made.tensors
+    assert [replace(op, attributes={}, operands=()) for op in read.ops] == [
+        replace(op, attributes={}) for op in made.ops
+    ]
 
 
 @pytest.mark.slow

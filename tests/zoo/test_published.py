@@ -231,6 +231,7 @@ def test_amoebanet_d_is_torchgpipes() -> None:
     assert optimum(graph) == 17_059_840
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "peak"), [("hrnet_w18_small_v1", 6_422_528), ("hrnet_w32", 9_633_792)])
 def test_hrnet_optimum_is_that_of_its_export(name: str, peak: int) -> None:
     """At 224x224 the own order is optimal, and its peak that of timm's network exported by torch."""

@@ -26,6 +26,7 @@ PUBLISHED = {
 """HMCOS (DAC 2022), Table 1: ops of its released networks, RPO peak in MiB. PNASNet is not in the paper."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_rpo_peak_is_the_published_one(name: str) -> None:
     """Every cell network has HMCOS's op count, and its RPO peak to the printed digit."""
