@@ -260,6 +260,7 @@ def test_memory_limit_is_kept() -> None:
     assert 0 < result.lower_bound < result.peak
 
 
+@pytest.mark.slow
 def test_progress_is_reported() -> None:
     """Best never rises, bound never falls, the clock goes on."""
     seen: list[Progress] = []
@@ -331,6 +332,7 @@ def test_two_threads_give_the_same_bytes() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+@pytest.mark.slow
 def test_an_error_in_a_report_comes_through_while_two_threads_search() -> None:
     """A second and a half on, turns are long enough for two: the other thread is ended and waited for."""
 

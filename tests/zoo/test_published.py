@@ -206,6 +206,7 @@ class State(NamedTuple):
     ready: list[int]
 
 
+@pytest.mark.slow
 def test_darts_peak_is_that_of_zhong() -> None:
     """Zhong et al., Table II, Darts: 1764 KB in own order and at best, at the start of the network."""
     graph = activations_fused(zoo.build("darts_imagenet_14_cells").graph())

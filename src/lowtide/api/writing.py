@@ -184,7 +184,7 @@ def check_outputs(
 
 def _replaces(paths: Iterable[str | Path]) -> bool:
     """Whether an output is there already: only then can it be an input."""
-    return any(os.path.exists(path) for path in paths)  # False as well for a name that is too long
+    return any(os.path.exists(path) for path in paths)  # a name that no file can have is none
 
 
 def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
