@@ -18,7 +18,7 @@ test: $(READY) check
 	$(BIN)/python -m pytest
 
 quick: $(READY)
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ FILE = re.compile(
 NAME = re.compile(r"`(lowtide(?:\.\w+)+)(?:\(\))?`")
 
 NOT_OURS = {
-    "FILE.py", "S.py", "s.py", "run.py", "session.py",  # the user's
+    "FILE.py", "S.py", "s.py", "run.py", "session.py", "net.py",  # the user's
     "tests/ROOM/test_MODULE.py", "src/lowtide/ROOM/MODULE.py",
     "onnx_ml_pb2.py", "ethosu/vela/hillclimb_allocation.py", "torch/_inductor/memory.py",  # of other packages
     "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",

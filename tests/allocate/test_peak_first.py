@@ -21,6 +21,7 @@ from lowtide.target import BUILT_IN
 from support.small_problems import check, least_height, random_buffers, with_ties
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9), st.integers(0, 6), st.sampled_from([(1,), (4,), (1, 2, 8)]))
 def test_random_problems(seed: int, n: int, alignments: tuple[int, ...]) -> None:

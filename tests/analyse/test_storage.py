@@ -185,6 +185,7 @@ def peak_by_contract(graph: Graph) -> int:
     return max(load, default=0)
 
 
+@pytest.mark.slow
 def test_storages_are_the_contracts_in_planner_and_checker() -> None:
     """Random graphs, half of them full of aliases: one peak by three derivations of who lives when."""
     for seed in range(600):

@@ -117,6 +117,7 @@ def paths(folder: Path) -> dict[str, Path]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "name"), cases(PLAN))
 def test_plan(goal: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each parameter under each goal."""
@@ -249,6 +250,7 @@ class _Rows:
         self.counters = [set(row.counters) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "name"), cases(COMPARE))
 def test_compare(goal: str, name: str, tmp_path: Path) -> None:
     """Methods, their options, and what they are compared for."""
@@ -298,6 +300,7 @@ def test_the_job_says_what_the_call_asks_for(
 SHARE: Rows = {"budget": Changes(10, "status"), "report": Told(a_function, {"hard": True, "time": 1.0})}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARE)
 def test_share(name: str, tmp_path: Path) -> None:
     """What is not of the jobs."""
@@ -324,6 +327,7 @@ INSPECT: dict[str, Row] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INSPECT)
 def test_inspect(name: str, tmp_path: Path) -> None:
     """What is not of the job."""

@@ -32,6 +32,7 @@ def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str
     assert "256KiB" in refused(capsys, "check", path, "--budget", budget)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

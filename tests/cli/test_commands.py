@@ -224,6 +224,7 @@ def test_compare_table_and_json(tmp_path: Path, capsys: Captured):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_targets_are_listed_and_read_back(tmp_path: Path, capsys: Captured):
     """What `target NAME` prints is a file that --target takes, and plans alike."""
     status, out, _ = run(capsys, "target")

@@ -73,6 +73,7 @@ def test_fusion_rule_keeps_the_optimum(rule: str, target: Target) -> None:
     assert several > 3
 
 
+@pytest.mark.slow
 @every_target
 def test_fusion_to_fixpoint_keeps_the_optimum(target: Target) -> None:
     """All rules, pair after pair, until no more are found; what is left is often a single macro."""

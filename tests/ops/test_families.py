@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,6 +156,7 @@ def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray, form: Convolution) -> 
     return y
 
 
+@pytest.mark.slow
 @given(st.data(), st.booleans(), st.sampled_from([(1, 2, 3), (2, 1, 1), (2, 2, 1), (3, 1, 2)]))
 def test_convolution(data: st.DataObject, transposed: bool, channels: tuple[int, int, int]) -> None:
     """Plain, grouped, depthwise and transposed, one and two dimensions, any stride, dilation and padding."""

@@ -83,6 +83,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_damaged_nodes_are_opaque(data: st.DataObject) -> None:

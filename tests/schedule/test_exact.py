@@ -137,6 +137,7 @@ def test_bound_never_passes_the_optimum_when_a_budget_lies_between_two_multiples
             assert best - below < answer.lower_bound <= best, seed
 
 
+@pytest.mark.slow
 def test_larger_graphs_agree_with_a_second_search() -> None:
     """On 28 ops, `verify`'s plain search finds no order one byte below, and one at the peak."""
     agreed = 0
@@ -259,6 +260,7 @@ def test_memory_limit_is_kept() -> None:
     assert 0 < result.lower_bound < result.peak
 
 
+@pytest.mark.slow
 def test_progress_is_reported() -> None:
     """Best never rises, bound never falls, the clock goes on."""
     seen: list[Progress] = []

@@ -67,6 +67,7 @@ def test_pnasnet_has_the_released_codes_counts(name: str, peak: int, counts: tup
     assert profile(model, found.order).peak == peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_figures(name: str):
     """Peak, sequences, groups, iterations of the paper's networks, in less CPU time than the paper's."""
@@ -283,6 +284,7 @@ def test_limits():
         assert profile(model, found.order).peak <= start
 
 
+@pytest.mark.slow
 def test_group_forming_is_not_exponential():
     """A cell output that dominates a wide region takes a minimum cut, not an enumeration of its subsets."""
     width = 400

@@ -178,6 +178,7 @@ def test_hourglass_ops_are_comparable_to_all() -> None:
     assert found > 200
 
 
+@pytest.mark.slow
 def test_cells_are_what_their_last_op_needs() -> None:
     """Cells follow each other in an order, and what no cell needs comes last."""
     graph = zoo.build("nasnet_a_cifar").graph()

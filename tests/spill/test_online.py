@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pytest
+
 import lowtide
 from lowtide.spill.online import Arena, cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.problem import Memory, spill_problem
@@ -77,6 +79,7 @@ def test_a_run_that_is_given_up_has_no_answer() -> None:
         assert simulate_arena_until(lambda: False, problem, order, policy) == whole
 
 
+@pytest.mark.slow
 def test_the_time_is_kept_where_thousands_may_leave(tmp_path: Path) -> None:
     """2,000 tensors of which 133 have to leave: it took 191 s where 5 were given."""
     n = 2000

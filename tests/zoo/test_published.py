@@ -206,6 +206,7 @@ class State(NamedTuple):
     ready: list[int]
 
 
+@pytest.mark.slow
 def test_darts_peak_is_that_of_zhong() -> None:
     """Zhong et al., Table II, Darts: 1764 KB in own order and at best, at the start of the network."""
     graph = activations_fused(zoo.build("darts_imagenet_14_cells").graph())
@@ -231,6 +232,7 @@ def test_amoebanet_d_is_torchgpipes() -> None:
     assert optimum(graph) == 17_059_840
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "peak"), [("hrnet_w18_small_v1", 6_422_528), ("hrnet_w32", 9_633_792)])
 def test_hrnet_optimum_is_that_of_its_export(name: str, peak: int) -> None:
     """At 224x224 the own order is optimal, and its peak that of timm's network exported by torch."""

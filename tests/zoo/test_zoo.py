@@ -26,6 +26,7 @@ PUBLISHED = {
 """HMCOS (DAC 2022), Table 1: ops of its released networks, RPO peak in MiB. PNASNet is not in the paper."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_rpo_peak_is_the_published_one(name: str) -> None:
     """Every cell network has HMCOS's op count, and its RPO peak to the printed digit."""
@@ -37,6 +38,7 @@ def test_rpo_peak_is_the_published_one(name: str) -> None:
     assert f"{math.floor(peak / 2**20 * 1000 + 0.5) / 1000:.3f}" == mebibytes
 
 
+@pytest.mark.slow
 def test_nasnet_imagenet_rpo_peak_in_bytes() -> None:
     """The printed digits stand for these bytes, under strict rules as well."""
     graph = zoo.build("nasnet_a_imagenet").graph()

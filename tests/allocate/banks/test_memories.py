@@ -182,6 +182,7 @@ def test_a_narrow_sweep_bounds_from_below(seed: int, n: int, width: int):
         assert cost_of(demands, swept.bank_of) == least
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(14, 18))
 def test_prices_bound_from_below_and_leave_the_best(seed: int, n: int):

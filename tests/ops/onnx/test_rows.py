@@ -12,6 +12,7 @@ from support.onnx_rows import INSTANCES, RANDOM, Instance
 pytest.importorskip("onnxruntime", reason="the maps are proved in onnxruntime, which is not installed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instance", INSTANCES, ids=[instance.label for instance in INSTANCES])
 def test_row(instance: Instance) -> None:
     """Nothing outside moves a part, everything that an index names moves one, reduced axes merge."""

@@ -64,6 +64,7 @@ def probed(folder: Path, kind: str) -> tuple[Counter[str], list[str], list[tuple
     return counts, reasons, ops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_holds_in_litert(tmp_path: Path, kind: str):
     """What the map leaves out moves nothing, what it names moves something, and sums add up."""
@@ -72,6 +73,7 @@ def test_a_row_holds_in_litert(tmp_path: Path, kind: str):
     assert counts["parts"], reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in RARELY_MOVED])
 def test_a_row_broken_on_purpose_is_caught(tmp_path: Path, kind: str):
     """An index of the first operand that is one row off is seen in some model of the kind."""

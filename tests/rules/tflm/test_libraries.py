@@ -179,6 +179,7 @@ def test_no_method_falls_below_the_bound_of_a_library():
     assert esp <= anyone
 
 
+@pytest.mark.slow
 def test_any_kernels_allow_what_all_allow():
     """Under any, an output may lie over an input if it may under each, at the longest of the distances."""
     seen = set()

@@ -46,6 +46,7 @@ def predicted(data: bytes, build: Build) -> tuple[int, int, int, bool]:
     return head.bytes, parts.persistent_bytes, parts.smallest_arena(head.bytes), parts.exact_for(head.bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RESULTS.exists(), reason="needs bench/results, which an installed package has not")
 @pytest.mark.parametrize("name", list(BUILDS))
 def test_operators_as_measured_in_builds(name: str):
@@ -63,6 +64,7 @@ def test_operators_as_measured_in_builds(name: str):
     assert missed <= 0.05 * len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "variant"), list(kinds())[::4], ids=lambda word: str(word).replace(" ", "_"))
 def test_operators_in_the_pip_package(tmp_path: Path, kind: str, variant: str):
     """Head and tail as TFLM reports them."""

@@ -133,6 +133,7 @@ def test_the_parts_are_those_that_tflm_reports(tmp_path: Path, make: Any, argume
     assert off == 0 if parts.exact_for(head.bytes) else 0 <= off <= 32
 
 
+@pytest.mark.slow
 def test_handles_of_variables_are_not_in_the_head(tmp_path: Path):
     """VAR_HANDLE keeps the number of its variable to itself; what TFLM keeps for variables is told, a little more."""
     net = Net()
@@ -174,6 +175,7 @@ def test_the_head_with_an_offline_plan_for_some_tensors(tmp_path: Path, seed: in
     assert head.bytes == measured(tmp_path, planned)["head_bytes"]
 
 
+@pytest.mark.slow
 def test_idle_tensors_larger_than_the_plan_lose_their_elements(tmp_path: Path):
     """TFLM gives memory to tensors that nothing touches; smaller ones lie under the plan."""
     from lowtide import api

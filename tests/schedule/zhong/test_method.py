@@ -200,6 +200,7 @@ def test_time_limit_is_kept(solver: Solver) -> None:
     assert found.counters["ilp_gap"] > 0
 
 
+@pytest.mark.slow
 def test_interrupt_ends_the_solver() -> None:
     """Ctrl-C, which a report may raise, ends the program that is being solved; the best order is kept."""
     calls = []
@@ -246,6 +247,7 @@ def test_error_in_a_report_is_not_swallowed() -> None:
         Zhong(partition="none").schedule(model_of(unit_matrix_product(3)), Limits(30, report=report))
 
 
+@pytest.mark.slow
 def test_program_that_is_too_large_is_not_built() -> None:
     """It says memory, as a search that runs out of it does."""
     graph = zoo.build("nasnet_a_cifar").graph()
