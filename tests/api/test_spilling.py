@@ -46,8 +46,10 @@ def in_and_out() -> Graph:
     return Graph("io", tensors, (Op(1, (1,), (2,)),), sha256="1" * 64)
 
 
-@pytest.mark.parametrize(("size", "status"), [(63, "impossible"), (64, "impossible"), (85, "impossible"), (86, "over_budget"),
-                                             (100, "over_budget"), (127, "over_budget"), (128, "ok")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "status"),
+    [(64, "impossible"), (85, "impossible"), (86, "over_budget"), (100, "over_budget"), (128, "ok")],
+)
 def test_it_is_impossible_only_where_no_aligned_offsets_fit(size: int, status: str) -> None:
     """In 100 bytes there is a placement that rounded sizes miss, so that nothing is said to be proved."""
     graph = in_and_out()
