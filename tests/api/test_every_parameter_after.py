@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import lowtide
 from lowtide import api
 from lowtide.allocate.buffers import block
 from lowtide.allocate.csv_buffers import read_problem
-from lowtide.api import checking, optimizing, running
+from lowtide.api import checking, optimizing, probing, running
 from lowtide.stop import Progress
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Row, Shows, Told, a_function, keywords
@@ -162,11 +163,41 @@ def test_the_calls_have_no_other_parameters() -> None:
     assert set(keywords(lowtide.run)) == {"model", "planned", "plan", "dims", "footprint_bytes", "random_weights"}
     assert set(keywords(lowtide.apply)) == {"plan", "model", "out", "copy_external"}
     assert set(keywords(lowtide.export)) == {"plan", "model", "header", "table", "usmp", "target", "dims"}
-    assert set(keywords(api.write_all)) == {"plan", "model", "files", "trace", "target", "dims"}
+    # `board`: no output replaces its file (tests/api/test_writing.py)
+    assert set(keywords(api.write_all)) == {"plan", "model", "files", "trace", "target", "dims", "board"}
     assert set(keywords(lowtide.load)) == {"model", "dims"}
     assert set(keywords(api.plan_job)) == {"job", "trace", "report"}
     assert set(keywords(lowtide.allocate, ("buffers",))) == {*ALLOCATE}
     assert set(keywords(lowtide.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
+    assert set(keywords(lowtide.probe)) == {"model", "dims", "seed", "most_macs", "report"}
+
+
+def test_every_public_call_is_in_a_table() -> None:
+    """Those that only look something up have nothing to drop."""
+    lookups = {"board", "boards", "target", "targets"}
+    planning = {"plan", "check", "compare", "inspect", "share"}
+    rest = {"verify", "prove", "run", "apply", "export", "load", "allocate", "runtime_optimized", "probe"}
+    functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}
+    assert functions == lookups | planning | rest
+
+
+def test_probe_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed, and who looks on; nodes with more multiplications are skipped."""
+    free = model([node("MatMul", "x w", "y")], [value("x", ("n", 4)), value("w", (4, 4))], [value("y", ("n", 4))])
+    path, asked, heard = saved(free, tmp_path), [], []
+    with pytest.raises(lowtide.InputError, match="no free dimension 'k'"):
+        lowtide.probe(path, dims={"n": 2, "k": 1})
+    probed = probing._probed
+
+    def noted(*arguments: Any) -> Any:
+        asked.append(arguments[-2:])
+        return probed(*arguments)
+
+    monkeypatch.setattr(probing, "_probed", noted)
+    pytest.importorskip("onnxruntime")
+    lowtide.probe(path, dims={"n": 2}, seed=3, most_macs=5, report=heard.append)
+    assert asked == [(3, 5)]
+    assert heard == ["op 0 'MatMul.y' (MatMul)"]
 
 
 @pytest.mark.parametrize("name", ["header", "table", "usmp"])

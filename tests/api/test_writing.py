@@ -34,7 +34,7 @@ def with_weights_beside(folder: Path) -> Path:
 def files(folder: Path) -> dict[str, tuple[list[Any], Path]]:
     """Per kind of file that a call reads: the call, and the file."""
     graph = graph_file(folder, branches())
-    target, board, source = folder / "t.toml", folder / "b.toml", folder / "mine.py"
+    target, board, source = folder / "t.toml", folder / "b.toml", (folder / "nets").with_suffix(".py")
     target.write_text(TARGET)
     board.write_text(BOARD)
     source.write_text(f"def make():\n    return {str(graph)!r}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -183,7 +184,7 @@ def check_outputs(
 
 def _replaces(paths: Iterable[str | Path]) -> bool:
     """Whether an output is there already: only then can it be an input."""
-    return any(Path(path).exists() for path in paths)
+    return any(os.path.exists(path) for path in paths)  # a name that no file can have is none
 
 
 def write_zoo(name: str, out: str | Path, seed: int = 0) -> None:
