@@ -139,7 +139,7 @@ def test_the_plan_of_an_op_that_is_too_large_holds(
     ops = (Op(0, (0, 3) if constant else (0,), (1,), type="Conv"), Op(1, (1,), (2,), type="Conv"))
     path, plan = tmp_path / "g.graph.json", tmp_path / "p.json"
     path.write_bytes(graph_json_bytes(Graph("g", tuple(tensors), ops)))
-    fast = ("--memory", f"fast={128 if constant else 127}")
+    fast = ("--memory", f"fast={128 if constant else 64}")
     status, out, err = run(capsys, "plan", path, *fast, *more, "--plan", plan)
     assert status == 4
     assert "no plan can fit" in out

@@ -52,12 +52,12 @@ def verify(
     random_weights
         For `run`: put random weights where the model's own are missing.
     prove
-        Also prove the bound again, as `lowtide.prove` does, in at most `time` seconds.
+        Also prove the bound again, as `lowtide.prove` does, and that of the arena, each in at most `time` seconds.
 
     Returns
     -------
     Report
-        What held; `Report.proof` and `Report.run` if asked for.
+        What held; `Report.proof`, `Report.arena_proof` and `Report.run` if asked for.
 
     Raises
     ------
@@ -67,6 +67,7 @@ def verify(
         What does not hold, by name; ``"outputs"`` if the outputs differ.
     """
     from lowtide.verify.check.plan import verify_plan
+    from lowtide.verify.prove.arena import prove_arena
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
@@ -80,7 +81,9 @@ def verify(
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
     report = verify_plan(checked.graph, checked.plan, checked.target)
     if prove:
-        report = replace(report, proof=search_again(checked.graph, checked.plan, checked.target, seconds=time))
+        what = (checked.graph, checked.plan, checked.target)
+        arena = prove_arena(*what, seconds=time)
+        report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
     if run:
         report = replace(report, run=_run_checked(model, checked, dims, random_weights))
     return report

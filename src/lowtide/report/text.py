@@ -329,6 +329,9 @@ def report_text(report: Report) -> str:
     if report.proof is not None:
         proof = report.proof
         rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
+    if report.arena_proof is not None:
+        proof = report.arena_proof
+        rows.append(("arena proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
     lines = [columns(rows)]
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text

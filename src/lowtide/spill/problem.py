@@ -21,6 +21,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, Overwrite, memory_model, rounded_up
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
+from lowtide.sizes import round_up
 from lowtide.target import Target
 
 
@@ -119,6 +120,15 @@ class SpillProblem:
     def capacity(self) -> int:
         """Bytes of the fast memory."""
         return self.memories[0].capacity_bytes
+
+    @property
+    def room(self) -> int:
+        """The capacity rounded up to the alignment: what does not fit there with rounded sizes fits nowhere.
+
+        Whatever lies in the fast memory with its offsets aligned lies in this much if its size is rounded up. A plan is
+        made with rounded sizes within the capacity itself, so that where the two differ nothing is proved but this.
+        """
+        return round_up(self.capacity, self.model.alignment)
 
     def from_outside(self, storage: int) -> bool:
         """Whether the storage is loaded: a graph input or a constant."""

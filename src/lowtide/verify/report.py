@@ -58,6 +58,8 @@ class Report:
         Per step of the plan's order.
     proof
         What came of proving the bound again; None if it was not asked for.
+    arena_proof
+        The same of the bound of the arena; None if there is none, or it was not asked for.
     run
         What running the model in both orders showed; None if it was not asked for.
     """
@@ -67,4 +69,5 @@ class Report:
     numbers: dict[str, int] = field(default_factory=dict)
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
     proof: Proof | None = None
+    arena_proof: Proof | None = None
     run: RunReport | TfliteRunReport | TorchRunReport | None = None

@@ -455,3 +455,12 @@ def test_a_cut_certificate_reaches_the_exact_minimum() -> None:
                 if v not in before and needs[v] <= before
             )
             assert cut_certificate(graph, target, v).value_bytes == least, (seed, target.name)
+
+
+def test_the_replay_says_what_it_takes_for_views() -> None:
+    """Aliases of the graph share one pattern; how many there are is part of the claim."""
+    tensors = (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, alias_of=0), Tensor(2, 8, Kind.OUTPUT))
+    graph = Graph("alias", tensors, (Op(0, (0,), (1,)), Op(1, (1,), (2,))), sha256="1" * 64)
+    plan = make_plan(graph, GENERIC)
+    [seen] = [check.result for check in verify_plan(graph, plan, GENERIC).checks if check.name == "replay"]
+    assert seen.endswith("; 1 alias taken for views")

@@ -13,7 +13,7 @@ from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
-from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency
+from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency, TrafficProof
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -146,7 +146,7 @@ class FastMemory:
         if self.moves.dma is not None:
             answer = replace(answer, counters=answer.counters | asdict(timing(asked, answer, self.moves.dma)))
         seconds = clock.perf_counter() - began
-        answer = _reported(answer, limits, seconds)
+        answer = _reported(_as_far_as_proved(asked, answer), limits, seconds)
         keys = spill_keys(asked, answer, problem, self.moves)
         keys["rewrites"] = [as_rewrite(c) for c in clones] or None
         if search.require_optimal and not answer.optimal:
@@ -168,7 +168,10 @@ class FastMemory:
             return answer
         alone = asked.largest_op[0] > asked.capacity
         conflict = _largest_op(asked, answer.order) if alone else _outputs(asked, answer.order)
-        return replace(answer, keys={**answer.keys, "status": "impossible", "conflict": conflict})
+        keys: PlanKeys = {**answer.keys, "conflict": conflict}
+        if conflict.needed_bytes > asked.room:
+            keys["status"] = "impossible"
+        return replace(answer, keys=keys)
 
     def _no_order(self, problem: Problem, limits: Limits) -> InputError:
         lead = self.moves.semantics.lead
@@ -180,6 +183,15 @@ class FastMemory:
             f"give more memory or {mend}",
             problem.place,
         )
+
+
+def _as_far_as_proved(asked: SpillProblem, answer: SpillAnswer) -> SpillAnswer:
+    """The answer without a bound that holds for rounded sizes only: where the capacity is no multiple of the alignment,
+    what ends highest need not be rounded up."""
+    if asked.room == asked.capacity or not answer.traffic_lower_bound_bytes:
+        return answer
+    stopped = "complete" if answer.stopped == "proof" else answer.stopped
+    return replace(answer, traffic_lower_bound_bytes=0, proof=TrafficProof(kind="none"), stopped=stopped)
 
 
 def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswer:

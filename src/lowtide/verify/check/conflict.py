@@ -14,13 +14,15 @@ from lowtide.verify.check.order import Simulation
 def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
     """Whether the op at the conflict's step needs more than there is by itself, in every order, or the outputs do.
 
-    Sizes are rounded up to the alignment, as in every arena; its output is in place where some order allows it.
+    Sizes are rounded up to the alignment, and so is what there is: whatever lies there with its offsets aligned does so
+    in the rounded room with rounded sizes. The op's output is in place where some order allows it.
     """
     conflict = plan.conflict
     if conflict is None or conflict.step is None or not 0 <= conflict.step < len(plan.order):
         return False
     unit, op = plan.alignment, plan.order[conflict.step]
-    if sum(-(-b.size // unit) * unit for b in memory.storages if b.at_end) > conflict.available_bytes:
+    room = round_up(conflict.available_bytes, unit)
+    if sum(round_up(b.size, unit) for b in memory.storages if b.at_end) > room:
         return True
     first = graph.index_of[op]
     later = {first}
@@ -35,7 +37,7 @@ def alone_too_large(graph: Graph, plan: Plan, memory: CheckedMemory) -> bool:
         for t, size in memory.saved[op].items()
         if followers.isdisjoint(memory.storages[memory.storage_of[t]].users)
     ]
-    return need - max(saved, default=0) > conflict.available_bytes
+    return need - max(saved, default=0) > room
 
 
 def check_conflict(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> str:

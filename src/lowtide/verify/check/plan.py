@@ -152,7 +152,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         notes.append(
             "arena bound: most bytes live at once in this order, counted here"
             if bound <= load
-            else "arena bound: above the load, not re-proved"
+            else "arena bound: above the load; --prove searches again"
         )
         plan = whole
         checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []

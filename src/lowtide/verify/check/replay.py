@@ -4,6 +4,10 @@ Each storage has a pattern of its own. Graph inputs are written before step 0. W
 are compared with their patterns, its outputs written (views write nothing) and its workspace scribbled over;
 then all are compared again, but for an input that the op overwrites. Outputs are compared at the end.
 
+What the graph's own `alias_of` puts on the same bytes has one pattern: an op that makes an alias is taken to
+see what is there, not to change it. A reader of older bytes that such an op does change is not missed here
+(docs/contract.md, Files).
+
 Above `MAX_ARENA_BYTES`, or when more than `MAX_MOVED_BYTES` would be moved, a map from address intervals to
 (storage, shift) stands for the bytes. It is exact: two storages never have the same pattern.
 """
@@ -31,16 +35,21 @@ _PERIOD = 65521
 
 @dataclass(frozen=True)
 class ByteReplay:
-    """How the arena was replayed: ``"bytes"`` or ``"intervals"``, and how many reads were compared."""
+    """How the arena was replayed: ``"bytes"`` or ``"intervals"``, and how many reads were compared.
+
+    `aliases`: tensors that the graph puts on the bytes of others; they are taken to see them, not to change them.
+    """
 
     mode: str
     reads: int
     moved_bytes: int
+    aliases: int = 0
 
     @property
     def text(self) -> str:
         """One line for a report."""
-        return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}"
+        taken = f"; {self.aliases:,} alias{'es' * (self.aliases > 1)} taken for views" if self.aliases else ""
+        return f"{self.reads:,} reads intact, {self.moved_bytes:,} B moved, as {self.mode}{taken}"
 
 
 class _ReplayedArena(Protocol):
@@ -190,4 +199,4 @@ def replay(
     for t in graph.tensors:
         if t.kind.value == "output":
             look(t.id, "the end")
-    return ByteReplay(mode, reads, moved)
+    return ByteReplay(mode, reads, moved, sum(t.alias_of is not None and t.size > 0 for t in graph.tensors))

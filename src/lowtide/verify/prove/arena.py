@@ -1,0 +1,154 @@
+"""Refutes "there is a placement below the arena's bound" again, plainly: every way to pile the buffers up.
+
+Of the placements that fit in H there is one in which nothing can be lowered: each buffer lies at 0, or exactly on one
+below it that is there at the same time (the end of that one rounded up to the alignment). Going through it by rising
+offset, each buffer in turn lies on the highest of those placed before that it meets. So it is enough to try, again and
+again, each buffer that is left, at that place, if it is not below the one before and ends within H. What decides the
+rest is who is left, how high everything is at each step, and where the last one lies; the same is looked at once::
+
+    bytes ^          +---+
+          |   +---+  | c |      a, b, c in this order: c meets b only, and lies on it
+          |   | b |--+---+
+          |   +-+-+--+
+          +---| a |--------> steps
+
+A bound that a placement beats is no bound, so the first one found ends it. Where outputs may lie over a part of an
+input, or buffers that follow each other in place differ in size, the piles are none of rectangles: nothing is said.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.sizes import format_count, format_size, round_up
+from lowtide.target import Target
+from lowtide.verify.check.layout import aligned_load
+from lowtide.verify.check.memory import CheckedMemory, work_out
+from lowtide.verify.check.order import Simulation, claimed_pairs, simulate
+from lowtide.verify.report import Proof
+
+
+@dataclass(frozen=True)
+class _Rectangle:
+    """`size` bytes, rounded up, in steps ``[start, end)``."""
+
+    start: int
+    end: int
+    size: int
+
+
+def prove_arena(
+    graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, max_states: int = 300_000
+) -> Proof | None:
+    """Check the bound of a plan's arena again, by search where it is above the load; none if there is nothing to check.
+
+    Parameters
+    ----------
+    seconds
+        Wall time for the search.
+    max_states
+        Piles to look at before giving up.
+
+    Raises
+    ------
+    VerificationError
+        ``arena``: there is a placement below the bound.
+    """
+    bound = plan.arena_lower_bound_bytes
+    if plan.moves is not None or plan.memories is not None or not bound:
+        return None
+    began = time.perf_counter()
+    memory = work_out(graph, target)
+    steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
+    load = aligned_load(graph, memory, steps, plan.order, target.alignment)
+    if bound <= load:
+        return Proof("checked", "so many bytes are live at once", 0, time.perf_counter() - began)
+    found = None if target.fixed else _rectangles(graph, plan, memory, steps)
+    if found is None:
+        why = "its buffers are no plain rectangles, and those alone are searched again"
+        return Proof("not re-proved", why, 0, time.perf_counter() - began)
+    search = _Piles(found, round_up(bound, target.alignment) - target.alignment, began + seconds, max_states)
+    lower = search.lower()
+    spent = time.perf_counter() - began
+    if lower is not None:
+        raise VerificationError(
+            "arena", f"the bound of the arena is {format_size(bound)}, and there is a placement in {format_size(lower)}"
+        )
+    how = f"a second search of {format_count(search.states, 'pile')}"
+    if not search.complete:
+        return Proof("not re-proved", f"{how} did not end", search.states, spent)
+    return Proof("re-proved", f"{how} finds no placement below {format_size(bound)}", search.states, spent)
+
+
+def _rectangles(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulation) -> list[_Rectangle] | None:
+    """What is to be placed in the plan's order, an output in place one with its input; None if one is no rectangle."""
+    unit, n = plan.alignment, len(plan.order)
+    if any(steps.over.values()):
+        return None
+    step_of = {v: k for k, v in enumerate(plan.order)}
+    begin = [max(first, 0) for first in steps.first]
+    end = [min(last, n - 1) + 1 for last in steps.last]
+    for v in sorted(steps.in_place, key=lambda v: -step_of[v]):  # the last first: chains become one from their end
+        read, made = steps.in_place[v], graph.op_by_id[v].outputs[0]
+        below, above = memory.storage_of[read], memory.storage_of[made]
+        if memory.place[read][1] or memory.place[made][1]:
+            return None
+        if round_up(memory.storages[below].size, unit) != round_up(memory.storages[above].size, unit):
+            return None
+        end[below], end[above] = end[above], begin[above]
+    rectangles = [
+        _Rectangle(begin[i], end[i], round_up(storage.size, unit))
+        for i, storage in enumerate(memory.storages)
+        if storage.size and begin[i] < end[i]
+    ]
+    scratch = [(step_of[v], round_up(size, unit)) for v, size in memory.workspace.items() if size]
+    return [*rectangles, *(_Rectangle(step, step + 1, size) for step, size in scratch)]
+
+
+class _Piles:
+    """Every way to pile rectangles up to a height."""
+
+    def __init__(self, rectangles: list[_Rectangle], height: int, until: float, max_states: int) -> None:
+        edges = sorted({edge for r in rectangles for edge in (r.start, r.end)})
+        at = {edge: k for k, edge in enumerate(edges)}
+        self.spans = [(at[r.start], at[r.end], r.size) for r in rectangles]
+        self.sections = max(len(edges) - 1, 0)
+        self.height, self.until, self.max_states = height, until, max_states
+        self.states, self.complete = 0, True
+
+    def lower(self) -> int | None:
+        """A height that some pile keeps within, if there is one; `complete` if all were looked at."""
+        left = [0] * self.sections
+        for start, end, size in self.spans:
+            for k in range(start, end):
+                left[k] += size
+        seen: dict[tuple[int, tuple[int, ...]], int] = {}  # to the lowest place that was left to go on from
+        todo = [((1 << len(self.spans)) - 1, (0,) * self.sections, tuple(left), 0)]
+        while todo:
+            if self.states >= self.max_states or time.perf_counter() > self.until:
+                self.complete = False
+                return None
+            waiting, tops, left_now, lowest = todo.pop()
+            if not waiting:
+                return max(tops, default=0)
+            self.states += 1
+            for i in range(len(self.spans)):
+                start, end, size = self.spans[i]
+                if not waiting >> i & 1:
+                    continue
+                at = max(tops[start:end])
+                if at < lowest or at + size > self.height:
+                    continue
+                new_tops = (*tops[:start], *(at + size,) * (end - start), *tops[end:])
+                new_left = (*left_now[:start], *(n - size for n in left_now[start:end]), *left_now[end:])
+                if any(n and max(top, at) + n > self.height for top, n in zip(new_tops, new_left, strict=True)):
+                    continue  # what is left at that step comes higher than this one
+                key = (waiting ^ 1 << i, new_tops)
+                if at < seen.get(key, at + 1):
+                    seen[key] = at
+                    todo.append((*key, new_left, at))
+        return None
