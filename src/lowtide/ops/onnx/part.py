@@ -1,0 +1,154 @@
+"""How ONNX spells a part of an op. What is not in here, or refused, is never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lowtide.graph import Graph, Op
+from lowtide.ops.access import Merge, Shape
+from lowtide.ops.forms import (
+    Along,
+    Blocks,
+    Channelwise,
+    Concat,
+    Contraction,
+    Convolution,
+    Form,
+    Labelled,
+    Piece,
+    Pointwise,
+    Pool,
+    Reduction,
+    Repeat,
+    Reshape,
+    Split,
+    Transpose,
+)
+from lowtide.ops.index import Range, Window
+from lowtide.ops.meaning import Meaning
+from lowtide.ops.part import Glue, Spelled, Spelling
+
+_BY_CHANNEL = frozenset({"BatchNormalization", "InstanceNormalization", "QuantizeLinear", "DequantizeLinear"})
+"""Channelwise ops none of whose attributes counts channels."""
+
+_SUMS = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "GlobalMaxPool", "MatMul", "Gemm", "Conv"})
+"""Ops whose results over parts of a reduced axis are merged by one more op: a mean's would have to be weighted."""
+
+_SHAPED = frozenset({"Reshape", "Expand"})
+"""Ops whose operand 1 is the shape of the result."""
+
+_SLICE_BY_OPERANDS = 10
+"""Version from which on starts and ends are operands."""
+
+
+def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+    """How parts of an op along an axis are spelled; None: they are not."""
+    form, access = known.form, known.access
+    if axis in access.reduce and (op.type not in _SUMS or _scaled(op)):
+        return None
+    grain = access.grain_of(axis)
+    if isinstance(form, Convolution | Pool):
+        return _windowed(graph, op, form, axis, grain)
+    if isinstance(form, Piece):
+        return _piece(graph, op, known, axis)
+    if not _unchanged(op, form):
+        return None
+    shaped = op.type in _SHAPED
+    return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {1: shapes[0]} if shaped else {}))
+
+
+def _scaled(op: Op) -> bool:
+    """Whether a matrix product's sum is scaled, which its bias, too, would have to be given to one part for."""
+    return op.type == "Gemm" and op.attributes.get("beta", 1.0) != 1.0
+
+
+def _unchanged(op: Op, form: Form) -> bool:
+    """Whether a part of the op has the op's own attributes."""
+    match form:
+        case Pointwise() | Along() | Contraction() | Reduction() | Transpose() | Concat() | Split() | Blocks():
+            return True
+        case Labelled():
+            return form.family in ("gather", "pointwise", "along", "contraction")
+        case Channelwise():
+            return op.type in _BY_CHANNEL
+        case Reshape():
+            return op.type != "Flatten" or int(op.attributes.get("axis", 1)) != 0
+        case Repeat():
+            return False
+        case _:
+            return False
+
+
+def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: int) -> Spelling | None:
+    """Padding where the operand really ends, and as many groups as a part has."""
+    windows = dict(form.windows)
+    if isinstance(form, Pool) and op.attributes.get("ceil_mode") and op.attributes.get("count_include_pad"):
+        return None
+    if isinstance(form, Convolution) and form.transposed and (axis in windows or form.groups > 1):
+        return None
+    data = graph.tensor_by_id[op.inputs[0]].shape or ()
+    result = graph.tensor_by_id[op.outputs[0]].shape or ()
+
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+        attributes = dict(op.attributes)
+        if isinstance(form, Convolution) and form.groups > 1 and axis == form.channel:
+            attributes["group"] = form.groups * (rows[1] - rows[0]) // result[form.channel]
+        if axis in windows:
+            attributes.pop("auto_pad", None)
+            attributes.pop("ceil_mode", None)
+            ends = {d: rows if d == axis else (0, result[d]) for d in windows}
+            padding = [_padding(windows[d], ends[d], data[d]) for d in sorted(windows)]
+            attributes["pads"] = (*(before for before, _ in padding), *(behind for _, behind in padding))
+        return Spelled(attributes)
+
+    return Spelling(grain, spell)
+
+
+def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
+    """Rows of padding before and behind for rows of the result."""
+    first = rows[0] * window.stride - window.before
+    end = (rows[1] - 1) * window.stride - window.before + window.reach
+    return max(0, -first), max(0, end - size)
+
+
+def _piece(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
+
+    Literal operands speak of the whole dimension, so along the axis they must leave out, move and add nothing.
+    """
+    indices = known.access.inputs[0] or ()
+    along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
+    if len(along) != 1 or op.type not in ("Slice", "Pad", "Resize", "Upsample"):
+        return None
+    ((d, index),) = along
+    size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
+    if index.same and known.access.sizes[axis] == size:
+        return _sized(op, 1)
+    repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
+    return _sized(op, index.den) if repeated and op.type in ("Resize", "Upsample") else None
+
+
+def _sized(op: Op, grain: int) -> Spelling | None:
+    """Where the sizes of the result are an operand, those of the part."""
+    sizes = op.type == "Resize" and len(op.operands) > 3 and op.operands[3] is not None
+    if sizes and op.attributes.get("axes") is not None:
+        return None
+    return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {3: shapes[0]} if sizes else {}))
+
+
+def slicing(graph: Graph, rows: Mapping[int, Range]) -> Glue:
+    """The node that copies some rows of some dimensions."""
+    starts, ends = tuple(a for a, _ in rows.values()), tuple(b for _, b in rows.values())
+    if 0 < graph.opset < _SLICE_BY_OPERANDS:
+        return Glue("Slice", {"starts": starts, "ends": ends, "axes": tuple(rows)})
+    return Glue("Slice", {}, (starts, ends, tuple(rows)))
+
+
+def joining(dim: int) -> Glue:
+    """The node that puts its operands side by side along a dimension."""
+    return Glue("Concat", {"axis": dim})
+
+
+def merging(merge: Merge) -> Glue:
+    """The node that makes one of the results over two parts of a reduced axis."""
+    return Glue({"sum": "Add", "max": "Max", "min": "Min"}[merge], {})

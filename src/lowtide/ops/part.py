@@ -1,0 +1,119 @@
+"""A part of an op, as a format can spell it: the same op type, with attributes and literal operands of its own.
+
+`Access` says what a part of an op reads; whether there is a node that computes it is the format's to say. A dialect
+that can spell parts has a module as `Speller` has it; where there is none, and where it refuses, nothing is cut. A part
+is given its operands as `given_box` says: the rows that it needs along the axis that is cut, and all of every other
+dimension, since the op's own attributes speak of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from lowtide.graph import Graph, Op
+from lowtide.ops.access import Access, Box, Merge, Shape
+from lowtide.ops.index import Range
+from lowtide.ops.meaning import Meaning
+
+_SPELLERS = {"onnx": "lowtide.ops.onnx.part"}
+"""Module of each dialect that can spell parts, imported when it is asked for."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """What a part of an op has of its own.
+
+    Attributes
+    ----------
+    attributes
+        All of them, as `Op.attributes`.
+    literals
+        Values of those literal operands that differ from the op's, by position.
+    """
+
+    attributes: Mapping[str, Any]
+    literals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How parts of an op along one axis are spelled.
+
+    Attributes
+    ----------
+    grain
+        Rows of the axis at multiples of which parts may begin.
+    spell
+        From the rows of a part and the shapes of its results to what it has of its own.
+    """
+
+    grain: int
+    spell: Callable[[Range, tuple[Shape, ...]], Spelled]
+
+
+@dataclass(frozen=True)
+class Glue:
+    """An op of a format that holds parts together: a slice, a join or a merge.
+
+    Attributes
+    ----------
+    type, attributes
+        As of an op.
+    literals
+        Whole numbers that it has as operands behind its tensors.
+    """
+
+    type: str
+    attributes: Mapping[str, Any]
+    literals: tuple[tuple[int, ...], ...] = ()
+
+
+class Speller(Protocol):
+    """What the module of a dialect that can spell parts offers."""
+
+    def spelling(self, graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+        """How parts of an op along an axis of its access are spelled; None: they are not."""
+        ...
+
+    def slicing(self, graph: Graph, rows: Mapping[int, Range]) -> Glue:
+        """The op that copies some rows of some dimensions: ``{dimension: rows}``."""
+        ...
+
+    def joining(self, dim: int) -> Glue:
+        """The op that puts its operands side by side along a dimension."""
+        ...
+
+    def merging(self, merge: Merge) -> Glue:
+        """The op that makes one of the results over two parts of a reduced axis."""
+        ...
+
+
+def speller(graph: Graph) -> Speller | None:
+    """What spells parts in the graph's format, if anything does."""
+    name = _SPELLERS.get(graph.dialect)
+    return None if name is None else cast(Speller, import_module(name))
+
+
+def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+    """How parts of an op along an axis of its access are spelled in its format; None if they cannot be."""
+    module = speller(graph)
+    if module is None or known.opaque is not None or known.random or known.mutates or op.bodies or op.after:
+        return None
+    if known.access.exactness(axis) == "never":
+        return None
+    return module.spelling(graph, op, known, axis)
+
+
+def given_box(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
+    """Rows of every dimension of an operand that a part of the axis is given."""
+    dims = access.inputs[operand]
+    if dims is None or len(dims) != len(shape):
+        raise ValueError(f"operand {operand} of shape {shape} is read as {dims}")
+    around = access.aligned({axis: rows})[axis]
+    return tuple(
+        index.need(*around, size) if index is not None and index.axis == axis else (0, size)
+        for index, size in zip(dims, shape, strict=True)
+    )

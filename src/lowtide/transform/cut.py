@@ -1,0 +1,236 @@
+"""Cuts: ops that run in parts, one stripe of a region after another, so that less of each tensor is there at once.
+
+    region: conv -> relu -> conv          stripe 0   conv[0:9]  relu[0:9]  conv[0:8]
+                                          stripe 1   conv[9:17] relu[9:17] conv[8:16]     rows 7:9 were kept for it
+                                          ...
+
+A region is some ops, each with an axis of its access along which it is cut and, for every stripe, the row up to which
+it has then run: nothing runs twice, and rows that a later stripe reads again are kept. A tensor between ops of the
+region is there a few rows at a time; what the region reads from elsewhere is whole, and what it makes for others is
+put together. An op whose axis is summed over adds up. Source: MAGIS (ASPLOS 2024, section 4.1: fission along
+dimensions); patch-wise inference with kept rows (msf-CNN); the axes are those of `lowtide.ops.access`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lowtide.graph import Graph, Kind
+from lowtide.ops.index import FIXED, Index
+from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.part import Spelling, spelling
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An op that runs in parts.
+
+    Attributes
+    ----------
+    op
+        Id.
+    axis
+        Of the op's access.
+    ends
+        For each stripe, how many rows of the axis have run when it is over; never falling.
+    """
+
+    op: int
+    axis: int
+    ends: tuple[int, ...]
+
+    def rows(self, stripe: int) -> tuple[int, int]:
+        """Rows of the axis that a stripe runs."""
+        return (self.ends[stripe - 1] if stripe else 0, self.ends[stripe])
+
+
+@dataclass(frozen=True)
+class Region:
+    """Ops that are cut together, in the order in which each stripe runs them."""
+
+    cuts: tuple[Cut, ...]
+
+    @property
+    def stripes(self) -> int:
+        """How many times the ops take turns."""
+        return len(self.cuts[0].ends)
+
+    @cached_property
+    def of(self) -> Mapping[int, Cut]:
+        """The cut of each op."""
+        return {cut.op: cut for cut in self.cuts}
+
+
+class Cutter:
+    """A graph with what its ops mean, looked up once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._meanings: dict[int, Meaning | None] = {}
+        self._spellings: dict[tuple[int, int], Spelling | None] = {}
+
+    def meaning(self, op: int) -> Meaning | None:
+        """What an op means."""
+        if op not in self._meanings:
+            self._meanings[op] = meaning(self.graph, self.graph.op_by_id[op])
+        return self._meanings[op]
+
+    def spelling(self, op: int, axis: int) -> Spelling | None:
+        """How parts of an op are spelled; None: it cannot be cut there."""
+        key = (op, axis)
+        if key not in self._spellings:
+            known = self.meaning(op)
+            cuttable = known is not None and axis in known.access.cuttable()
+            self._spellings[key] = (
+                spelling(self.graph, self.graph.op_by_id[op], known, axis) if cuttable and known is not None else None
+            )
+        return self._spellings[key]
+
+    def axes(self, op: int) -> tuple[int, ...]:
+        """Axes that an op can be cut along."""
+        known = self.meaning(op)
+        return () if known is None else tuple(a for a in known.access.cuttable() if self.spelling(op, a) is not None)
+
+    def dim(self, op: int, tensor: int, axis: int) -> int | None:
+        """Dimension of an op's result that runs along an axis; None: it is whole in every part."""
+        known = self.meaning(op)
+        if known is None:
+            return None
+        dims = known.access.outputs[self.graph.op_by_id[op].outputs.index(tensor)]
+        return dims.index(axis) if axis in dims else None
+
+    def reads(self, op: int) -> Iterable[tuple[int, int, tuple[Index | None, ...]]]:
+        """Operands of an op that are no constants: (position, tensor, index of each dimension)."""
+        known = self.meaning(op)
+        graph = self.graph
+        given = graph.op_by_id[op].operands or graph.op_by_id[op].inputs
+        for i, t in enumerate(given):
+            if t is not None and known is not None and graph.tensor_by_id[t].kind is not Kind.CONSTANT:
+                yield i, t, known.access.inputs[i] or ()
+
+    def grow(self, ops: Iterable[int], op: int, axis: int) -> dict[int, int] | None:
+        """The axis of each op that is cut with `op`, where only `ops` may be; None if they cannot be cut together.
+
+        Whoever reads a part of what is cut is cut as well; whoever makes what is read in parts is cut if it can be.
+        Ops of `ops` that are not in the result run before it: they read nothing that is cut.
+        """
+        within = set(ops)
+        axes = {op: axis}
+        queue = [op]
+        while queue:
+            at = queue.pop()
+            if self.spelling(at, axes[at]) is None:
+                return None
+            wanted = self._readers(at, axes[at], within)
+            if wanted is None:
+                return None
+            for other, other_axis in (*wanted, *self._makers(at, axes[at], within)):
+                if other not in axes:
+                    axes[other] = other_axis
+                    queue.append(other)
+                elif axes[other] != other_axis:
+                    return None
+        return axes if all(self._agree(o, axes) for o in axes) else None
+
+    def _readers(self, op: int, axis: int, within: set[int]) -> list[tuple[int, int]] | None:
+        """Ops that have to be cut because they read what this one makes, with their axes; None: one cannot be."""
+        wanted = []
+        for t in self.graph.op_by_id[op].outputs:
+            d = self.dim(op, t, axis)
+            for reader in self.graph.consumers.get(t, ()):
+                if reader not in within:
+                    continue
+                for _, read, dims in self.reads(reader):
+                    if read != t:
+                        continue
+                    index = dims[d] if d is not None and d < len(dims) else None
+                    if index is None or index.axis == FIXED or index.num <= 0:
+                        return None
+                    wanted.append((reader, index.axis))
+                if t not in (read for _, read, _ in self.reads(reader)):  # a body reads it
+                    return None
+        return wanted
+
+    def _makers(self, op: int, axis: int, within: set[int]) -> list[tuple[int, int]]:
+        """Ops that can be cut since this one reads in parts what they make, with their axes."""
+        wanted = []
+        for _, t, dims in self.reads(op):
+            maker = self.graph.producer.get(t)
+            if maker is None or maker not in within:
+                continue
+            known = self.meaning(maker)
+            for d, index in enumerate(dims):
+                if index is None or index.axis != axis or known is None:
+                    continue
+                other = known.access.outputs[self.graph.op_by_id[maker].outputs.index(t)][d]
+                if other is not None and self.spelling(maker, other) is not None:
+                    wanted.append((maker, other))
+        return wanted
+
+    def _agree(self, op: int, axes: Mapping[int, int]) -> bool:
+        """Whether an op reads of every tensor that is cut its parts along one dimension, and rows never backwards."""
+        for _, t, dims in self.reads(op):
+            along = [(d, index) for d, index in enumerate(dims) if index is not None and index.axis == axes[op]]
+            if len(along) > 1 or any(index.num <= 0 for _, index in along):
+                return False
+            maker = self.graph.producer.get(t)
+            if maker in axes and maker is not None:
+                cut = self.dim(maker, t, axes[maker])
+                if cut is None or [d for d, _ in along] != [cut]:
+                    return False
+        return True
+
+    def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int) -> Region:
+        """The ops of `axes` in `stripes` stripes, the ends of each what those who read from it need.
+
+        Parameters
+        ----------
+        order
+            Op ids; the stripes run them in this order.
+        """
+        graph = self.graph
+        within = [op for op in order if op in axes]
+        ends: dict[int, tuple[int, ...]] = {}
+        for op in reversed(within):
+            known = self.meaning(op)
+            how = self.spelling(op, axes[op])
+            assert known is not None, op
+            assert how is not None, op
+            size = known.access.sizes[axes[op]]
+            wanted = [0] * stripes
+            leaves = False
+            for t in graph.op_by_id[op].outputs:
+                readers = [r for r in graph.consumers.get(t, ()) if r in axes]
+                outside = len(readers) < len(graph.consumers.get(t, ()))
+                leaves = leaves or outside or not readers or graph.tensor_by_id[t].kind is Kind.OUTPUT
+                for reader in readers:
+                    for i, end in enumerate(self._needed(reader, t, axes[reader], ends[reader], size)):
+                        wanted[i] = max(wanted[i], end)
+            inner = any(wanted)
+            if not inner:
+                wanted = [-(-size * (i + 1) // stripes) for i in range(stripes)]
+            elif leaves:
+                wanted[-1] = size
+            ends[op] = tuple(min(size, -(-end // how.grain) * how.grain) for end in wanted)
+        return Region(tuple(Cut(op, axes[op], ends[op]) for op in within))
+
+    def _needed(self, op: int, tensor: int, axis: int, ends: Sequence[int], size: int) -> list[int]:
+        """For each stripe of an op, the row of a tensor before which all that it reads lies."""
+        known = self.meaning(op)
+        assert known is not None
+        result = [0] * len(ends)
+        for _, t, dims in self.reads(op):
+            for index in dims if t == tensor else ():
+                if index is not None and index.axis == axis:
+                    for i, end in enumerate(ends):
+                        result[i] = max(result[i], needed(known, axis, index, (0, end), size)[1])
+        return result
+
+
+def needed(known: Meaning, axis: int, index: Index, rows: tuple[int, int], size: int) -> tuple[int, int]:
+    """Rows of a dimension of `size` rows that a part of an op needs."""
+    if rows[0] >= rows[1]:
+        return (0, 0)
+    return index.need(*known.access.aligned({axis: rows})[axis], size)
