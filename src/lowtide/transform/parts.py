@@ -201,7 +201,7 @@ class _Builder:
         self._op(Op(self.next_op, given, (output,), name, glue.type, attributes=glue.attributes, operands=given))
 
     def part(
-        self, op: Op, part: Part, operands: Sequence[int | None], outputs: Sequence[int], **changes: object
+        self, op: Op, part: Part, operands: Sequence[int | None], outputs: Sequence[int], attributes: Mapping[str, Any]
     ) -> None:
         """A part of an op."""
         inputs = tuple(t for t in operands if t is not None)
