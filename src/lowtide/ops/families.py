@@ -8,6 +8,7 @@ for an element elsewhere; none for what only moves data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -80,7 +81,7 @@ def _pointwise(form: Pointwise, reads: Shapes, writes: Shapes) -> Access:
     rank = len(writes[0] or ())
     labels = tuple(whole(s) if i in form.literal else aligned_last(s, rank) for i, s in enumerate(reads))
     results = tuple(aligned_last(s, rank) or () for s in writes)
-    return _literal(labelled(labels, results, reads, writes), form.literal)
+    return _literal(labelled(labels, results, reads, writes, exact=form.exact), form.literal)
 
 
 def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
@@ -93,7 +94,7 @@ def _along(form: Along, reads: Shapes, writes: Shapes) -> Access:
 
     operands = tuple(labels(i, s) for i, s in enumerate(reads))
     results = tuple(labels(-1, s) or () for s in writes)
-    return _literal(labelled(operands, results, reads, writes), form.literal)
+    return _literal(labelled(operands, results, reads, writes, exact=form.exact), form.literal)
 
 
 def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
@@ -131,7 +132,8 @@ def _channelwise(form: Channelwise, reads: Shapes, writes: Shapes) -> Access:
 
     inputs = tuple(operand(i, s) for i, s in enumerate(reads))
     outputs = tuple(result(s) for s in writes)
-    return _without_partial(tuple(data[d] for d in axes), outputs, inputs, tuple(grain))
+    access = _without_partial(tuple(data[d] for d in axes), outputs, inputs, tuple(grain))
+    return replace(access, exact=form.exact)
 
 
 def _without_partial(
@@ -166,7 +168,9 @@ def _reduction(form: Reduction, reads: Shapes, writes: Shapes) -> Access:
     else:
         result = tuple(d for d in range(rank) if d not in form.dims)
     labels = (data, *(whole(s) for s in reads[1:]))
-    access = labelled(labels, (result,) * len(writes), reads, writes, merge=form.merge or "sum", merged=form.merged)
+    merge = form.merge or "sum"
+    results = (result,) * len(writes)
+    access = labelled(labels, results, reads, writes, merge=merge, exact=form.exact, merged=form.merged)
     return _literal(access, form.literal)
 
 
@@ -207,8 +211,6 @@ def _generate(form: Generate, reads: Shapes, writes: Shapes) -> Access:
 
 
 def _literal(access: Access, literal: tuple[int, ...]) -> Access:
-    from dataclasses import replace
-
     return replace(access, literal=literal) if literal else access
 
 

@@ -13,6 +13,8 @@ from lowtide.ops.access import Access
 from lowtide.ops.index import Index, Window
 
 Dims = tuple[int, ...]
+Alone = Literal["bits", "kernel"]
+"""Whether rows that are computed by themselves have the same bits, or the runtime's arithmetic hangs on their place."""
 Labels = tuple[int | None, ...]
 
 
@@ -30,6 +32,7 @@ class Pointwise:
 
     literal: tuple[int, ...] = ()
     cost: int = 1
+    exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Along:
     data: int = 0
     literal: tuple[int, ...] = ()
     cost: int = 5
+    exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Channelwise:
     groups: int | None = None
     blocks: tuple[tuple[int, int], ...] = ()
     cost: int = 2
+    exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class Convolution:
     vectors: tuple[int, ...] = ()
     literal: tuple[int, ...] = ()
     transposed: bool = False
-    exact: Literal["bits", "kernel"] = "kernel"
+    exact: Alone = "kernel"
     merged: Literal["sum", "never"] = "sum"
 
 
@@ -143,6 +148,7 @@ class Reduction:
     merge: Literal["sum", "max", "min"] | None
     merged: Literal["bits", "sum", "never"] = "sum"
     literal: tuple[int, ...] = ()
+    exact: Alone = "bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ class Contraction:
     writes: tuple[Labels, ...]
     once: tuple[int, ...] = ()
     literal: tuple[int, ...] = ()
-    exact: Literal["bits", "kernel"] = "kernel"
+    exact: Alone = "kernel"
     merged: Literal["bits", "sum", "never"] = "sum"
 
 
@@ -184,7 +190,7 @@ class Labelled:
     writes: tuple[Labels, ...]
     literal: tuple[int, ...] = ()
     limits: tuple[tuple[int, int], ...] = ()
-    exact: Literal["bits", "kernel"] = "bits"
+    exact: Alone = "bits"
     broadcast: bool = False
     flops: int = 0
 
@@ -248,7 +254,7 @@ class Piece:
     family: Literal["piece", "resample", "gather"]
     indices: tuple[Index | None, ...]
     literal: tuple[int, ...] = ()
-    exact: Literal["bits", "kernel"] = "bits"
+    exact: Alone = "bits"
     cost: int = 0
 
 

@@ -24,6 +24,7 @@ from lowtide.read.onnx.wire import (
     GRAPH_FIELD,
     LENGTH_DELIMITED,
     NODE_FIELD,
+    Record,
     WireError,
     parse_model,
     records,
@@ -79,24 +80,14 @@ def write_onnx(
     with open_bytes(source) as data:
         model = parse_model(data, place)
         structure = read_structure(model, place)
-        external = external_files(model)
         ops = sorted((*structure.ops, *structure.folded), key=lambda op: op.id)
         folded = {op.id for op in structure.folded} - set(order)
         sequence = fill_slots(ops, folded, order, place)
-        for location in external:
-            outputs.protect(source.parent / location)
-        elsewhere = bool(external) and not _same_directory(source, target)
-        if elsewhere and not copy_external:
-            raise InputError(
-                f"its weights are in {external[0]!r} beside it; write the output into the same directory, or "
-                "copy them too with --copy-external",
-                place,
-            )
+        external = external_to_copy(model, source, target, copy_external, outputs)
         with outputs.create(target) as file:
             for begin, end in permuted(data, sequence, place):
-                _copy(data, begin, end, file)
-    if elsewhere:
-        _copy_external(external, source, target, outputs)
+                copy_range(data, begin, end, file)
+    copy_external_data(external, source, target, outputs)
     return None
 
 
@@ -117,18 +108,8 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
     InputError
         The file has no graph, or holds it in several pieces (protobuf would merge them).
     """
-    try:
-        graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
-        if len(graphs) != 1:
-            raise InputError(f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place)
-        _, _, _, body, stop = graphs[0]
-        nodes = [
-            (begin, end)
-            for field, wire, begin, _, end in records(data, body, stop)
-            if field == NODE_FIELD and wire == LENGTH_DELIMITED
-        ]
-    except WireError as error:
-        raise InputError(f"not an ONNX model, or cut short ({error}); export it again", place) from None
+    _, inside = graph_records(data, place)
+    nodes = [(begin, end) for field, _, begin, _, end in inside if field == NODE_FIELD]
     at = 0
     for slot, node in zip(nodes, sequence, strict=True):
         yield at, slot[0]
@@ -137,7 +118,26 @@ def permuted(data: Buffer, sequence: Iterable[int], place: str) -> Iterator[tupl
     yield at, len(data)
 
 
-def _copy(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
+def graph_records(data: Buffer, place: str) -> tuple[Record, list[Record]]:
+    """The record of a ModelProto's graph, and those inside it that are messages or texts.
+
+    Raises
+    ------
+    InputError
+        As `permuted`.
+    """
+    try:
+        graphs = [r for r in records(data, 0, len(data)) if r[0] == GRAPH_FIELD and r[1] == LENGTH_DELIMITED]
+        if len(graphs) != 1:
+            raise InputError(f"the file holds its graph in {len(graphs)} pieces; save it anew with onnx.save", place)
+        _, _, _, body, stop = graphs[0]
+        return graphs[0], [r for r in records(data, body, stop) if r[1] == LENGTH_DELIMITED]
+    except WireError as error:
+        raise InputError(f"not an ONNX model, or cut short ({error}); export it again", place) from None
+
+
+def copy_range(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
+    """Write ``data[begin:end]``, a mapped file's a piece at a time."""
     for at in range(begin, end, _CHUNK_BYTES):
         file.write(data[at : min(at + _CHUNK_BYTES, end)])
 
@@ -187,7 +187,36 @@ def _same_directory(source: Path, target: Path) -> bool:
     return os.path.realpath(source.parent) == os.path.realpath(target.parent)
 
 
-def _copy_external(locations: Iterable[str], source: Path, target: Path, outputs: Outputs) -> None:
+def external_to_copy(model: ModelProto, source: Path, target: Path, copy_external: bool, outputs: Outputs) -> list[str]:
+    """Locations of the external data that a model needs beside its new place, none if that is the old one.
+
+    Raises
+    ------
+    InputError
+        There are some, and `copy_external` is not set.
+    """
+    external = external_files(model)
+    for location in external:
+        outputs.protect(source.parent / location)
+    if not external or _same_directory(source, target):
+        return []
+    if not copy_external:
+        raise InputError(
+            f"its weights are in {external[0]!r} beside it; write the output into the same directory, or "
+            "copy them too with --copy-external",
+            str(source),
+        )
+    return external
+
+
+def copy_external_data(locations: Iterable[str], source: Path, target: Path, outputs: Outputs) -> None:
+    """Copy external data to the same places relative to `target`.
+
+    Raises
+    ------
+    InputError
+        One is missing, lies outside the model's directory, or cannot be written.
+    """
     home = Path(os.path.realpath(source.parent))
     away = Path(os.path.realpath(target.parent))
     for location in locations:
@@ -205,4 +234,4 @@ def _copy_external(locations: Iterable[str], source: Path, target: Path, outputs
         except OSError as error:
             raise InputError(f"cannot write here: {error.strerror}", str(goal.parent)) from None
         with open_bytes(origin) as data, outputs.create(goal) as file:
-            _copy(data, 0, len(data), file)
+            copy_range(data, 0, len(data), file)

@@ -79,6 +79,22 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
     return list(placed)
 
 
+def check_order(ops: Sequence[Op], order: Sequence[int], place: str) -> None:
+    """Raise `InputError` unless `order` lists each op once, behind what it needs."""
+    _check_permutation([op.id for op in ops], order, place)
+    by_id = {op.id: op for op in ops}
+    made_by = {t: op.id for op in ops for t in op.outputs}
+    done: set[int] = set()
+    for op in (by_id[o] for o in order):
+        for needed in (*(made_by[t] for t in op.inputs if t in made_by), *op.after):
+            if needed in by_id and needed not in done:
+                raise InputError(
+                    f"the order puts {op.label} before {by_id[needed].label}, which it needs; give a topological order",
+                    place,
+                )
+        done.add(op.id)
+
+
 def _unplaced(
     op_id: int, needs: Mapping[int, set[int]], placed: Collection[int], movable: Collection[int]
 ) -> tuple[set[int], tuple[int, int] | None]:

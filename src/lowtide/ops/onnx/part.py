@@ -88,6 +88,8 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
         return None
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
+    if axis in windows and any(_beside(windows[d], data[d], result[d]) for d in windows):
+        return None
 
     def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
         attributes = dict(op.attributes)
@@ -102,6 +104,11 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
         return Spelled(attributes)
 
     return Spelling(grain, spell)
+
+
+def _beside(window: Window, size: int, rows: int) -> bool:
+    """Whether a row of the result sees padding alone, as one of `ceil_mode` may."""
+    return window.before >= window.reach or (rows - 1) * window.stride - window.before >= size
 
 
 def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:

@@ -1,0 +1,327 @@
+"""The ONNX model of a part graph: cut nodes in parts, and every other byte as it was.
+
+The records of the graph stay in their order; the nodes are where the first of them was, what is new is at the end::
+
+    graph  | node 0 | node 1 | initializer w | value_info t | ...         node 1 is cut, t lay between its parts
+           | node 0 | node 1/0-4 | node 1/4-8 | initializer x | ... | initializer w/rows_0-4 | value_info ...
+
+Nodes that are not cut, initializers that somebody still reads, and everything outside the graph are copied as byte
+ranges. A part of a node is its NodeProto with another name, inputs, outputs, and those attributes that `Op.attributes`
+says differ. Rows of a weight are an initializer (`lowtide.write.onnx_rows`). Where there is none to be had (a folded
+node computes the constant, a caller may feed another one, elements below 8 bits), they are a Slice node of it, which
+reads constants only and is folded as others are. Weights, folded nodes and declared types of which only cut nodes knew
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowtide.errors import InputError
+from lowtide.files import Buffer, open_bytes
+from lowtide.graph import Kind, Op, Tensor
+from lowtide.ops.access import Box
+from lowtide.ops.part import speller
+from lowtide.outputs import Outputs
+from lowtide.read.onnx.proto import protobuf_classes
+from lowtide.read.onnx.structure import read_structure
+from lowtide.read.onnx.types import element_name
+from lowtide.read.onnx.wire import GRAPH_FIELD, LENGTH_DELIMITED, NODE_FIELD, parse_model, varint
+from lowtide.transform.parts import PartGraph
+from lowtide.write.onnx import copy_external_data, copy_range, external_to_copy, graph_records
+from lowtide.write.onnx_rows import Weights
+from lowtide.write.slots import check_order
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+_INITIALIZER, _INPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 13, 14, 15
+"""Fields of GraphProto."""
+_MAY_BE_FED = 4
+"""IR version from which on an initializer that is a graph input is a default; before, every one is an input."""
+_MOST_BYTES = 2**31 - 1
+"""An ONNX file, a protobuf, cannot be larger."""
+
+Chunk = tuple[int, int] | bytes
+"""A range of the source file, or new bytes."""
+
+
+def write_onnx_parts(
+    source: str | Path,
+    parts: PartGraph,
+    order: Sequence[int],
+    target: str | Path,
+    copy_external: bool = False,
+    outputs: Outputs | None = None,
+) -> None:
+    """Write the ONNX model of a part graph.
+
+    Parameters
+    ----------
+    source
+        The model that was cut; never changed.
+    parts
+        What it was cut into.
+    order
+        Op ids of ``parts.graph``, each once, topological. Folded nodes stand before the first node that reads them.
+    target, copy_external, outputs
+        As `lowtide.write.onnx.write_onnx`.
+
+    Raises
+    ------
+    InputError
+        As `lowtide.write.onnx.write_onnx`; `source` is not the model that was cut; rows of external data are needed
+        that is not there; the file would be larger than 2 GiB; the model holds training steps.
+    """
+    if outputs is None:
+        with Outputs() as own:
+            return write_onnx_parts(source, parts, order, target, copy_external, own)
+    source, target = Path(source), Path(target)
+    outputs.protect(source)
+    check_order(parts.graph.ops, order, str(source))
+    with open_bytes(source) as data:
+        model = parse_model(data, str(source))
+        external = external_to_copy(model, source, target, copy_external, outputs)
+        chunks = _Writer(source, data, model, parts).chunks(order)
+        with outputs.create(target) as file:
+            for chunk in chunks:
+                if isinstance(chunk, bytes):
+                    file.write(chunk)
+                else:
+                    copy_range(data, *chunk, file)
+    copy_external_data(external, source, target, outputs)
+    return None
+
+
+class _Writer:
+    """The file of a part graph, as byte ranges of its source and new records."""
+
+    def __init__(self, source: Path, data: Buffer, model: ModelProto, parts: PartGraph) -> None:
+        self.place = str(source)
+        self.data, self.model, self.parts, self.graph = data, model, parts, parts.graph
+        self.outer, self.records = graph_records(data, self.place)
+        self.nodes = [r for r in self.records if r[0] == NODE_FIELD]
+        self.structure = read_structure(model, self.place)
+        self.names = {t.id: t.name for t in self.structure.tensors}
+        self._check()
+        self.proto = protobuf_classes()
+        self.types = {element_name(number): number for number in self.proto.TensorProto.DataType.values()}
+        self.may_be_fed = {v.name for v in model.graph.input} if model.ir_version >= _MAY_BE_FED else set[str]()
+        self.initializers: list[Any] = []
+        self.slices: dict[str, tuple[str, bytes]] = {}
+        self._constants()
+        self.folded, self.gone = self._left()
+
+    def _check(self) -> None:
+        """That the file is the one that was cut."""
+        if self.model.training_info:
+            raise InputError("the model holds training steps, which name its weights; cut it without them", self.place)
+        old = {op.id: op for op in (*self.structure.ops, *self.structure.folded)}
+        cut = {cut.op for region in self.parts.regions for cut in region.cuts}
+        kept = [op for op in (*self.graph.ops, *self.graph.folded) if op.id not in self.parts.parts]
+        fits = {op.id for op in kept} | cut == set(old) and all(
+            [self.names[t] for t in (*old[op.id].inputs, *old[op.id].outputs)]
+            == [self.name(t) for t in (*op.inputs, *op.outputs)]
+            for op in kept
+        )
+        if not fits:
+            raise InputError(
+                "this is not the model that was cut; give the file that the graph was read from", self.place
+            )
+
+    def name(self, tensor: int | None) -> str:
+        """A tensor's name in the file."""
+        return "" if tensor is None else self.graph.tensor_by_id[tensor].name
+
+    def _constants(self) -> None:
+        """Initializers for numbers and for rows of weights, and slices of what has no rows to be had."""
+        made_by = {self.names[op.outputs[0]]: op.id for op in self.structure.folded if op.type == "Constant"}
+        dense = (r for r in self.records if r[0] == _INITIALIZER)
+        weights = Weights(
+            Path(self.place),
+            self.data,
+            {t.name: r[3:] for t, r in zip(self.model.graph.initializer, dense, strict=True)},
+            {name: self.nodes[index][3:] for name, index in made_by.items()},
+        )
+        for t in dict.fromkeys(t for op in self.graph.ops for t in op.inputs):
+            tensor, piece = self.graph.tensor_by_id[t], self.parts.pieces.get(t)
+            if tensor.kind is not Kind.CONSTANT or t in self.names:
+                continue
+            if piece is None:
+                self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
+                continue
+            of = self.names[piece.of]
+            rows = None if of in self.may_be_fed else weights.rows(of, piece.box, tensor.name)
+            if rows is not None:
+                self.initializers.append(rows)
+            elif tensor.value is not None and of not in self.may_be_fed:
+                self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value)
+            else:
+                self._slice(tensor, piece.of, piece.box)
+
+    def _number(self, name: str, shape: tuple[int, ...], dtype: str, value: bytes) -> None:
+        proto = self.proto.TensorProto
+        self.initializers.append(proto(name=name, data_type=self.types[dtype], dims=shape, raw_data=value))
+
+    def _slice(self, tensor: Tensor, of: int, box: Box) -> None:
+        """A node that makes rows of a constant."""
+        spell = speller(self.graph)
+        assert spell is not None, self.graph.dialect
+        shape = self.graph.tensor_by_id[of].shape or ()
+        glue = spell.slicing(self.graph, {d: rows for d, rows in enumerate(box) if rows != (0, shape[d])})
+        inputs = [self.names[of]]
+        for word, values in zip(("starts", "ends", "axes"), glue.literals, strict=False):
+            inputs.append(f"{tensor.name}/{word}")
+            value = b"".join(v.to_bytes(8, "little", signed=True) for v in values)
+            self._number(inputs[-1], (len(values),), "int64", value)
+        node = self.proto.NodeProto(op_type=glue.type, name=f"{tensor.name}/slice", input=inputs, output=[tensor.name])
+        node.attribute.extend(_attribute(name, value) for name, value in glue.attributes.items())
+        self.slices[tensor.name] = (self.names[of], _record(NODE_FIELD, node))
+
+    def _left(self) -> tuple[list[Op], set[str]]:
+        """Folded ops that stay, and names that nobody gives or reads any more but did."""
+        old = (*self.structure.ops, *self.structure.folded)
+        read = {self.names[t] for op in old for t in op.inputs}
+        live = {self.name(t) for op in self.graph.ops for t in op.inputs} | {of for of, _ in self.slices.values()}
+        live.update(v.name for v in self.model.graph.output)
+        folded = []
+        for op in reversed(self.structure.folded):
+            makes = {self.names[t] for t in op.outputs}
+            if makes & live or not makes & read:
+                folded.append(op)
+                live.update(self.names[t] for t in op.inputs)
+        made = {self.name(t) for op in self.graph.ops for t in op.outputs}
+        lost = {self.names[t] for op in self.structure.ops for t in op.outputs} - made
+        constants = {t.name for t in self.structure.tensors if t.kind is Kind.CONSTANT}
+        return folded[::-1], lost | ((constants & read) - live - self.may_be_fed)
+
+    def chunks(self, order: Sequence[int]) -> list[Chunk]:
+        """The whole file."""
+        inner = list(self._graph(order))
+        size = sum(len(c) if isinstance(c, bytes) else c[1] - c[0] for c in inner)
+        head = varint(GRAPH_FIELD << 3 | LENGTH_DELIMITED) + varint(size)
+        _, _, begin, _, end = self.outer
+        if begin + len(head) + size + len(self.data) - end > _MOST_BYTES:
+            raise InputError(
+                "in parts it is larger than 2 GiB, more than an ONNX file holds; save it with external data", self.place
+            )
+        return [(0, begin), head, *inner, (end, len(self.data))]
+
+    def _graph(self, order: Sequence[int]) -> Iterator[Chunk]:
+        """What is inside the graph."""
+        at, first = self.outer[3], self.nodes[0]
+        for record in self.records:
+            if record[0] == NODE_FIELD or self._is_gone(record):
+                yield at, record[2]
+                at = record[4]
+            if record is first:
+                yield from self._sequence(order)
+        yield at, self.outer[4]
+        for proto in self.initializers:
+            yield _record(_INITIALIZER, proto)
+            if self.model.ir_version < _MAY_BE_FED:
+                yield _record(_INPUT, self._value(proto.name, proto.data_type, tuple(proto.dims)))
+        for t in (t for op in self.graph.ops for t in op.outputs if t in self.parts.pieces):
+            tensor = self.graph.tensor_by_id[t]
+            yield _record(_VALUE_INFO, self._value(tensor.name, self.types[tensor.dtype or ""], tensor.shape or ()))
+
+    def _is_gone(self, record: tuple[int, int, int, int, int]) -> bool:
+        """Whether a record speaks of something that is no longer there."""
+        message = {
+            _INITIALIZER: self.proto.TensorProto,
+            _INPUT: self.proto.ValueInfoProto,
+            _VALUE_INFO: self.proto.ValueInfoProto,
+            _ANNOTATION: self.proto.TensorAnnotation,
+            _SPARSE: self.proto.SparseTensorProto,
+        }.get(record[0])
+        if message is None:
+            return False
+        proto = message.FromString(self.data[record[3] : record[4]])
+        if record[0] == _SPARSE:
+            return proto.values.name in self.gone
+        return (proto.tensor_name if record[0] == _ANNOTATION else proto.name) in self.gone
+
+    def _value(self, name: str, element: int, shape: tuple[int, ...]) -> Any:
+        value = self.proto.ValueInfoProto(name=name)
+        value.type.tensor_type.elem_type = element
+        value.type.tensor_type.shape.SetInParent()
+        for size in shape:
+            value.type.tensor_type.shape.dim.add(dim_value=size)
+        return value
+
+    def _sequence(self, order: Sequence[int]) -> Iterator[Chunk]:
+        """The nodes; folded ones before the first that reads them, those that nobody reads first of all."""
+        makers = {self.names[t]: op for op in self.folded for t in op.outputs}
+        wanted = {name for op in self.folded for name in (self.names[t] for t in op.inputs)}
+        wanted.update(self.name(t) for op in self.graph.ops for t in op.inputs)
+        wanted.update(of for of, _ in self.slices.values())
+        placed: set[str] = set()
+
+        def constants(names: list[str]) -> Iterator[Chunk]:
+            for name in names:
+                if name in placed:
+                    continue
+                placed.add(name)
+                if name in self.slices:
+                    of, node = self.slices[name]
+                    yield from constants([of])
+                    yield node
+                elif name in makers:
+                    op = makers[name]
+                    placed.update(self.names[t] for t in op.outputs)
+                    yield from constants([self.names[t] for t in op.inputs])
+                    yield self.nodes[op.id][2], self.nodes[op.id][4]
+
+        for op in self.folded:
+            if not any(self.names[t] in wanted for t in op.outputs):
+                yield from constants([self.names[t] for t in op.inputs])
+                if not placed.issuperset(self.names[t] for t in op.outputs) or not op.outputs:
+                    placed.update(self.names[t] for t in op.outputs)
+                    yield self.nodes[op.id][2], self.nodes[op.id][4]
+        for o in order:
+            op = self.graph.op_by_id[o]
+            yield from constants([self.name(t) for t in op.inputs])
+            part = self.parts.parts.get(o)
+            if part is None:
+                yield self.nodes[o][2], self.nodes[o][4]
+            else:
+                yield _record(NODE_FIELD, self._part(op, part.of))
+
+    def _part(self, op: Op, of: int | None) -> Any:
+        """The node of a part, or of what holds parts together."""
+        inputs = [self.name(t) for t in op.operands]
+        outputs = [self.name(t) for t in op.outputs]
+        if of is None:
+            node = self.proto.NodeProto(op_type=op.type, name=op.name, input=inputs, output=outputs)
+            before: Mapping[str, Any] = {}
+        else:
+            _, _, _, body, end = self.nodes[of]
+            node = self.proto.NodeProto.FromString(self.data[body:end])
+            slots = iter(outputs)
+            node.name, node.input[:] = op.name, inputs
+            node.output[:] = [next(slots) if name else "" for name in node.output]
+            before = self.attributes[of]
+        differs = {k for k in (*before, *op.attributes) if before.get(k) != op.attributes.get(k)}
+        for attribute in [a for a in node.attribute if a.name in differs]:
+            node.attribute.remove(attribute)
+        node.attribute.extend(_attribute(k, v) for k, v in op.attributes.items() if k in differs)
+        return node
+
+    @cached_property
+    def attributes(self) -> Mapping[int, Mapping[str, Any]]:
+        """Attributes of the ops of the file."""
+        return {op.id: op.attributes for op in self.structure.ops}
+
+
+def _attribute(name: str, value: Any) -> Any:
+    from onnx import helper
+
+    return helper.make_attribute(name, value)
+
+
+def _record(field: int, proto: Any) -> bytes:
+    payload = proto.SerializeToString(deterministic=True)
+    return varint(field << 3 | LENGTH_DELIMITED) + varint(len(payload)) + payload

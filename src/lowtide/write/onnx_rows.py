@@ -1,0 +1,141 @@
+"""Rows of an ONNX model's weights, as initializers of their own.
+
+Where the rows lie in one piece of external data they are an offset into it, and no byte is copied; else they are raw
+data in the file. What is no dense tensor of whole bytes (computed by a folded node, packed, text) has no rows here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from lowtide.errors import InputError
+from lowtide.files import Buffer, open_bytes
+from lowtide.graph import ELEMENT_BITS
+from lowtide.ops.access import Box, box_elements
+from lowtide.read.onnx.proto import protobuf_classes
+from lowtide.read.onnx.types import element_name
+
+_EXTERNAL = 1
+_NUMPY = frozenset(
+    {"float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"}
+)
+"""Element types whose values may be listed in other fields than raw data, and are read from there."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the weights of a model are.
+
+    Attributes
+    ----------
+    source
+        The model's file.
+    data
+        Its bytes.
+    initializers
+        Range of the TensorProto of each dense initializer, by name.
+    constants
+        Range of the NodeProto of each Constant node, by the name of its result.
+    """
+
+    source: Path
+    data: Buffer
+    initializers: Mapping[str, tuple[int, int]]
+    constants: Mapping[str, tuple[int, int]]
+
+    def rows(self, of: str, box: Box, name: str) -> Any:
+        """A TensorProto `name` of rows `box` of a weight; None if they are to be had otherwise only.
+
+        Raises
+        ------
+        InputError
+            They are in external data that is not there, is too short, or lies outside the model's directory.
+        """
+        whole = self._proto(of)
+        bits = 0 if whole is None else ELEMENT_BITS.get(element_name(whole.data_type), 0)
+        if whole is None or bits == 0 or bits % 8 or len(whole.dims) != len(box):
+            return None
+        proto = protobuf_classes().TensorProto
+        rows = proto(name=name, data_type=whole.data_type, dims=[b - a for a, b in box])
+        if whole.data_location == _EXTERNAL:
+            return self._external(whole, box, bits // 8, rows)
+        raw = _raw(whole)
+        if raw is None:
+            return None
+        rows.raw_data = _cut(raw, tuple(whole.dims), box, bits // 8)
+        return rows
+
+    def _proto(self, name: str) -> Any:
+        """The TensorProto of a weight."""
+        classes = protobuf_classes()
+        if name in self.initializers:
+            begin, end = self.initializers[name]
+            return classes.TensorProto.FromString(self.data[begin:end])
+        if name in self.constants:
+            begin, end = self.constants[name]
+            node = classes.NodeProto.FromString(self.data[begin:end])
+            return next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
+        return None
+
+    def _external(self, whole: Any, box: Box, width: int, rows: Any) -> Any:
+        entries = {entry.key: entry.value for entry in whole.external_data}
+        shape = tuple(whole.dims)
+        location, offset = entries.get("location", ""), int(entries.get("offset", 0))
+        first = _first_if_together(shape, box)
+        if first is not None:
+            rows.data_location = _EXTERNAL
+            size = box_elements(box) * width
+            for key, value in (("location", location), ("offset", offset + first * width), ("length", size)):
+                rows.external_data.add(key=key, value=str(value))
+            return rows
+        home = Path(os.path.realpath(self.source.parent))
+        path = Path(os.path.realpath(home / PurePosixPath(location)))
+        if not location or not path.is_relative_to(home):
+            raise InputError(f"external data {location!r} lies outside the model's directory", str(self.source))
+        with open_bytes(path) as data:
+            size = prod(shape) * width
+            if offset + size > len(data):
+                raise InputError(f"{whole.name!r} ends behind the end of the file; save the model again", str(path))
+            rows.raw_data = _cut(memoryview(data)[offset : offset + size], shape, box, width)
+        return rows
+
+
+def _raw(whole: Any) -> bytes | None:
+    """The bytes of a tensor, row by row, little-endian; None: nobody says how to come by them."""
+    if whole.HasField("raw_data"):
+        return whole.raw_data
+    if element_name(whole.data_type) not in _NUMPY:
+        return None
+    from onnx import numpy_helper
+
+    values = numpy_helper.to_array(whole)
+    return values.astype(values.dtype.newbyteorder("<")).tobytes()
+
+
+def _cut(raw: bytes | memoryview, shape: tuple[int, ...], box: Box, width: int) -> bytes:
+    """The bytes of some rows of a tensor."""
+    values = np.frombuffer(raw, np.dtype((np.void, width))).reshape(shape)
+    result = values[tuple(slice(a, b) for a, b in box)].tobytes()
+    del values  # a mapped file cannot be closed while somebody looks at it
+    return result
+
+
+def _first_if_together(shape: tuple[int, ...], box: Box) -> int | None:
+    """Element at which the rows of a box begin if they lie in one piece, one after another.
+
+    >>> _first_if_together((4, 3), ((1, 3), (0, 3)))
+    3
+    >>> _first_if_together((4, 3), ((1, 3), (0, 2))) is None
+    True
+    """
+    cut = next((d for d, (a, b) in enumerate(box) if b - a != 1), len(box))
+    if any((a, b) != (0, size) for (a, b), size in zip(box[cut + 1 :], shape[cut + 1 :], strict=True)):
+        return None
+    return sum(a * prod(shape[d + 1 :]) for d, (a, _) in enumerate(box[: cut + 1]))
