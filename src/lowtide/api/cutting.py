@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
-from lowtide.api.problem import Problem
+from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
-from lowtide.plan import CutOp, CutRegion, Exactness
+from lowtide.graph import Graph
+from lowtide.plan import CutOp, CutRegion, Exactness, Plan
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -111,3 +114,24 @@ def regions_of(rewrites: Iterable[object]) -> list[Region]:
     return [
         Region(tuple(Cut(c.op, c.axis, tuple(c.ends)) for c in r.ops)) for r in rewrites if isinstance(r, CutRegion)
     ]
+
+
+def part_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> PartGraph:
+    """The part graph of a plan with cuts, made again from its decision.
+
+    Raises
+    ------
+    InputError
+        The decision does not give what the plan lists: it was changed by hand.
+    """
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import apply
+
+    target = Rules.of_plan(plan).resolve()
+    graph = target.as_seen(load(model, dims))
+    parts = apply(Cutter(graph), regions_of(plan.rewrites or ()))
+    listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
+    made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}
+    if listed != made:
+        raise InputError("its parts are not what its rewrites give; plan the model again", graph.source or graph.name)
+    return parts
