@@ -88,7 +88,8 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
         return None
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
-    if axis in windows and any(_beside(windows[d], data[d], result[d]) for d in windows):
+    fits = all(_in_kernel(window, data[d], result[d]) for d, window in form.windows)
+    if isinstance(form, Pool) and axis in windows and not fits:
         return None
 
     def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
@@ -106,9 +107,12 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     return Spelling(grain, spell)
 
 
-def _beside(window: Window, size: int, rows: int) -> bool:
-    """Whether a row of the result sees padding alone, as one of `ceil_mode` may."""
-    return window.before >= window.reach or (rows - 1) * window.stride - window.before >= size
+def _in_kernel(window: Window, size: int, rows: int) -> bool:
+    """Whether a pool's kernel has more taps than there is padding, which onnxruntime holds to.
+
+    With `ceil_mode` a dilated window may hang over the end by more.
+    """
+    return max(_padding(window, (0, rows), size)) < window.taps
 
 
 def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
