@@ -34,6 +34,7 @@ void order(nb::module_& m);   // bind/order.cc
 void place(nb::module_& m);   // bind/place.cc
 void papers(nb::module_& m);  // bind/papers.cc
 void spill(nb::module_& m);   // bind/spill.cc
+void cut(nb::module_& m);     // bind/cut.cc
 }  // namespace bind
 
 NB_MODULE(_core, m) {
@@ -55,4 +56,5 @@ NB_MODULE(_core, m) {
   bind::place(m);
   bind::papers(m);
   bind::spill(m);
+  bind::cut(m);
 }

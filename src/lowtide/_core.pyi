@@ -686,3 +686,102 @@ def spill(
     """
     Least traffic over all orders: best-first without a width, else by beams.
     """
+
+class CutModel:
+    """A graph in one order, and along which axes its ops can be cut."""
+
+    def __init__(
+        self,
+        ops: Sequence[
+            tuple[
+                Sequence[tuple[int, int, int, bool]],
+                Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
+                Sequence[tuple[int, Sequence[int]]],
+                bool,
+                int,
+                Sequence[int],
+                Sequence[tuple[int, int]],
+            ]
+        ],
+        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int]],
+        storages: Sequence[tuple[int, int, int]],
+        footprint: Sequence[int],
+        before: Sequence[int],
+        sums_in_place: bool,
+    ) -> None: ...
+
+class PathRegion:
+    """Ops at positions [begin, end) that are cut together."""
+
+    @property
+    def begin(self) -> int:
+        """First position."""
+
+    @property
+    def end(self) -> int:
+        """Position behind the last."""
+
+    @property
+    def axis(self) -> int:
+        """Axis of the last op."""
+
+    @property
+    def stripes(self) -> int:
+        """How many parts."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the highest step in it."""
+
+    @property
+    def ops(self) -> int:
+        """Ops that run: parts, slices, joins and whole ones."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+class PathResult:
+    """The best way through an order."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the highest step."""
+
+    @property
+    def ops(self) -> int:
+        """Ops that run."""
+
+    @property
+    def regions(self) -> list[PathRegion]:
+        """What is cut, in order."""
+
+    @property
+    def evaluated(self) -> int:
+        """Regions whose footprint was worked out."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was not stopped."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def region_cost(
+    model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int
+) -> tuple[int, int, list[int]] | None:
+    """
+    Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot be cut so.
+    """
+
+def best_path(
+    model: CutModel, longest: int, most_stripes: int, at_least: int, stop: object | None = None
+) -> PathResult:
+    """
+    The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.
+    """

@@ -1,6 +1,6 @@
 """The plan: what lowtide decided, what it costs, and the certificate of how good that is. And its JSON.
 
-The keys are those of the plan file, version 1 (`schema()` gives its JSON Schema). Sizes are bytes, steps are
+The keys are those of the plan file (`schema()` gives its JSON Schema). Sizes are bytes, steps are
 positions in `order`.
 """
 
@@ -14,9 +14,13 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 
+Exactness = Literal["bits", "kernel", "sum"]
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+
+VERSIONS = (1, 2)
+"""Versions of the plan file. A plan that cuts is version 2: its ops and tensors are not the user's own."""
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
 """Exit status of a command by what it reached."""
@@ -72,24 +76,56 @@ class NoCertificate(msgspec.Struct, frozen=True, tag="none", tag_field="kind"):
 Certificate = CutCertificate | SearchCertificate | NoCertificate
 
 
+Rows = tuple[int, int]
+"""Rows ``[first, end)`` of a dimension or an axis."""
+
+
+class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
+
+    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"`` and
+    ``"merge"`` take pieces out, put them side by side, and make one of two parts of a sum.
+    """
+
+    role: Literal["part", "slice", "join", "merge"]
+    inputs: list[int | None]
+    outputs: list[int]
+    axis: int | None = None
+    rows: Rows | None = None
+
+
 class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An op of the planned graph."""
+    """An op of the planned graph. `origin`: the op of the user's graph that one made by a cut is a part of."""
 
     id: int
     name: str
     type: str
     recompute_of: int | None = None
     origin: list[int] | None = None
+    part: PlanPart | None = None
+
+
+class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone."""
+
+    of: int
+    box: list[Rows]
+    terms: Rows | None = None
 
 
 class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tensor of the planned graph; `alias_of` includes the views that the target makes."""
+    """A tensor of the planned graph; `alias_of` includes the views that the target makes.
+
+    One that a cut made is a `piece` of one of the user's, or holds `numbers`, the literal operand of a part.
+    """
 
     id: int
     name: str
     size: int
     kind: str
     alias_of: int | None = None
+    piece: PlanPiece | None = None
+    numbers: list[int] | None = None
 
 
 class PlanMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -151,6 +187,23 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_
     replaced: int
     outputs: list[int]
     readers: list[int]
+
+
+class CutOp(msgspec.Struct, frozen=True, kw_only=True):
+    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
+
+    op: int
+    axis: int
+    ends: list[int]
+
+
+class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind"):
+    """Ops that run in parts, one stripe after another, each stripe in the order of the list."""
+
+    ops: list[CutOp]
+
+
+Rewrite = Recompute | CutRegion
 
 
 class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -312,7 +365,7 @@ def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A plan file, version 1. `docs/contract.md` says what each key means; sizes are bytes.
+    """A plan file. `docs/contract.md` says what each key means; sizes are bytes.
 
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
@@ -324,6 +377,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
+    With cuts among the `rewrites`, `ops`, `tensors` and `order` are the part graph's, `lower_bound_bytes` speaks of its
+    orders, and `exactness` says what the outputs may differ by: ``"bits"`` nothing; ``"kernel"`` what another kernel
+    for another shape rounds differently; ``"sum"`` what adding up in another order does.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes.
     """
@@ -364,7 +420,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_lower_bound_bytes: int | None = None
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
-    rewrites: list[Recompute] | None = None
+    rewrites: list[Rewrite] | None = None
+    exactness: Exactness | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
@@ -427,7 +484,7 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     Raises
     ------
     InputError
-        Not JSON, a key missing or of the wrong type, or a version other than 1.
+        Not JSON, a key missing or of the wrong type, or a version that is not in `VERSIONS`.
     """
     try:
         plan = msgspec.json.decode(data, type=Plan)
@@ -435,8 +492,9 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
         raise InputError(f"not a lowtide plan: {error}; write it again with `lowtide plan --plan`", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
-    if plan.version != 1:
-        raise InputError(f"plan version {plan.version} is not known; this lowtide reads version 1", place)
+    if plan.version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
+        raise InputError(f"plan version {plan.version} is not known; this lowtide reads {known}", place)
     return plan
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import (
     Certificate,
+    Exactness,
     Plan,
     PlanConflict,
     PlanMemory,
     PlanMove,
     PlanOp,
+    PlanPart,
+    PlanPiece,
     PlanTensor,
     Recompute,
     Residency,
+    Rewrite,
     RuntimeParts,
     Seconds,
     Spilling,
@@ -26,6 +30,9 @@ from lowtide.plan import (
     TrafficProof,
 )
 from lowtide.version import __version__
+
+if TYPE_CHECKING:
+    from lowtide.transform.parts import PartGraph
 
 
 class PlanKeys(TypedDict, total=False):
@@ -54,7 +61,8 @@ class PlanKeys(TypedDict, total=False):
     traffic_lower_bound_bytes: int
     traffic_proof: TrafficProof
     spilling: Spilling
-    rewrites: list[Recompute] | None
+    rewrites: list[Rewrite] | None
+    exactness: Exactness | None
     reserve_bytes: int | None
     budget_bytes: int | None
     runtime_arena_bytes: int | None
@@ -80,6 +88,10 @@ class Answer:
         Time until the order was there.
     rewritten
         The graph with ops that run again; None if that is the problem's own.
+    parts
+        What the ops and tensors of the problem's graph are of the user's, if ops were cut.
+    own_order_peak_bytes
+        Peak of the user's own graph in its own order, if that is not the problem's.
     """
 
     problem: Problem
@@ -88,6 +100,8 @@ class Answer:
     method: str
     schedule_seconds: float = 0.0
     rewritten: Graph | None = None
+    parts: PartGraph | None = None
+    own_order_peak_bytes: int | None = None
 
     @property
     def graph(self) -> Graph:
@@ -98,9 +112,9 @@ class Answer:
 def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
     """The plan: the graph's ops and tensors, the answer's order and figures, and what the rules change of a target."""
     graph, target = answer.graph, answer.problem.target
-    again = {r.op: r.of for r in answer.keys.get("rewrites") or ()}
+    again = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     return Plan(
-        version=1,
+        version=1 if answer.parts is None else 2,
         lowtide=__version__,
         graph=graph.name,
         model_sha256=graph.sha256,
@@ -108,13 +122,13 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         method=answer.method,
         seed=seed,
         ops=[
-            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id))
+            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id), **_part(answer, op))
             for op in sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
         ],
         folded=sorted(op.id for op in graph.folded),
         tensors=_tensors(answer),
         order=op_ids(graph, answer.order),
-        own_order_peak_bytes=answer.problem.own_order_peak_bytes,
+        own_order_peak_bytes=_own_order_peak(answer),
         alignment=target.alignment,
         seconds=Seconds(),
         overwrite_inputs=rules.overwrite_inputs or None,
@@ -124,6 +138,30 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         fixed=dict(rules.fixed) or None,
         **answer.keys,
     )
+
+
+def _own_order_peak(answer: Answer) -> int:
+    own = answer.own_order_peak_bytes
+    return answer.problem.own_order_peak_bytes if own is None else own
+
+
+def _part(answer: Answer, op: Op) -> dict[str, Any]:
+    """What an op is of the user's graph, if a cut made it."""
+    part = None if answer.parts is None else answer.parts.parts.get(op.id)
+    if part is None or part.role == "whole":
+        return {}
+    made = PlanPart(role=part.role, inputs=list(op.operands), outputs=list(op.outputs), axis=part.axis, rows=part.rows)
+    return {"part": made, "origin": None if part.of is None else [part.of]}
+
+
+def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
+    """What a tensor is of the user's graph, if a cut made it."""
+    if answer.parts is None:
+        return {}
+    if tensor.id in answer.parts.pieces:
+        piece = answer.parts.pieces[tensor.id]
+        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=piece.terms)}
+    return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
 
 
 def _tensors(answer: Answer) -> list[PlanTensor]:
@@ -138,6 +176,7 @@ def _tensors(answer: Answer) -> list[PlanTensor]:
             size=t.size,
             kind=str(t.kind),
             alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+            **_piece(answer, t),
         )
         for t in answer.graph.tensors
     ]

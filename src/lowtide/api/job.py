@@ -113,6 +113,10 @@ class Job:
         A graph, or what `lowtide.load` takes.
     dims
         Sizes of the model's free dimensions.
+    allow
+        What of the graph may be changed (`lowtide.api.cutting.ALLOWED`).
+    exact_bits
+        Whether a change must not move a bit of the results.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -127,6 +131,8 @@ class Job:
     rules: Rules
     goal: Goal
     search: Search
+    allow: tuple[str, ...] = ()
+    exact_bits: bool = False
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

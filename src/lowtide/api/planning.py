@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import assemble
+from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
@@ -46,6 +47,8 @@ def plan(
     seed: int = 0,
     dims: Mapping[str, int] = NO_DIMS,
     require_optimal: bool = False,
+    allow: str | Sequence[str] = (),
+    exact_bits: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -88,6 +91,11 @@ def plan(
         Bytes for states that the search stores.
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
+    allow
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
+        run in parts, a region in stripes. Nothing is changed where it gains nothing, or the budget is met without.
+    exact_bits
+        With `allow`: only changes that cannot move a bit of the results.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -120,7 +128,8 @@ def plan(
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal)
-    return plan_job(Job(model, dims, rules, goal, search), trace=trace, report=report)
+    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits)
+    return plan_job(job, trace=trace, report=report)
 
 
 def plan_job(
@@ -137,7 +146,8 @@ def plan_job(
     began = clock.perf_counter()
     problem = job.problem()
     read = clock.perf_counter()
-    answer = job.goal.solve(problem, job.search, job.search.limits(trace, report))
+    limits = job.search.limits(trace, report)
+    answer = solve_cut(job, problem, limits) if job.allow else job.goal.solve(problem, job.search, limits)
     plan = assemble(answer, job.rules, job.search.seed)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED

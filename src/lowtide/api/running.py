@@ -62,7 +62,7 @@ def run(
             return _run_tflite(Path(model), planned, plan, Path(folder))
         if kind == "pt2":
             return _run_torch(Path(model), planned, plan, dims, Path(folder))
-        original, planned = _onnx_files(model, planned, plan, random_weights, Path(folder))
+        original, planned = _onnx_files(model, planned, plan, (random_weights, dims), Path(folder))
         from lowtide.run.onnx import run_onnx
 
         return run_onnx(original, planned, plan, seed=plan.seed, dims=dims, footprint_bytes=footprint_bytes)
@@ -81,9 +81,10 @@ def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
 
 
 def _onnx_files(
-    model: str | Path, planned: str | Path | None, plan: Plan, random_weights: bool, folder: Path
+    model: str | Path, planned: str | Path | None, plan: Plan, how: tuple[bool, Mapping[str, int]], folder: Path
 ) -> tuple[Path, Path]:
-    """Both files, with weights; what is missing is written into the folder."""
+    """Both files, with weights; what is missing, random weights for `how`[0], is written into the folder."""
+    random_weights, dims = how
     from lowtide.run.random_weights import check_weights
     from lowtide.write import write_model
 
@@ -100,7 +101,14 @@ def _onnx_files(
         check_weights(original)
     if planned is None:
         planned = folder / "planned.onnx"
-        write_model(original, plan.order, planned, copy_external=True)
+        if plan.rewrites:
+            from lowtide.api.cutting import part_graph
+            from lowtide.write.onnx_parts import write_onnx_parts
+
+            parts = part_graph(plan, original, dims)
+            write_onnx_parts(original, parts, plan.order, planned, copy_external=True)
+        else:
+            write_model(original, plan.order, planned, copy_external=True)
     return original, Path(planned)
 
 

@@ -12,7 +12,7 @@ from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import NO_DIMS, files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
-from lowtide.plan import Plan
+from lowtide.plan import Plan, Recompute
 from lowtide.stop import Progress
 from lowtide.target import Target
 
@@ -106,25 +106,34 @@ def write_all(
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
-            _write_model(plan, model, files, Path(folder), outputs)
+            _write_model(plan, model, files, Path(folder), outputs, dims)
         for path, content in _contents(plan, model, files, trace):
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
 
 
-def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs) -> None:
+def _write_model(
+    plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs, dims: Mapping[str, int]
+) -> None:
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.write import write_model
 
     assert files.out is not None
-    if plan.rewrites:
+    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
         raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
+    if plan.rewrites:
+        from lowtide.api.cutting import part_graph
+        from lowtide.write.onnx_parts import write_onnx_parts
+
+        parts = part_graph(plan, source, dims)
+        write_onnx_parts(source, parts, plan.order, files.out, files.copy_external, outputs)
+        return
     write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
 
 

@@ -32,7 +32,7 @@ def plan(options: argparse.Namespace) -> int:
     optimized = _optimized(options)
     model = options.model if optimized is None else optimized.model
     settings = {**_budget(options), **_method(options), **_common(options, model), **_spilling(options)}
-    settings["spread"] = options.spread
+    settings |= {"spread": options.spread, "allow": options.allow, "exact_bits": options.exact_bits}
     if optimized is not None:
         settings |= {"target": optimized.target, "dims": optimized.dims}
     files = PlanFiles(

@@ -315,6 +315,14 @@ def _planning(
         _spilling(there)
     if budget and spilling:
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
+    if budget and spilling:
+        changed = p.add_argument_group("what may change (the results only as far as the plan says)")
+        changed.add_argument(
+            "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
+        )
+        changed.add_argument(
+            "--exact-bits", action="store_true", help="change nothing that can move a bit of them"
+        )
     search = p.add_argument_group("search")
     search.add_argument(
         "--time", type=_seconds, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"

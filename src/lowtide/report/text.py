@@ -354,6 +354,13 @@ def run_text(run: RunReport) -> str:
     vacuous = [o for o in run.outputs if o.vacuous]
     if run.equal:
         verdict = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+    elif all(o.as_promised for o in run.outputs):
+        apart = max(o.max_abs_difference or 0.0 for o in run.outputs)
+        largest = max(o.largest for o in run.outputs)
+        verdict = (
+            f"{format_count(n, 'output')}: within {apart:.2g} of values up to {largest:.3g}, {run.runs} random inputs "
+            f"({run.outputs[0].exactness}: rounded in another order)"
+        )
     else:
         verdict = "outputs differ, and so do two runs of the original: nothing can be said"
     if run.vacuous:

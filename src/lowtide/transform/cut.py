@@ -64,10 +64,16 @@ class Region:
 
 
 class Cutter:
-    """A graph with what its ops mean, looked up once."""
+    """A graph with what its ops mean, looked up once.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    Parameters
+    ----------
+    exact_bits
+        Whether only cuts count that cannot change a bit, whatever kernel the runtime chooses for another shape.
+    """
+
+    def __init__(self, graph: Graph, *, exact_bits: bool = False) -> None:
+        self.graph, self.exact_bits = graph, exact_bits
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
 
@@ -82,11 +88,14 @@ class Cutter:
         key = (op, axis)
         if key not in self._spellings:
             known = self.meaning(op)
-            cuttable = known is not None and axis in known.access.cuttable()
-            self._spellings[key] = (
-                spelling(self.graph, self.graph.op_by_id[op], known, axis) if cuttable and known is not None else None
-            )
+            how = None
+            if known is not None and axis in known.access.cuttable() and self._exact(known, axis):
+                how = spelling(self.graph, self.graph.op_by_id[op], known, axis)
+            self._spellings[key] = how
         return self._spellings[key]
+
+    def _exact(self, known: Meaning, axis: int) -> bool:
+        return not self.exact_bits or known.access.exactness(axis) == "bits"
 
     def axes(self, op: int) -> tuple[int, ...]:
         """Axes that an op can be cut along."""

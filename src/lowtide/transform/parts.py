@@ -24,34 +24,8 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Box, box_elements
 from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, given_box, speller
+from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cut, Cutter, Region, needed
-
-Role = Literal["whole", "part", "slice", "join", "merge"]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
-
-    `terms` is None where everything is summed that there is.
-    """
-
-    of: int
-    box: Box
-    terms: Range | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What an op of a part graph is: op `of` itself, the rows `rows` of its `axis`, or glue between parts.
-
-    `of` is None for glue.
-    """
-
-    role: Role
-    of: int | None = None
-    axis: int | None = None
-    rows: Range | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +40,15 @@ class PartGraph:
         The parts, in an order in which each region's stripes follow one another.
     pieces, parts
         What each new tensor, and each new op, is; those that are not here are what their ids say in the cut graph.
+    numbers
+        New constants that are literal operands of parts, and pieces of nothing.
     """
 
     regions: tuple[Region, ...]
     graph: Graph
     pieces: Mapping[int, Piece]
     parts: Mapping[int, Part]
+    numbers: frozenset[int]
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
@@ -91,7 +68,8 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     emitted = [builder.region(region) for region in regions]
     sequence = _sequence(cutter.graph, regions, emitted, cutter.graph.own_order if order is None else order)
     graph = builder.graph(sequence)
-    return PartGraph(tuple(regions), graph, builder.pieces, builder.parts)
+    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.pieces)
+    return PartGraph(tuple(regions), graph, builder.pieces, builder.parts, numbers)
 
 
 def _sequence(

@@ -53,13 +53,21 @@ class OneArena(Ordering):
         if self.spread and job.target.rule:
             raise InputError(f"target {job.target.name} places tensors by rules of its own; leave out --spread")
 
+    def room(self, problem: Problem) -> int | None:
+        """Bytes that a budget leaves for the arena, beside the reserve and what the runtime keeps; None without one."""
+        from lowtide.runtimes.registry import runtime_of
+
+        if self.budget is None:
+            return None
+        return self.budget - self.reserve - runtime_of(problem.target).beside(problem.graph)
+
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find an order, then an arena for it or for one of equal peak, as the runtime takes it."""
         from lowtide.runtimes.registry import runtime_of
 
         runtime = runtime_of(problem.target)
         began = clock.perf_counter()
-        room = None if self.budget is None else self.budget - self.reserve - runtime.beside(problem.graph)
+        room = self.room(problem)
         limits = replace(limits, budget_bytes=room, until_impossible=search.quick)
         schedule = self.find_order(problem, search, for_order(limits))
         seconds = clock.perf_counter() - began

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import NoCertificate, Plan
-from lowtide.sizes import format_size
+from lowtide.plan import CutRegion, NoCertificate, Plan
+from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
@@ -14,6 +14,7 @@ from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
+from lowtide.verify.check.parts import exactness, has_cuts
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.check.runtime_arena import check_runtime_arena
@@ -41,6 +42,7 @@ FAILURES = {
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
+    "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
     "says whether they are equal",
@@ -117,7 +119,10 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
 
     if plan.moves is not None:
         return _verify_spilling(whole_graph, plan, target, checks, own)
-    if plan.rewrites:
+    if has_cuts(plan):
+        checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
+        graph, memory = whole_graph, whole_memory
+    elif plan.rewrites:
         raise VerificationError("rewrites", "ops are recomputed in a plan without moves")
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
@@ -165,6 +170,15 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         statuses = ("impossible",)
     checks.append(HeldRule("status", check_budget(plan, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
+
+
+def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
+    """``parts``: the plan says how exact its parts are; that each of them is right was seen when they were put
+    together."""
+    if plan.exactness != exactness(graph, plan):
+        raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exactness(graph, plan)!r}")
+    cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion))
+    return f"{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:

@@ -7,22 +7,29 @@ from dataclasses import replace
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import kind_of
-from lowtide.plan import Plan
+from lowtide.plan import Plan, Recompute
+from lowtide.verify.check.parts import has_cuts, parted
 
 
 def rewritten(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's recomputed ops.
+    """The graph with the plan's recomputed ops, or in the plan's parts.
 
     Raises
     ------
     VerificationError
         ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
         does not read what it replaces, or of an op that may give something else the second time.
+        ``parts``: as `lowtide.verify.check.parts.parted`.
     """
+    clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
-    if listed != {r.op: r.of for r in plan.rewrites or []}:
+    if listed != {r.op: r.of for r in clones}:
         raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
-    for r in plan.rewrites or []:
+    if has_cuts(plan):
+        if clones:
+            raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
+        return parted(graph, plan)
+    for r in clones:
         original = next((op for op in graph.ops if op.id == r.of), None)
         if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
             raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")

@@ -29,6 +29,7 @@ from lowtide.target import Target
 from lowtide.verify.check.layout import aligned_load
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.order import Simulation, claimed_pairs, simulate
+from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.report import Proof
 
 
@@ -62,6 +63,7 @@ def prove_arena(
     if plan.moves is not None or plan.memories is not None or not bound:
         return None
     began = time.perf_counter()
+    graph = rewritten(graph, plan)
     memory = work_out(graph, target)
     steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
     load = aligned_load(graph, memory, steps, plan.order, target.alignment)

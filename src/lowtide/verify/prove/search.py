@@ -77,6 +77,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     began = time.perf_counter()
     if plan.moves is not None:
         return _prove_traffic(graph, plan, target, seconds, max_states)
+    graph = rewritten(graph, plan)
     memory = work_out(graph, target)
     _, note = check_bound(graph, plan, memory)
     certificate = plan.certificate

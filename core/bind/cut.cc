@@ -1,0 +1,92 @@
+// Python bindings of the search for regions that are cut. No logic.
+#include "bind/record.h"
+#include "bind/search.h"
+#include "cut/path.h"
+
+using tide::Bytes;
+
+namespace bind {
+
+namespace {
+
+using namespace nb::literals;
+
+using IndexRow = std::tuple<int, int64_t, int64_t, int64_t, int64_t>;  // axis, num, den, lo, hi
+using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool>;           // size, aligned, grain, reduced
+using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;    // tensor, dims, may overwrite, first
+using MadeRow = std::pair<int, std::vector<int>>;                      // tensor, axes
+using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
+                         std::vector<int>, std::vector<std::pair<int, Bytes>>>;
+using TensorRow = std::tuple<Bytes, std::vector<int64_t>, int, std::vector<int>, bool, int>;
+using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
+
+tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
+                    const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
+                    const std::vector<Bytes>& before, bool sums_in_place) {
+  tide::CutModel model;
+  for (const auto& [axes, reads, made, view, workspace, touched, overwrites] : ops) {
+    tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites};
+    for (const auto& [size, aligned, grain, reduced] : axes) op.axes.push_back({size, aligned, grain, reduced});
+    for (const auto& [tensor, dims, may_overwrite, first] : reads) {
+      tide::CutRead read{tensor, {}, may_overwrite, first};
+      for (const auto& [axis, num, den, lo, hi] : dims) read.dims.push_back({axis, num, den, lo, hi});
+      op.reads.push_back(std::move(read));
+    }
+    for (const auto& [tensor, along] : made) op.made.push_back({tensor, along});
+    model.ops.push_back(std::move(op));
+  }
+  for (const auto& [size, shape, producer, readers, output, storage] : tensors)
+    model.tensors.push_back({size, shape, producer, readers, output, storage});
+  for (const auto& [size, first, last] : storages) model.storages.push_back({size, first, last});
+  model.footprint = footprint;
+  model.before = before;
+  model.sums_in_place = sums_in_place;
+  return model;
+}
+
+}  // namespace
+
+void cut(nb::module_& m) {
+  nb::class_<tide::CutModel>(m, "CutModel", "A graph in one order, and along which axes its ops can be cut.")
+      .def(
+          "__init__",
+          [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
+             const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
+             const std::vector<Bytes>& before, bool sums_in_place) {
+            new (self) tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place));
+          },
+          "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a);
+  using R = tide::PathRegion;
+  record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
+         Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
+         Field{"axis", &R::axis, "Axis of the last op."}, Field{"stripes", &R::stripes, "How many parts."},
+         Field{"peak", &R::peak, "Bytes of the highest step in it."},
+         Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."});
+  using P = tide::PathResult;
+  record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
+         Field{"ops", &P::ops, "Ops that run."}, Field{"regions", &P::regions, "What is cut, in order."},
+         Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
+         Field{"complete", &P::complete, "Whether it was not stopped."});
+  m.def(
+      "region_cost",
+      [](const tide::CutModel& model, int begin, int end, int seed, int axis,
+         int stripes) -> std::optional<std::tuple<Bytes, int, std::vector<int>>> {
+        tide::Regions regions(model);
+        if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
+        const auto cost = regions.cost(stripes);
+        return std::tuple{cost.peak, cost.ops, regions.axes()};
+      },
+      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a,
+      "Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot "
+      "be cut so.");
+  m.def(
+      "best_path",
+      [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, nb::object stop) {
+        tide::PathOptions options{longest, most_stripes, at_least, reporter<>(stop)};
+        return unlocked([&] { return tide::best_path(model, options); });
+      },
+      "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "stop"_a = nb::none(),
+      "The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.");
+}
+
+}  // namespace bind

@@ -1,0 +1,189 @@
+#include "cut/path.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace tide {
+
+namespace {
+
+constexpr int kNever = std::numeric_limits<int>::max();
+constexpr int kRounds = 24;
+
+// One interval along one axis of its last op: what is known of it for numbers of stripes, each tried once.
+struct Candidate {
+  int axis;
+  std::vector<int> stripes;  // to try, ascending
+  std::vector<RegionCost> costs;
+};
+
+struct Interval {
+  std::vector<Candidate> candidates;
+};
+
+class Path {
+ public:
+  Path(const CutModel& model, const PathOptions& options) : m_(model), o_(options), regions_(model) {}
+
+  PathResult run() {
+    const int n = static_cast<int>(m_.ops.size());
+    PathResult best;
+    best.ops = n;
+    best.peak = n ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
+    Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
+    for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
+      const Bytes limit = low + (high - low) / 2;
+      PathResult found;
+      if (way(limit, found)) {
+        high = found.peak;
+        best = std::move(found);
+      } else if (!stopped_) {
+        low = limit + 1;
+      }
+    }
+    if (!stopped_) polish(best);
+    best.evaluated = evaluated_;
+    best.complete = !stopped_;
+    return best;
+  }
+
+ private:
+  // The way of fewest ops below a limit.
+  bool way(Bytes limit, PathResult& result) {
+    const int n = static_cast<int>(m_.ops.size());
+    std::vector<int> ops(n + 1, kNever), from(n + 1, -1);
+    std::vector<PathRegion> by(n + 1);
+    ops[0] = 0;
+    for (int end = 1; end <= n; ++end) {
+      if (m_.footprint[end - 1] <= limit && ops[end - 1] != kNever) {
+        ops[end] = ops[end - 1] + 1;
+        from[end] = end - 1;
+      }
+      if (m_.before[end] > limit) continue;
+      bool hot = false;
+      for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
+        hot = hot || m_.footprint[begin] > limit;
+        if (!hot || ops[begin] == kNever || m_.before[begin] > limit) continue;
+        if (o_.stop && (evaluated_ & 255) == 0 && o_.stop()) {
+          stopped_ = true;
+          return false;
+        }
+        PathRegion region;
+        if (!cut(begin, end, limit, region)) continue;
+        if (ops[end] == kNever || ops[begin] + region.ops < ops[end]) {
+          ops[end] = ops[begin] + region.ops;
+          from[end] = begin;
+          by[end] = region;
+        }
+      }
+    }
+    if (ops[n] == kNever) return false;
+    result = {};
+    result.ops = ops[n];
+    for (int at = n; at > 0; at = from[at]) {
+      if (by[at].stripes > 1 && by[at].begin == from[at] && by[at].end == at) {
+        result.regions.push_back(by[at]);
+        result.peak = std::max(result.peak, by[at].peak);
+      } else {
+        result.peak = std::max(result.peak, m_.footprint[at - 1]);
+      }
+    }
+    std::reverse(result.regions.begin(), result.regions.end());
+    return true;
+  }
+
+  // The region of an interval with the fewest ops below a limit.
+  bool cut(int begin, int end, Bytes limit, PathRegion& best) {
+    Interval& interval = interval_of(begin, end);
+    for (Candidate& candidate : interval.candidates) {
+      bool grown = false;
+      for (size_t k = 0; k < candidate.stripes.size(); ++k) {
+        if (k == candidate.costs.size()) {
+          if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
+          grown = true;
+          candidate.costs.push_back(regions_.cost(candidate.stripes[k]));
+          ++evaluated_;
+        }
+        const RegionCost& cost = candidate.costs[k];
+        if (cost.peak > limit) continue;
+        if (best.ops == 0 || cost.ops < best.ops)
+          best = {begin, end, candidate.axis, candidate.stripes[k], cost.peak, cost.ops};
+        break;
+      }
+    }
+    return best.ops > 0;
+  }
+
+  Interval& interval_of(int begin, int end) {
+    const int64_t key = static_cast<int64_t>(begin) * (m_.ops.size() + 1) + end;
+    const auto [at, fresh] = intervals_.try_emplace(key);
+    if (fresh) {
+      const CutOp& last = m_.ops[end - 1];
+      for (size_t axis = 0; axis < last.axes.size(); ++axis) {
+        if (last.axes[axis].grain <= 0) continue;
+        if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis)) || regions_.axes()[begin] < 0) continue;
+        Candidate candidate{static_cast<int>(axis), {}, {}};
+        const int64_t parts = std::min<int64_t>(o_.most_stripes, last.axes[axis].size / last.axes[axis].grain);
+        for (int64_t stripes = 2; stripes <= parts; stripes *= 2)
+          candidate.stripes.push_back(static_cast<int>(stripes));
+        if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
+        at->second.candidates.push_back(std::move(candidate));
+      }
+    }
+    return at->second;
+  }
+
+  // Every number of stripes for the regions of the best way: first the lowest peak of each, then the fewest that keep
+  // within the highest of all.
+  void polish(PathResult& best) {
+    std::vector<std::vector<std::pair<int, RegionCost>>> costs;
+    Bytes peak = 0, singles = 0;
+    int at = 0;
+    for (const PathRegion& region : best.regions) {
+      for (; at < region.begin; ++at) singles = std::max(singles, m_.footprint[at]);
+      at = region.end;
+      regions_.grow(region.begin, region.end, region.end - 1, region.axis);
+      auto& tried = costs.emplace_back();
+      const CutAxis& axis = m_.ops[region.end - 1].axes[region.axis];
+      Bytes lowest = region.peak;
+      const int parts = static_cast<int>(std::min<int64_t>(2 * region.stripes, axis.size / axis.grain));
+      for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
+        tried.emplace_back(stripes, regions_.cost(stripes));
+        ++evaluated_;
+        lowest = std::min(lowest, tried.back().second.peak);
+      }
+      peak = std::max(peak, lowest);
+    }
+    for (; at < static_cast<int>(m_.ops.size()); ++at) singles = std::max(singles, m_.footprint[at]);
+    peak = std::max({peak, singles, o_.at_least});
+    best.peak = singles;
+    best.ops = static_cast<int>(m_.ops.size());
+    for (size_t k = 0; k < best.regions.size(); ++k) {
+      PathRegion& region = best.regions[k];
+      for (const auto& [stripes, cost] : costs[k])
+        if (cost.peak <= peak) {
+          region.stripes = stripes;
+          region.peak = cost.peak;
+          region.ops = cost.ops;
+          break;
+        }
+      best.ops += region.ops - (region.end - region.begin);
+      best.peak = std::max(best.peak, region.peak);
+    }
+  }
+
+  const CutModel& m_;
+  const PathOptions& o_;
+  Regions regions_;
+  const std::vector<Bytes> ends_{m_.before.front(), m_.before.back()};
+  std::unordered_map<int64_t, Interval> intervals_;
+  int64_t evaluated_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+PathResult best_path(const CutModel& model, const PathOptions& options) { return Path(model, options).run(); }
+
+}  // namespace tide

@@ -1,0 +1,39 @@
+// The best way through an order of ops: each runs whole, or in a region of neighbours that is cut in stripes.
+//
+// Exact in its class: intervals of this order, one seed (the last op of an interval, along one axis), equal stripes of
+// the numbers that are tried. A limit on the peak is lowered by bisection; under each, the way with the fewest ops.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "cut/region.h"
+
+namespace tide {
+
+struct PathRegion {
+  int begin = 0, end = 0;  // positions [begin, end)
+  int axis = 0;            // of the op at end - 1
+  int stripes = 1;
+  Bytes peak = 0;
+  int ops = 0;
+};
+
+struct PathOptions {
+  int longest = 64;  // positions of a region at the most
+  int most_stripes = 128;
+  Bytes at_least = 0;  // no lower peak is of use
+  std::function<bool()> stop;
+};
+
+struct PathResult {
+  Bytes peak = 0;
+  int ops = 0;
+  std::vector<PathRegion> regions;
+  int64_t evaluated = 0;  // regions whose footprint was worked out
+  bool complete = false;  // whether it was not stopped
+};
+
+PathResult best_path(const CutModel& model, const PathOptions& options);
+
+}  // namespace tide

@@ -1,0 +1,175 @@
+// Regions of ops that are cut along one axis each and run in stripes: who is cut with whom, and what it takes.
+//
+// The ops stand in one order. A region is an interval of it and a seed: an op and an axis. What follows is worked out
+// here as lowtide.transform.cut and lowtide.transform.parts do it, who are the reference: the same parts, slices and
+// joins in the same sequence, but as storages only, so that a candidate costs microseconds.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/model.h"
+
+namespace tide {
+
+// Rows [floor((a num + lo) / den), floor(((b - 1) num + hi) / den) + 1) for rows [a, b) of an axis; axis -1: all.
+struct RowIndex {
+  int axis = -1;
+  int64_t num = 1, den = 1, lo = 0, hi = 0;
+};
+
+using RowRange = std::pair<int64_t, int64_t>;
+
+struct CutAxis {
+  int64_t size;
+  int64_t aligned;  // rows that no part of a result divides, as the access has it
+  int64_t grain;    // rows at multiples of which parts begin, as they are spelled; 0: cannot be cut
+  bool reduced;
+};
+
+struct CutRead {
+  int tensor;
+  std::vector<RowIndex> dims;
+  bool may_overwrite;  // whether the result may lie where this operand lay, if that is of equal size and dies here
+  bool first;          // whether it is the operand whose memory a view hands on
+};
+
+struct CutMade {
+  int tensor;
+  std::vector<int> axes;  // of each dimension; -1: whole
+};
+
+struct CutOp {
+  std::vector<CutAxis> axes;
+  std::vector<CutRead> reads;  // operands that are no constants, by position
+  std::vector<CutMade> made;
+  bool view;
+  Bytes workspace;
+  std::vector<int> touched;                       // storages of the graph that is not cut
+  std::vector<std::pair<int, Bytes>> overwrites;  // (storage, saving), there
+};
+
+struct CutTensor {
+  Bytes size;
+  std::vector<int64_t> shape;
+  int producer;              // position; -1: none
+  std::vector<int> readers;  // positions, each once
+  bool output;               // of the graph
+  int storage;               // -1: not counted
+};
+
+struct CutStorage {
+  Bytes size;
+  int first, last;  // steps; -1: from the start, n: to the end
+};
+
+// A graph in one order.
+struct CutModel {
+  std::vector<CutOp> ops;
+  std::vector<CutTensor> tensors;
+  std::vector<CutStorage> storages;
+  std::vector<Bytes> footprint;  // of each step, uncut
+  std::vector<Bytes> before;     // bytes live before each step, and behind the last
+  bool sums_in_place;            // whether what adds two sums may write over one
+};
+
+struct RegionCost {
+  Bytes peak = -1;  // -1: cannot be cut so
+  int ops = 0;      // how many there are in all: parts, slices, joins, and what runs whole
+};
+
+// Evaluates regions of one model; keeps its buffers.
+class Regions {
+ public:
+  explicit Regions(const CutModel& model);
+
+  // Finds the ops that are cut with op `seed` along `axis`, of positions [begin, end); false: they cannot be.
+  bool grow(int begin, int end, int seed, int axis);
+  // Axis of each position after `grow`, -1 for what is not cut: in the interval it runs before the stripes.
+  const std::vector<int>& axes() const { return axes_; }
+  // What the region that `grow` found takes in so many stripes.
+  RegionCost cost(int stripes);
+
+ private:
+  // Some rows of a tensor between ops of the region, [first, end) of its dimension.
+  struct Rows {
+    int piece = -1;
+    int64_t first = 0, end = 0;
+  };
+  struct Held {
+    int dim = -1;
+    bool leaves = false;
+    std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
+    std::vector<int> lasts;     // and which op of it reads last; -1: none does
+    std::vector<int> pieces;
+    Rows fresh, kept, have;
+  };
+  struct Sum {
+    int piece = -1;
+    int64_t end = 0;
+  };
+  struct Slice {
+    int from, dim;
+    RowRange rows;
+    int piece;
+  };
+  struct Room {
+    Bytes size;
+    int first, last;
+    bool stays;
+    bool own;  // of the region, and no storage of the model
+  };
+  struct Piece {
+    int room;
+    Bytes size;
+  };
+  struct Step {
+    size_t touched, overwrites;  // where those of this step end
+    Bytes workspace;
+  };
+
+  bool readers_of(int op);
+  void makers_of(int op);
+  bool want(int op, int axis);
+  bool agree(int op) const;
+  void find_ends();
+  void find_held();
+  void whole(int op);
+  void part(int op, int stripe);
+  void keep(int tensor, int stripe);
+  void have(int tensor);
+  void add(int tensor, int piece, int op, RowRange rows);
+  int given(int op, const CutRead& read, RowRange rows);
+  int slice(int from, int tensor, int dim, RowRange rows);
+  int piece(Bytes size);
+  int piece_of_storage(int storage, Bytes size);
+  int room_of(int storage);
+  Bytes bytes(int tensor, int dim, RowRange rows) const;
+  int dim_of(int op, int tensor) const;
+  RowRange need(int op, const RowIndex& index, RowRange rows, int64_t size) const;
+  RowRange rows(int op, int stripe) const;
+  void touch(int piece) { touched_.push_back(pieces_[piece].room); }
+  void close(Bytes workspace);
+  Bytes sweep(Bytes base);
+
+  const CutModel& m_;
+  int stripes_ = 0, begin_ = 0, end_ = 0;
+  std::vector<int> axes_, queue_;
+  std::vector<int> cut_;                    // positions that are cut, ascending
+  std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
+  std::vector<Held> held_;                  // of each tensor of the model; dim -1: not between ops of the region
+  std::vector<int> held_ids_;
+  std::vector<Sum> sums_;
+  std::vector<Slice> slices_;
+  std::vector<Piece> pieces_;
+  std::vector<Room> rooms_;
+  std::vector<int> room_of_;  // of each storage of the model; -1: none yet
+  std::vector<int> roomed_;
+  Bytes local_ = 0;  // of the rooms of storages that are there before the region
+  std::vector<Step> steps_;
+  std::vector<int> touched_;
+  std::vector<std::pair<int, Bytes>> overwrites_;
+};
+
+}  // namespace tide

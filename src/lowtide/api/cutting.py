@@ -1,0 +1,137 @@
+"""Plans that cut: from the best order of the uncut graph to regions, a part graph and an order of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job
+from lowtide.api.models import NO_DIMS, load
+from lowtide.api.problem import Problem, Rules
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.plan import CutOp, CutRegion, Exactness, Plan
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.transform.cut import Cutter, Region
+    from lowtide.transform.parts import PartGraph
+
+ALLOWED = ("fission",)
+"""What a plan may be allowed to change."""
+
+_UNCUT, _SEARCH = 0.2, 0.6
+"""Shares of the time after which the uncut graph's order, and the search for regions, are over."""
+
+
+def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
+    """What may be changed, as a user says it: ``"fission"``, several with commas between, or a list.
+
+    Raises
+    ------
+    InputError
+        A word is none of `ALLOWED`.
+    """
+    listed = words.split(",") if isinstance(words, str) else list(words)
+    for word in listed:
+        if word and word not in ALLOWED:
+            raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
+    return tuple(dict.fromkeys(word for word in listed if word))
+
+
+def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
+    """The best plan with regions cut, or without if that needs no more.
+
+    Raises
+    ------
+    InputError
+        The model is in a format whose ops cannot be cut.
+    """
+    from lowtide.ops.part import speller
+    from lowtide.optimize.regions import best_regions
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import apply
+
+    if speller(problem.graph) is None:
+        raise InputError("only ONNX models are cut; leave out --allow", problem.place)
+    assert isinstance(job.goal, OneArena), job.goal
+    uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
+    room = job.goal.room(problem)
+    if room is not None and uncut.keys["required_bytes"] <= (job.goal.budget or 0):
+        return uncut
+    cutter = Cutter(problem.graph, exact_bits=job.exact_bits)
+    order = uncut.order
+    way = best_regions(
+        cutter, problem.memory, order, replace(limits, seconds=limits.seconds * _SEARCH), least=room or 0
+    )
+    if not way.regions:
+        return uncut
+    parts = apply(cutter, way.regions, [problem.graph.ops[i].id for i in order])
+    answer = job.goal.solve(Problem.of(parts.graph, problem.target), job.search, limits)
+    if answer.keys["required_bytes"] >= uncut.keys["required_bytes"]:
+        return uncut
+    keys: PlanKeys = {
+        **answer.keys,
+        "rewrites": [*as_rewrites(parts)],
+        "exactness": _exactness(cutter, way.regions),
+        "search": {
+            **answer.keys.get("search", {}),
+            "uncut_peak_bytes": uncut.keys["peak_bytes"],
+            "regions": way.evaluated,
+        },
+    }
+    return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes)
+
+
+def _exactness(cutter: Cutter, regions: Iterable[Region]) -> Exactness:
+    classes: tuple[Exactness, ...] = ("bits", "kernel", "sum")
+    worst = 0
+    for region in regions:
+        for cut in region.cuts:
+            known = cutter.meaning(cut.op)
+            exact = "never" if known is None else known.access.exactness(cut.axis)
+            assert exact != "never", cut
+            worst = max(worst, classes.index(exact))
+    return classes[worst]
+
+
+def as_rewrites(parts: PartGraph) -> list[CutRegion]:
+    """What a plan says was decided."""
+    return [
+        CutRegion(ops=[CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends)) for cut in region.cuts])
+        for region in parts.regions
+    ]
+
+
+def regions_of(rewrites: Iterable[object]) -> list[Region]:
+    """The decision that a plan tells."""
+    from lowtide.transform.cut import Cut, Region
+
+    return [
+        Region(tuple(Cut(c.op, c.axis, tuple(c.ends)) for c in r.ops)) for r in rewrites if isinstance(r, CutRegion)
+    ]
+
+
+def part_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> PartGraph:
+    """The part graph of a plan with cuts, made again from its decision.
+
+    Raises
+    ------
+    InputError
+        The decision does not give what the plan lists: it was changed by hand.
+    """
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import apply
+
+    target = Rules.of_plan(plan).resolve()
+    graph = target.as_seen(load(model, dims))
+    parts = apply(Cutter(graph), regions_of(plan.rewrites or ()))
+    listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
+    made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}
+    if listed != made:
+        raise InputError("its parts are not what its rewrites give; plan the model again", graph.source or graph.name)
+    return parts

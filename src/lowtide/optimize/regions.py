@@ -1,0 +1,130 @@
+"""The best regions along one order: a graph as the core's search sees it, and back.
+
+The order is fixed, an interval of it is cut in equal stripes or runs whole, and the core finds the way through it with
+the lowest peak, then the fewest ops (`core/cut/path.h`). Source: msf-CNN's fusion graph, for any graph and axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide import _core
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel
+from lowtide.graph import Kind
+from lowtide.ops.index import FIXED, Index
+from lowtide.stop import Limits
+from lowtide.transform.cut import Cutter, Region
+
+LONGEST = 96
+"""Ops of a region at the most."""
+
+MOST_STRIPES = 128
+
+
+@dataclass(frozen=True)
+class Way:
+    """Regions to cut along an order.
+
+    Attributes
+    ----------
+    regions
+        None share an op.
+    peak
+        Bytes, as the core works them out for this order.
+    evaluated
+        Candidates tried.
+    complete
+        Whether the search was not stopped: then nothing in its class has a lower peak.
+    """
+
+    regions: tuple[Region, ...]
+    peak: int
+    evaluated: int
+    complete: bool
+
+
+def best_regions(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, *, least: int = 0) -> Way:
+    """Regions of the lowest peak along an order.
+
+    Parameters
+    ----------
+    memory
+        The graph under a target.
+    order
+        Positions in the graph's own order.
+    least
+        Bytes; no lower peak is of use.
+    """
+    model = cut_model(cutter, memory, order)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, limits.over)
+    ids = [cutter.graph.ops[i].id for i in order]
+    regions = []
+    for found in way.regions:
+        interval = ids[found.begin : found.end]
+        axes = cutter.grow(interval, interval[-1], found.axis)
+        assert axes is not None, found
+        regions.append(cutter.region(interval, axes, found.stripes))
+    return Way(tuple(regions), way.peak, way.evaluated, way.complete)
+
+
+def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:
+    """The graph in an order, with the axes of its ops, as the core takes it."""
+    graph, target = memory.graph, memory.target
+    position = {graph.ops[i].id: k for k, i in enumerate(order)}
+    number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
+    lives = profile(memory, order)
+    ops = [_op(cutter, memory, i, number) for i in order]
+    tensors = [
+        (
+            t.size,
+            list(t.shape or ()),
+            position[graph.producer[t.id]] if t.id in graph.producer else -1,
+            sorted(position[o] for o in graph.consumers.get(t.id, ())),
+            t.kind is Kind.OUTPUT,
+            memory.storage_of.get(t.id, -1),
+        )
+        for t in graph.tensors
+        if t.kind is not Kind.CONSTANT
+    ]
+    storages = [(s.size, lives.first[k], lives.last[k]) for k, s in enumerate(memory.storages)]
+    at_start = sum(size for size, first, _ in storages if first < 0)
+    sums = target.in_place == "any" and not target.rule
+    return _core.CutModel(ops, tensors, storages, list(lives.footprint), [at_start, *lives.transient], sums)
+
+
+def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) -> tuple:
+    graph, target = memory.graph, memory.target
+    op = graph.ops[at]
+    known = cutter.meaning(op.id)
+    axes, made, reads = [], [], []
+    cuttable = set(cutter.axes(op.id))
+    sizes = () if known is None else known.access.sizes
+    for axis, size in enumerate(sizes):
+        assert known is not None, op.label
+        how = cutter.spelling(op.id, axis) if axis in cuttable else None
+        grain = 0 if how is None else how.grain
+        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce))
+    over = set(target.in_place_inputs(graph, op))
+    for i, t, dims in cutter.reads(op.id):
+        reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))
+    if known is None:
+        reads = [(number[t], [_WHOLE] * len(graph.tensor_by_id[t].shape or ()), False, False) for t in op.inputs
+                 if t in number]  # fmt: skip
+    for j, t in enumerate(op.outputs):
+        rank = len(graph.tensor_by_id[t].shape or ())
+        dims = (None,) * rank if known is None else known.access.outputs[j]
+        made.append((number[t], [-1 if d is None else d for d in dims]))
+    view = target.view_source(graph, op) is not None
+    overwrites = [(o.storage, o.saving) for o in memory.overwrites[at]]
+    return (axes, reads, made, view, memory.workspace[at], list(memory.touched[at]), overwrites)
+
+
+_WHOLE = (-1, 1, 1, 0, 0)
+
+
+def _index(index: Index | None) -> tuple[int, int, int, int, int]:
+    if index is None or index.axis == FIXED:
+        return _WHOLE
+    return (index.axis, index.num, index.den, index.lo, index.hi)

@@ -1,0 +1,362 @@
+"""The part graph that a plan with cuts speaks of, put together from what the plan lists, and each piece of it checked.
+
+A plan says of every tensor that a cut made which rows of which of the user's tensors it holds, and of every op what it
+reads and makes. That the whole computes the same follows step by step: a part of an op is given at least the rows that
+it needs and makes the rows it says; slices, joins and merges keep what pieces say; and whatever the rest of the graph
+reads is there whole. Nothing here knows how the cuts were found or lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.access import Access, Exact
+from lowtide.ops.index import Index
+from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.part import Glue, Spelled, Speller, speller, spelling
+from lowtide.plan import CutRegion, Exactness, Plan, PlanOp, PlanPart, PlanTensor, Rows
+
+Box = tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a tensor holds: rows of one of the user's; of a sum, over `terms` of an axis of an op."""
+
+    of: int
+    box: Box
+    terms: Rows | None = None
+    summed: tuple[int, int] | None = None
+
+
+def parted(graph: Graph, plan: Plan) -> Graph:
+    """The graph in parts, its ops in the plan's order.
+
+    Raises
+    ------
+    VerificationError
+        ``parts``: an op, a tensor or an output that does not follow.
+    """
+    return _Parts(graph, plan).run()
+
+
+def has_cuts(plan: Plan) -> bool:
+    """Whether the plan speaks of a part graph."""
+    return any(isinstance(r, CutRegion) for r in plan.rewrites or ())
+
+
+def exactness(graph: Graph, plan: Plan) -> Exactness:
+    """The loosest class among the plan's cuts: ``"bits"``, ``"kernel"`` or ``"sum"``."""
+    worst = 0
+    for region in plan.rewrites or ():
+        for cut in region.ops if isinstance(region, CutRegion) else ():
+            known = meaning(graph, graph.op_by_id[cut.op])
+            if known is not None:
+                worst = max(worst, _rank(known.access.exactness(cut.axis)))
+    return _CLASSES[worst]
+
+
+_CLASSES: tuple[Exactness, ...] = ("bits", "kernel", "sum")
+
+
+def _rank(exact: Exact) -> int:
+    if exact == "never":
+        raise _fail("an op is cut whose parts do not add up")
+    return _CLASSES.index(exact)
+
+
+def _fail(why: str) -> VerificationError:
+    return VerificationError("parts", why)
+
+
+class _Parts:
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.listed = {t.id: t for t in plan.tensors}
+        self.tensors: dict[int, Tensor] = {}
+        self.held: dict[int, _Held] = {}
+        self.numbers: dict[int, tuple[int, ...]] = {}
+        self.meanings: dict[int, Meaning] = {}
+        self.cut = {c.op for r in plan.rewrites or () if isinstance(r, CutRegion) for c in r.ops}
+
+    def run(self) -> Graph:
+        graph, plan = self.graph, self.plan
+        if plan.version < 2:
+            raise _fail("a plan that cuts is version 2")
+        ops = {op.id: op for op in plan.ops}
+        if len(ops) != len(plan.ops) or len(self.listed) != len(plan.tensors):
+            raise _fail("an op or a tensor is listed twice")
+        if not self.cut <= set(graph.index_of):
+            raise _fail("an op is cut that the graph does not have")
+        for t in graph.tensors:
+            if t.kind is Kind.CONSTANT or t.id not in graph.producer:
+                self._whole(t.id)
+        result = []
+        for v in plan.order:
+            listed = ops.get(v)
+            if listed is None:
+                raise _fail(f"op {v} is not listed")
+            result.append(self._op(listed))
+        left = set(graph.index_of) - self.cut - {op.id for op in result}
+        if left:
+            raise _fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
+        for t in graph.tensors:
+            if t.kind is Kind.OUTPUT and t.id not in self.held:
+                raise _fail(f"the output {t.label} is not made")
+        for t in plan.tensors:
+            if t.id not in self.held and t.id not in self.numbers:
+                raise _fail(f"tensor {t.id} is not made")
+        kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
+        return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
+
+    def _whole(self, t: int) -> None:
+        shape = self.graph.tensor_by_id[t].shape or ()
+        self.held[t] = _Held(t, tuple((0, size) for size in shape))
+
+    def _op(self, listed: PlanOp) -> Op:
+        own = self.graph.op_by_id.get(listed.id)
+        if listed.part is None:
+            if own is None or own.id in self.cut:
+                raise _fail(f"op {listed.id} is no op of the graph that is left, and no part")
+            for t in own.inputs:
+                if t not in self.held or self.held[t].of != t or not self._is_whole(t):
+                    raise _fail(f"{own.label} reads tensor {t}, which is not there whole")
+            for t in own.outputs:
+                self._whole(t)
+            return own
+        if own is not None:
+            raise _fail(f"op {listed.id} is the graph's, and no part")
+        part = listed.part
+        for t in part.inputs:
+            if t is not None and t not in self.held:
+                self._constant(t)
+        match part.role:
+            case "part":
+                kind, attributes = self._part(listed, part)
+            case "slice":
+                kind, attributes = self._slice(part)
+            case "join":
+                kind, attributes = self._join(part)
+            case _:
+                kind, attributes = self._merge(part)
+        if listed.type != kind:
+            raise _fail(f"op {listed.id} is a {listed.type}, where a {kind} is needed")
+        given = tuple(part.inputs)
+        inputs = tuple(t for t in given if t is not None)
+        return Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
+
+    def _is_whole(self, t: int) -> bool:
+        held = self.held[t]
+        shape = self.graph.tensor_by_id[held.of].shape or ()
+        return held.terms is None and held.box == tuple((0, size) for size in shape)
+
+    def _constant(self, t: int) -> None:
+        """Rows of a constant, or numbers that stand in an op's place for its own."""
+        listed = self._tensor(t)
+        if listed.numbers is not None:
+            self.numbers[t] = tuple(listed.numbers)
+            shape = (len(listed.numbers),)
+            value = b"".join(n.to_bytes(8, "little", signed=True) for n in listed.numbers)
+            self.tensors[t] = Tensor(
+                t, 8 * len(listed.numbers), Kind.CONSTANT, listed.name, shape, "int64", value=value
+            )
+            self._same_size(listed, self.tensors[t])
+            return
+        piece = listed.piece
+        of = None if piece is None else self.graph.tensor_by_id.get(piece.of)
+        if piece is None or of is None or of.kind is not Kind.CONSTANT or piece.terms is not None:
+            raise _fail(f"tensor {t} is read before anything makes it")
+        self._make(t, _Held(piece.of, tuple(piece.box)), Kind.CONSTANT)
+
+    def _tensor(self, t: int) -> PlanTensor:
+        listed = self.listed.get(t)
+        if listed is None or t in self.graph.tensor_by_id:
+            raise _fail(f"tensor {t} is not there")
+        return listed
+
+    def _make(self, t: int, held: _Held, kind: Kind = Kind.ACTIVATION) -> None:
+        """A tensor that holds this, as the plan lists it; the user's own only if it is whole."""
+        if t in self.held:
+            raise _fail(f"tensor {t} is made twice")
+        of = self.graph.tensor_by_id[held.of]
+        shape = of.shape or ()
+        if t in self.graph.tensor_by_id:
+            if t != held.of or held.terms is not None or held.box != tuple((0, size) for size in shape):
+                raise _fail(f"tensor {t} would hold a part of tensor {held.of}")
+            self.held[t] = held
+            return
+        listed = self._tensor(t)
+        if any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
+            raise _fail(f"tensor {t} holds rows that tensor {held.of} does not have")
+        said = listed.piece
+        if said is None or _Held(said.of, tuple(said.box), said.terms) != replace(held, summed=None):
+            raise _fail(f"tensor {t} is not what its piece says")
+        count = prod(shape)
+        size = -(-of.size * prod(b - a for a, b in held.box) // max(1, count))
+        made = Tensor(t, size, kind, listed.name, tuple(b - a for a, b in held.box), of.dtype, quant=of.quant)
+        self._same_size(listed, made)
+        self.tensors[t] = made
+        self.held[t] = held
+
+    def _same_size(self, listed: PlanTensor, made: Tensor) -> None:
+        if (listed.size, listed.kind) != (made.size, made.kind.value):
+            raise _fail(
+                f"tensor {made.id} has {listed.size} bytes ({listed.kind}), and takes {made.size} ({made.kind})"
+            )
+
+    def _meaning(self, op: Op) -> Meaning:
+        if op.id not in self.meanings:
+            known = meaning(self.graph, op)
+            if known is None or known.opaque is not None:
+                raise _fail(f"{op.label} is cut, and what it means is not known")
+            self.meanings[op.id] = known
+        return self.meanings[op.id]
+
+    def _part(self, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        origin = listed.origin or []
+        if len(origin) != 1 or origin[0] not in self.cut or part.axis is None or part.rows is None:
+            raise _fail(f"op {listed.id} is a part of no op that is cut")
+        op = self.graph.op_by_id[origin[0]]
+        known = self._meaning(op)
+        access, axis, rows = known.access, part.axis, part.rows
+        how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
+        if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
+            raise _fail(f"{op.label} has no part of rows {rows} along axis {axis}")
+        if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
+            raise _fail(f"{op.label} is cut within {how.grain} rows that belong together")
+        reduced = axis in access.reduce
+        for j, t in enumerate(part.outputs):
+            self._make(t, _written(access, j, op, self.graph, axis, rows, reduced))
+        shapes = tuple(self._shape(t) for t in part.outputs)
+        if len(part.outputs) != len(op.outputs):
+            raise _fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
+        spelled = how.spell(rows, shapes)
+        self._operands(op, access, part, spelled, reduced and rows[0] > 0)
+        return op.type, spelled.attributes
+
+    def _shape(self, t: int) -> tuple[int, ...]:
+        return tuple(b - a for a, b in self.held[t].box)
+
+    def _operands(self, op: Op, access: Access, part: PlanPart, spelled: Spelled, later: bool) -> None:
+        """Each operand holds just the rows that the part needs, and all of what is not cut."""
+        given = op.operands or op.inputs
+        read = list(part.inputs)
+        wanted: list[tuple[int, Box] | tuple[int, ...] | None] = []
+        axis, rows = part.axis or 0, part.rows or (0, 0)
+        for i, t in enumerate(given):
+            if t is None or (later and i in access.once):
+                wanted.append(None)
+            elif i in spelled.literals:
+                wanted.append(tuple(spelled.literals[i]))
+            else:
+                box = _needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
+                wanted.append((t, box) if all(a < b for a, b in box) else None)
+        if op.type == "Concat":
+            wanted = [w for w in wanted if w is not None]
+        while wanted and wanted[-1] is None:
+            wanted.pop()
+        if len(read) != len(wanted):
+            raise _fail(f"a part of {op.label} reads {len(read)} operands, and needs {len(wanted)}")
+        for t, want in zip(read, wanted, strict=True):
+            held = None if t is None else self.held.get(t)
+            is_numbers = t is not None and t in self.numbers and self.numbers[t] == want
+            is_rows = held is not None and held.terms is None and (held.of, held.box) == want
+            if not (is_numbers or is_rows or (t is None and want is None)):
+                raise _fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
+
+    def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
+        literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
+        if literals != [tuple(values) for values in glue.literals] or len(part.outputs) != 1:
+            raise _fail(f"a {part.role} has operands of its own that it does not need")
+        return glue.type, glue.attributes
+
+    def _slice(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        held, listed = self._first(part), self._tensor(part.outputs[0])
+        box = tuple(listed.piece.box) if listed.piece is not None else ()
+        if held.terms is not None or len(box) != len(held.box):
+            raise _fail(f"tensor {listed.id} is no slice")
+        rows = {}
+        for d, ((a, b), (first, end)) in enumerate(zip(box, held.box, strict=True)):
+            if not first <= a < b <= end:
+                raise _fail(f"tensor {listed.id} would be rows {a} to {b} of {first} to {end}")
+            if (a, b) != (first, end):
+                rows[d] = (a - first, b - first)
+        self._make(listed.id, _Held(held.of, box))
+        return self._glue(part, self._speller().slicing(self.graph, rows), 1)
+
+    def _speller(self) -> Speller:
+        spell = speller(self.graph)
+        if spell is None:
+            raise _fail("nothing is cut in this format")
+        return spell
+
+    def _first(self, part: PlanPart) -> _Held:
+        t = part.inputs[0] if part.inputs else None
+        held = None if t is None else self.held.get(t)
+        if held is None or len(part.outputs) != 1:
+            raise _fail(f"a {part.role} reads tensor {t}")
+        return held
+
+    def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        pieces = [self.held.get(t) if t is not None else None for t in part.inputs]
+        first = self._first(part)
+        dims = {d for h in pieces if h is not None for d, rows in enumerate(h.box) if rows != first.box[d]}
+        dim = min(dims, default=0)
+        at = first.box[dim][0]
+        for held in pieces:
+            if held is None or held.of != first.of or held.terms is not None or held.box[dim][0] != at:
+                raise _fail(f"pieces of tensor {first.of} do not lie side by side")
+            if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
+                raise _fail(f"pieces of tensor {first.of} differ along two dimensions")
+            at = held.box[dim][1]
+        box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
+        self._make(part.outputs[0], _Held(first.of, box))
+        return self._glue(part, self._speller().joining(dim), len(pieces))
+
+    def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        one = self._first(part)
+        other = self.held.get(part.inputs[1] or -1) if len(part.inputs) == 2 else None
+        if other is None or one.terms is None or other.terms is None or one.summed is None:
+            raise _fail("a merge is of two parts of a sum")
+        if (one.of, one.box, one.summed) != (other.of, other.box, other.summed) or one.terms[1] != other.terms[0]:
+            raise _fail(f"parts of the sum {one.of} do not follow one another")
+        access = self.meanings[one.summed[0]].access
+        terms = (one.terms[0], other.terms[1])
+        whole = terms == (0, access.sizes[one.summed[1]])
+        held = _Held(one.of, one.box) if whole else replace(one, terms=terms)
+        self._make(part.outputs[0], held)
+        return self._glue(part, self._speller().merging(access.merge), 2)
+
+
+def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows, reduced: bool) -> _Held:
+    """What a part of an op makes."""
+    t = op.outputs[j]
+    shape = graph.tensor_by_id[t].shape or ()
+    if reduced:
+        whole = rows == (0, access.sizes[axis])
+        box = tuple((0, size) for size in shape)
+        return _Held(t, box) if whole else _Held(t, box, rows, (op.id, axis))
+    dims = access.outputs[j]
+    return _Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
+
+
+def _needed(access: Access, operand: int, shape: Sequence[int], axis: int, rows: Rows) -> Box:
+    """Rows of an operand that rows of an axis need: of each row by itself, then all of them together."""
+    grain = access.grain_of(axis)
+    first, end = rows[0] - rows[0] % grain, min(access.sizes[axis], -(-rows[1] // grain) * grain)
+    return tuple(
+        _rows(index, first, end, size) if index is not None and index.axis == axis else (0, size)
+        for index, size in zip(access.inputs[operand] or (), shape, strict=True)
+    )
+
+
+def _rows(index: Index, first: int, end: int, size: int) -> Rows:
+    lows = [(row * index.num + index.lo) // index.den for row in (first, end - 1)]
+    highs = [(row * index.num + index.hi) // index.den for row in (first, end - 1)]
+    low, high = max(0, min(lows)), min(size - 1, max(highs))
+    return (low, high + 1) if low <= high else (0, 0)
