@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +98,15 @@ def differs(source: Path, folder: Path, cutter: Cutter, parts: PartGraph, order:
     measured = difference(source, target, feeds(source))
     limit = 0.0 if exact == "bits" else RELATIVE
     return "" if measured <= limit else f"{exact}: {measured:.3g}"
+
+
+def tensors_of(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Every tensor that a node of a model makes, or some of them, in one run."""
+    model = onnx.load(str(path))
+    made = [name for node in model.graph.node for name in node.output if name]
+    shown = [name for name in made if names is None or name in names]
+    known = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in shown if name not in known)
+    other = path.with_suffix(".all.onnx")
+    other.write_bytes(model.SerializeToString())
+    return dict(zip(shown, session(other).run(shown, feeds(path)), strict=True))

@@ -44,6 +44,14 @@ class Nets:
         values = (rng.standard_normal(tuple(shape)) * scale).astype(np.float32)
         return self._weight(values)
 
+    def positive(self, size: int) -> str:
+        """A vector of numbers above 0."""
+        return self._weight(np.linspace(0.5, 2, size, dtype=np.float32))
+
+    def values(self, *values: float) -> str:
+        """A vector of numbers."""
+        return self._weight(np.array(values, np.float32))
+
     def ints(self, *values: int) -> str:
         """Whole numbers."""
         return self._weight(np.array(values, np.int64))
@@ -238,8 +246,7 @@ def resize(nets: Nets, x: str) -> None:
         sizes = nets.ints(*shape[:2], *(2 * s for s in shape[2:]))
         nets.node("Resize", [x, "", "", sizes], **attributes)
     else:
-        values = np.array([1, 1, 2, nets.pick((1, 2))], np.float32)
-        nets.node("Resize", [x, "", nets._weight(values)], **attributes)
+        nets.node("Resize", [x, "", nets.values(1, 1, 2, nets.pick((1, 2)))], **attributes)
 
 
 def norm(nets: Nets, x: str) -> None:
@@ -247,8 +254,7 @@ def norm(nets: Nets, x: str) -> None:
     channels = nets.shapes[x][1]
     scale, bias = nets.floats((channels,)), nets.floats((channels,))
     if nets.pick((True, False)):
-        variance = nets._weight(np.linspace(0.5, 2, channels, dtype=np.float32))
-        nets.node("BatchNormalization", [x, scale, bias, nets.floats((channels,)), variance])
+        nets.node("BatchNormalization", [x, scale, bias, nets.floats((channels,)), nets.positive(channels)])
     else:
         nets.node("InstanceNormalization", [x, scale, bias])
 

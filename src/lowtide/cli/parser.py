@@ -320,9 +320,7 @@ def _planning(
         changed.add_argument(
             "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
         )
-        changed.add_argument(
-            "--exact-bits", action="store_true", help="change nothing that can move a bit of them"
-        )
+        changed.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
     search = p.add_argument_group("search")
     search.add_argument(
         "--time", type=_seconds, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
