@@ -12,9 +12,10 @@ namespace {
 using namespace nb::literals;
 
 using IndexRow = std::tuple<int, int64_t, int64_t, int64_t, int64_t>;  // axis, num, den, lo, hi
-using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool>;           // size, aligned, grain, reduced
-using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;    // tensor, dims, may overwrite, first
-using MadeRow = std::pair<int, std::vector<int>>;                      // tensor, axes
+using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool,
+                           std::vector<std::pair<int64_t, Bytes>>>;  // size, aligned, grain, reduced, workspace
+using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;  // tensor, dims, may overwrite, first
+using MadeRow = std::pair<int, std::vector<int>>;                    // tensor, axes
 using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
                          std::vector<int>, std::vector<std::pair<int, Bytes>>>;
 using TensorRow = std::tuple<Bytes, std::vector<int64_t>, int, std::vector<int>, bool, int>;
@@ -26,7 +27,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites};
-    for (const auto& [size, aligned, grain, reduced] : axes) op.axes.push_back({size, aligned, grain, reduced});
+    for (const auto& [size, aligned, grain, reduced, workspace] : axes)
+      op.axes.push_back({size, aligned, grain, reduced, workspace});
     for (const auto& [tensor, dims, may_overwrite, first] : reads) {
       tide::CutRead read{tensor, {}, may_overwrite, first};
       for (const auto& [axis, num, den, lo, hi] : dims) read.dims.push_back({axis, num, den, lo, hi});
@@ -59,8 +61,9 @@ void cut(nb::module_& m) {
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
-         Field{"axis", &R::axis, "Axis of the last op."}, Field{"stripes", &R::stripes, "How many parts."},
-         Field{"peak", &R::peak, "Bytes of the highest step in it."},
+         Field{"axis", &R::axis, "Axis of the last op."},
+         Field{"push", &R::push, "Whether stripes are of what the first ops make, not the last."},
+         Field{"stripes", &R::stripes, "How many parts."}, Field{"peak", &R::peak, "Bytes of the highest step in it."},
          Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."});
   using P = tide::PathResult;
   record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
@@ -69,14 +72,14 @@ void cut(nb::module_& m) {
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
       "region_cost",
-      [](const tide::CutModel& model, int begin, int end, int seed, int axis,
-         int stripes) -> std::optional<std::tuple<Bytes, int, std::vector<int>>> {
+      [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes,
+         bool push) -> std::optional<std::tuple<Bytes, int, std::vector<int>>> {
         tide::Regions regions(model);
         if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
-        const auto cost = regions.cost(stripes);
+        const auto cost = regions.cost(stripes, push);
         return std::tuple{cost.peak, cost.ops, regions.axes()};
       },
-      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a,
+      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "push"_a = false,
       "Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot "
       "be cut so.");
   m.def(

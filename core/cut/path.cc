@@ -14,6 +14,7 @@ constexpr int kRounds = 24;
 // One interval along one axis of its last op: what is known of it for numbers of stripes, each tried once.
 struct Candidate {
   int axis;
+  bool push;
   std::vector<int> stripes;  // to try, ascending
   std::vector<RegionCost> costs;
 };
@@ -60,7 +61,7 @@ class Path {
         ops[end] = ops[end - 1] + 1;
         from[end] = end - 1;
       }
-      if (m_.before[end] > limit) continue;
+      if (m_.before[end] + copied(end) > limit) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
@@ -93,6 +94,17 @@ class Path {
     return true;
   }
 
+  // Bytes beside what is live behind a region: parts of what its last op makes, while they are put together or added
+  // up.
+  Bytes copied(int end) const {
+    Bytes most = 0;
+    for (const auto& made : m_.ops[end - 1].made) {
+      const int storage = m_.tensors[made.tensor].storage;
+      if (storage >= 0 && m_.storages[storage].last >= end) most = std::max(most, m_.tensors[made.tensor].size);
+    }
+    return most;
+  }
+
   // The region of an interval with the fewest ops below a limit.
   bool cut(int begin, int end, Bytes limit, PathRegion& best) {
     Interval& interval = interval_of(begin, end);
@@ -102,13 +114,13 @@ class Path {
         if (k == candidate.costs.size()) {
           if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
           grown = true;
-          candidate.costs.push_back(regions_.cost(candidate.stripes[k]));
+          candidate.costs.push_back(regions_.cost(candidate.stripes[k], candidate.push));
           ++evaluated_;
         }
         const RegionCost& cost = candidate.costs[k];
         if (cost.peak > limit) continue;
         if (best.ops == 0 || cost.ops < best.ops)
-          best = {begin, end, candidate.axis, candidate.stripes[k], cost.peak, cost.ops};
+          best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], cost.peak, cost.ops};
         break;
       }
     }
@@ -120,15 +132,24 @@ class Path {
     const auto [at, fresh] = intervals_.try_emplace(key);
     if (fresh) {
       const CutOp& last = m_.ops[end - 1];
+      auto& conflict = conflicts_[end - 1];
+      conflict.resize(last.axes.size(), -1);
       for (size_t axis = 0; axis < last.axes.size(); ++axis) {
-        if (last.axes[axis].grain <= 0) continue;
-        if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis)) || regions_.axes()[begin] < 0) continue;
-        Candidate candidate{static_cast<int>(axis), {}, {}};
-        const int64_t parts = std::min<int64_t>(o_.most_stripes, last.axes[axis].size / last.axes[axis].grain);
-        for (int64_t stripes = 2; stripes <= parts; stripes *= 2)
-          candidate.stripes.push_back(static_cast<int>(stripes));
-        if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
-        at->second.candidates.push_back(std::move(candidate));
+        if (last.axes[axis].grain <= 0 || begin <= conflict[axis]) continue;
+        if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis))) {
+          conflict[axis] = begin;  // it stays one, whoever else is in the interval
+          continue;
+        }
+        if (regions_.axes()[begin] < 0) continue;
+        const int64_t pulled = regions_.most_stripes(false), pushed = regions_.most_stripes(true);
+        for (const bool push : {false, true}) {
+          if (push && pushed <= pulled) continue;
+          Candidate candidate{static_cast<int>(axis), push, {}, {}};
+          const int64_t parts = std::min<int64_t>(o_.most_stripes, push ? pushed : pulled);
+          for (int64_t n = 2; n <= parts; n *= 2) candidate.stripes.push_back(static_cast<int>(n));
+          if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
+          at->second.candidates.push_back(std::move(candidate));
+        }
       }
     }
     return at->second;
@@ -145,11 +166,10 @@ class Path {
       at = region.end;
       regions_.grow(region.begin, region.end, region.end - 1, region.axis);
       auto& tried = costs.emplace_back();
-      const CutAxis& axis = m_.ops[region.end - 1].axes[region.axis];
       Bytes lowest = region.peak;
-      const int parts = static_cast<int>(std::min<int64_t>(2 * region.stripes, axis.size / axis.grain));
+      const int parts = static_cast<int>(std::min<int64_t>(2 * region.stripes, regions_.most_stripes(region.push)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
-        tried.emplace_back(stripes, regions_.cost(stripes));
+        tried.emplace_back(stripes, regions_.cost(stripes, region.push));
         ++evaluated_;
         lowest = std::min(lowest, tried.back().second.peak);
       }
@@ -178,6 +198,7 @@ class Path {
   Regions regions_;
   const std::vector<Bytes> ends_{m_.before.front(), m_.before.back()};
   std::unordered_map<int64_t, Interval> intervals_;
+  std::vector<std::vector<int>> conflicts_ = std::vector<std::vector<int>>(m_.ops.size());
   int64_t evaluated_ = 0;
   bool stopped_ = false;
 };

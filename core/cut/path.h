@@ -14,6 +14,7 @@ namespace tide {
 struct PathRegion {
   int begin = 0, end = 0;  // positions [begin, end)
   int axis = 0;            // of the op at end - 1
+  bool push = false;
   int stripes = 1;
   Bytes peak = 0;
   int ops = 0;

@@ -156,6 +156,59 @@ void Regions::find_ends() {
   }
 }
 
+void Regions::push_ends() {
+  for (const int op : cut_) {
+    const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+    std::vector<int64_t>& ends = ends_[op];
+    ends.assign(stripes_, 0);
+    std::vector<std::pair<const RowIndex*, int>> reads;  // what the parts of an op of the region are read by
+    for (const auto& read : m_.ops[op].reads) {
+      const int maker = m_.tensors[read.tensor].producer;
+      if (maker < begin_ || maker >= end_ || axes_[maker] < 0) continue;
+      for (const auto& index : read.dims)
+        if (index.axis == axes_[op]) reads.emplace_back(&index, maker);
+    }
+    int64_t at = 0;
+    for (int i = 0; i < stripes_; ++i) {
+      if (reads.empty()) {
+        at = ceil_div(axis.size * (i + 1), stripes_ * axis.grain) * axis.grain;
+      } else {
+        const auto there = [&](int64_t end) {
+          return std::all_of(reads.begin(), reads.end(), [&](const auto& read) {
+            const int64_t size = m_.ops[read.second].axes[axes_[read.second]].size;
+            return need(op, *read.first, {0, end}, size).second <= ends_[read.second][i];
+          });
+        };
+        while (at < axis.size && there(std::min(axis.size, at + axis.grain))) at += axis.grain;
+      }
+      ends[i] = at = std::min(at, axis.size);
+    }
+  }
+}
+
+int64_t Regions::most_stripes(bool push) const {
+  int64_t most = 0;
+  const auto count = [&](int op) {
+    const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+    most = std::max(most, ceil_div(axis.size, axis.grain));
+  };
+  for (const int op : cut_) {
+    bool end = true;
+    if (push) {
+      for (const auto& read : m_.ops[op].reads) {
+        const int maker = m_.tensors[read.tensor].producer;
+        end = end && (maker < begin_ || maker >= end_ || axes_[maker] < 0);
+      }
+    } else {
+      for (const auto& made : m_.ops[op].made)
+        for (const int reader : m_.tensors[made.tensor].readers)
+          end = end && (reader < begin_ || reader >= end_ || axes_[reader] < 0);
+    }
+    if (end) count(op);
+  }
+  return most;
+}
+
 void Regions::find_held() {
   for (const int t : held_ids_) held_[t].dim = -1;
   held_ids_.clear();
@@ -228,6 +281,12 @@ int Regions::piece_of_storage(int storage, Bytes size) {
   }
   pieces_.push_back({room_of(storage), size});
   return static_cast<int>(pieces_.size()) - 1;
+}
+
+Bytes Regions::workspace(int op, RowRange part) const {
+  for (const auto& [rows, bytes] : m_.ops[op].axes[axes_[op]].workspace)
+    if (part.second - part.first <= rows) return bytes;
+  return m_.ops[op].workspace;
 }
 
 void Regions::close(Bytes workspace) { steps_.push_back({touched_.size(), overwrites_.size(), workspace}); }
@@ -349,7 +408,7 @@ void Regions::part(int op, int stripe) {
             room != pieces_[outputs[0]].room)
           overwrites_.emplace_back(room, size);
       }
-  close(o.workspace);
+  close(workspace(op, part));
   for (size_t j = 0; j < outputs.size(); ++j) {
     const int t = o.made[j].tensor;
     if (axis.reduced) {
@@ -388,7 +447,7 @@ void Regions::whole(int op) {
   close(o.workspace);
 }
 
-RegionCost Regions::cost(int stripes) {
+RegionCost Regions::cost(int stripes, bool push) {
   stripes_ = stripes;
   for (const int s : roomed_) room_of_[s] = -1;
   roomed_.clear();
@@ -399,7 +458,10 @@ RegionCost Regions::cost(int stripes) {
   overwrites_.clear();
   slices_.clear();
   local_ = 0;
-  find_ends();
+  if (push)
+    push_ends();
+  else
+    find_ends();
   find_held();
   for (int op = begin_; op < end_; ++op)
     if (axes_[op] < 0) whole(op);

@@ -26,6 +26,7 @@ struct CutAxis {
   int64_t aligned;  // rows that no part of a result divides, as the access has it
   int64_t grain;    // rows at multiples of which parts begin, as they are spelled; 0: cannot be cut
   bool reduced;
+  std::vector<std::pair<int64_t, Bytes>> workspace;  // of a part of so many rows at the most, ascending
 };
 
 struct CutRead {
@@ -88,8 +89,11 @@ class Regions {
   bool grow(int begin, int end, int seed, int axis);
   // Axis of each position after `grow`, -1 for what is not cut: in the interval it runs before the stripes.
   const std::vector<int>& axes() const { return axes_; }
-  // What the region that `grow` found takes in so many stripes.
-  RegionCost cost(int stripes);
+  // What the region that `grow` found takes in so many stripes: of what the last ops make (pull: others run as far as
+  // they are needed), or of what the first ones make (push: others run as far as they can).
+  RegionCost cost(int stripes, bool push);
+  // The most stripes that differ.
+  int64_t most_stripes(bool push) const;
 
  private:
   // Some rows of a tensor between ops of the region, [first, end) of its dimension.
@@ -134,6 +138,7 @@ class Regions {
   bool want(int op, int axis);
   bool agree(int op) const;
   void find_ends();
+  void push_ends();
   void find_held();
   void whole(int op);
   void part(int op, int stripe);
@@ -150,6 +155,7 @@ class Regions {
   int dim_of(int op, int tensor) const;
   RowRange need(int op, const RowIndex& index, RowRange rows, int64_t size) const;
   RowRange rows(int op, int stripe) const;
+  Bytes workspace(int op, RowRange rows) const;
   void touch(int piece) { touched_.push_back(pieces_[piece].room); }
   void close(Bytes workspace);
   Bytes sweep(Bytes base);

@@ -694,7 +694,7 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool]],
+                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]]]],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,
@@ -724,6 +724,10 @@ class PathRegion:
     @property
     def axis(self) -> int:
         """Axis of the last op."""
+
+    @property
+    def push(self) -> bool:
+        """Whether stripes are of what the first ops make, not the last."""
 
     @property
     def stripes(self) -> int:
@@ -773,7 +777,7 @@ class PathResult:
     def __setstate__(self, state: tuple) -> None: ...
 
 def region_cost(
-    model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int
+    model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int, push: bool = False
 ) -> tuple[int, int, list[int]] | None:
     """
     Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot be cut so.

@@ -14,10 +14,11 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind
 from lowtide.ops.index import FIXED, Index
+from lowtide.optimize.workspace import part_workspaces
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter, Region
 
-LONGEST = 96
+LONGEST = 128
 """Ops of a region at the most."""
 
 MOST_STRIPES = 128
@@ -65,7 +66,7 @@ def best_regions(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limi
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
-        regions.append(cutter.region(interval, axes, found.stripes))
+        regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
     return Way(tuple(regions), way.peak, way.evaluated, way.complete)
 
 
@@ -105,7 +106,8 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) ->
         assert known is not None, op.label
         how = cutter.spelling(op.id, axis) if axis in cuttable else None
         grain = 0 if how is None else how.grain
-        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce))
+        rows = [] if how is None else part_workspaces(cutter, target, op, axis)
+        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce, rows))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.plan import Plan
+from lowtide.plan import Plan, Recompute
 from lowtide.report.columns import change, columns
 from lowtide.sizes import format_count, format_size
 
@@ -27,9 +27,9 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
         ("seconds", f"read {plan.seconds.read:.2f}, plan {plan.seconds.schedule:.2f}, total {plan.seconds.total:.2f}"),
     ]
-    if plan.rewrites:
+    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
         names = {op.id: op.name or f"op {op.id}" for op in plan.ops}
-        rows.append(("run again", ", ".join(names[r.of] for r in plan.rewrites)))
+        rows.append(("run again", ", ".join(names[r.of] for r in plan.rewrites or () if isinstance(r, Recompute))))
     if plan.figures.stall_seconds is not None:
         rows.append(("transfers", _transfers(plan)))
     if verbose:

@@ -191,39 +191,69 @@ class Cutter:
                     return False
         return True
 
-    def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int) -> Region:
-        """The ops of `axes` in `stripes` stripes, the ends of each what those who read from it need.
+    def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int, *, push: bool = False) -> Region:
+        """The ops of `axes` in `stripes` stripes.
 
         Parameters
         ----------
         order
             Op ids; the stripes run them in this order.
+        push
+            Whether stripes are equal in what the first ops make, and the others run as far as they can; else they are
+            equal in what the last ones make, and the others run as far as they are needed.
         """
-        graph = self.graph
         within = [op for op in order if op in axes]
         ends: dict[int, tuple[int, ...]] = {}
-        for op in reversed(within):
-            known = self.meaning(op)
-            how = self.spelling(op, axes[op])
-            assert known is not None, op
-            assert how is not None, op
-            size = known.access.sizes[axes[op]]
-            wanted = [0] * stripes
-            leaves = False
-            for t in graph.op_by_id[op].outputs:
-                readers = [r for r in graph.consumers.get(t, ()) if r in axes]
-                outside = len(readers) < len(graph.consumers.get(t, ()))
-                leaves = leaves or outside or not readers or graph.tensor_by_id[t].kind is Kind.OUTPUT
-                for reader in readers:
-                    for i, end in enumerate(self._needed(reader, t, axes[reader], ends[reader], size)):
-                        wanted[i] = max(wanted[i], end)
-            inner = any(wanted)
-            if not inner:
-                wanted = [-(-size * (i + 1) // stripes) for i in range(stripes)]
-            elif leaves:
-                wanted[-1] = size
-            ends[op] = tuple(min(size, -(-end // how.grain) * how.grain) for end in wanted)
+        for op in within if push else reversed(within):
+            ends[op] = self._pushed(op, axes, stripes, ends) if push else self._pulled(op, axes, stripes, ends)
         return Region(tuple(Cut(op, axes[op], ends[op]) for op in within))
+
+    def _size(self, op: int, axis: int) -> tuple[int, int]:
+        """Rows of an axis, and at multiples of how many of them parts begin."""
+        known, how = self.meaning(op), self.spelling(op, axis)
+        assert known is not None, op
+        assert how is not None, op
+        return known.access.sizes[axis], how.grain
+
+    def _pulled(
+        self, op: int, axes: Mapping[int, int], stripes: int, ends: Mapping[int, tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """The ends of an op from those of its readers."""
+        graph = self.graph
+        size, grain = self._size(op, axes[op])
+        wanted, leaves = [0] * stripes, False
+        for t in graph.op_by_id[op].outputs:
+            readers = [r for r in graph.consumers.get(t, ()) if r in axes]
+            outside = len(readers) < len(graph.consumers.get(t, ()))
+            leaves = leaves or outside or not readers or graph.tensor_by_id[t].kind is Kind.OUTPUT
+            for reader in readers:
+                for i, end in enumerate(self._needed(reader, t, axes[reader], ends[reader], size)):
+                    wanted[i] = max(wanted[i], end)
+        if not any(wanted):
+            wanted = [-(-size * (i + 1) // stripes) for i in range(stripes)]
+        elif leaves:
+            wanted[-1] = size
+        return tuple(min(size, -(-end // grain) * grain) for end in wanted)
+
+    def _pushed(
+        self, op: int, axes: Mapping[int, int], stripes: int, ends: Mapping[int, tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """The ends of an op from those of the ops that it reads from."""
+        size, grain = self._size(op, axes[op])
+        makers = [(t, self.graph.producer[t]) for _, t, _ in self.reads(op) if self.graph.producer.get(t) in axes]
+        if not makers:
+            return tuple(min(size, -(-size * (i + 1) // (stripes * grain)) * grain) for i in range(stripes))
+        result, at = [], 0
+        for i in range(stripes):
+            while at < size and all(
+                self._needed(op, t, axes[op], [min(size, at + grain)], self._size(maker, axes[maker])[0])[0]
+                <= ends[maker][i]
+                for t, maker in makers
+            ):
+                at += grain
+            at = min(at, size)
+            result.append(at)
+        return tuple(result)
 
     def _needed(self, op: int, tensor: int, axis: int, ends: Sequence[int], size: int) -> list[int]:
         """For each stripe of an op, the row of a tensor before which all that it reads lies."""
