@@ -153,7 +153,7 @@ SUITE: Mapping[str, Callable[[], Nets]] = {
 
 
 def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
-    """One region for each way to cut ops of a graph together."""
+    """Regions for each way to cut ops of a graph together, as far as they are needed and as far as they can run."""
     graph: Graph = cutter.graph
     known = set()
     for op in graph.ops:
@@ -162,7 +162,8 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    yield cutter.region(graph.own_order, axes, stripes)
+                    for push in (False, True)[: len(axes)]:
+                        yield cutter.region(graph.own_order, axes, stripes, push=push)
 
 
 def broken(name: str, folder: Path, stripes: int = 3) -> str:

@@ -262,18 +262,12 @@ def norm(nets: Nets, x: str) -> None:
 def along(nets: Nets, x: str) -> None:
     """An op that sees one dimension whole."""
     rank = len(nets.shapes[x])
-    match nets.pick(("Softmax", "LayerNormalization", "CumSum", "TopK", "LpNormalization")):
+    match nets.pick(("Softmax", "LayerNormalization", "CumSum", "LpNormalization")):
         case "LayerNormalization":
             size = nets.shapes[x][-1]
             nets.node("LayerNormalization", [x, nets.floats((size,)), nets.floats((size,))])
         case "CumSum":
             nets.node("CumSum", [x, nets.ints(nets.pick(range(rank)))])
-        case "TopK":
-            axis = nets.pick(range(rank))
-            made = nets.node("TopK", [x, nets.ints(nets.shapes[x][axis])], results=2, axis=axis)
-            if made:
-                del nets.shapes[made[1]]
-                nets.nodes[-1].output[1] = ""
         case kind:
             nets.node(kind, [x], axis=nets.pick(range(rank)))
 
@@ -394,12 +388,13 @@ def expand(nets: Nets, x: str) -> None:
 def folded_weight(nets: Nets, x: str) -> None:
     """A product with weights that a folded node computes."""
     shape = nets.shapes[x]
-    size = 4
-    turned = nets.node("Transpose", [nets.floats((size, shape[-1]), 0.3)], perm=[1, 0])
-    if turned and len(shape) > 1:
-        nets.node("MatMul", [x, turned[0]])
-    if turned:
-        del nets.shapes[turned[0]]
+    if len(shape) < 2:
+        return
+    (turned,) = nets.node("Transpose", [nets.floats((4, shape[-1]), 0.3)], perm=[1, 0])
+    if nets.node("MatMul", [x, turned]):
+        del nets.shapes[turned]
+    else:
+        nets.undo()
 
 
 ANY = (

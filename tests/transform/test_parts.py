@@ -53,7 +53,7 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes))
+            regions.append(cutter.region(graph.own_order, axes, stripes, push=bool(seed % 2)))
     return regions
 
 
