@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
@@ -122,7 +122,7 @@ class _Builder:
         self.tensors: list[Tensor] = []
         self.next_op = max((op.id for op in (*self.old.ops, *self.old.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in self.old.tensors), default=-1) + 1
-        self.names: dict[str, int] = dict.fromkeys((t.name for t in self.old.tensors), 0)
+        self.names: dict[str, int] = dict.fromkeys(_names(self.old), 0)
         self.constants: dict[tuple[int, Box] | tuple[int, ...], int] = {}
         self.ops: list[Op] = []
 
@@ -214,6 +214,16 @@ class _Builder:
     def _op(self, op: Op) -> None:
         self.ops.append(op)
         self.next_op += 1
+
+
+def _names(graph: Graph) -> Iterator[str]:
+    """Names of all ops and tensors, those in bodies too."""
+    for tensor in graph.tensors:
+        yield tensor.name
+    for op in (*graph.folded, *graph.ops):
+        yield op.name
+        for body in op.bodies:
+            yield from _names(body)
 
 
 def _rows(tensor: Tensor, box: Box) -> bytes | None:
