@@ -239,8 +239,10 @@ void Regions::find_held() {
           held.lasts[i] = std::max(held.lasts[i], reader);
           for (const auto& read : m_.ops[reader].reads)
             for (const auto& index : read.dims)
-              if (read.tensor == t && index.axis == axes_[reader])
-                low = std::min(low, need(reader, index, part, size).first);
+              if (read.tensor == t && index.axis == axes_[reader]) {
+                const RowRange needed = need(reader, index, part, size);
+                if (!empty(needed)) low = std::min(low, needed.first);
+              }
         }
         held.lows[i] = low;
       }
@@ -341,6 +343,19 @@ void Regions::have(int t) {
   held.have = {joined, both.first, both.second};
 }
 
+Regions::Rows Regions::around(int t, RowRange rows) {
+  const Held& held = held_[t];
+  const Rows* found = nullptr;
+  for (const Rows* there : {&held.have, &held.fresh, &held.kept}) {
+    if (there->piece < 0 || there->first > rows.first || rows.second > there->end) continue;
+    if (RowRange{there->first, there->end} == rows) return *there;
+    if (!found) found = there;
+  }
+  if (found) return *found;
+  have(t);
+  return held.have;
+}
+
 void Regions::keep(int t, int stripe) {
   Held& held = held_[t];
   const int64_t end = std::max(held.kept.piece < 0 ? 0 : held.kept.end, held.fresh.piece < 0 ? 0 : held.fresh.end);
@@ -350,9 +365,10 @@ void Regions::keep(int t, int stripe) {
     recount(t);
     return;
   }
-  have(t);
-  Rows kept = held.have;
-  if (later > kept.first) kept = {slice(kept.piece, t, held.dim, {later, end}), later, end};
+  const int64_t first = std::min(held.kept.piece < 0 ? end : held.kept.first, held.fresh.piece < 0 ? end : held.fresh.first);
+  const RowRange left{std::max(later, first), end};
+  Rows kept = around(t, left);
+  if (left != RowRange{kept.first, kept.end}) kept = {slice(kept.piece, t, held.dim, left), left.first, left.second};
   held.kept = kept;
   held.fresh = held.have = {};
   recount(t);
@@ -376,11 +392,8 @@ int Regions::given(int op, const CutRead& read, RowRange rows) {
     if (dim < 0 || part == RowRange{0, tensor.shape[dim]}) return piece_of_storage(tensor.storage, tensor.size);
     return slice(-1 - t, t, dim, part);
   }
-  have(t);
-  const Rows got = held.have;
-  if (part == RowRange{got.first, got.end}) return got.piece;
-  if (held.fresh.piece >= 0 && part == RowRange{held.fresh.first, held.fresh.end}) return held.fresh.piece;
-  return slice(got.piece, t, held.dim, part);
+  const Rows got = around(t, part);
+  return part == RowRange{got.first, got.end} ? got.piece : slice(got.piece, t, held.dim, part);
 }
 
 void Regions::part(int op, int stripe) {
@@ -396,7 +409,7 @@ void Regions::part(int op, int stripe) {
     const int d = axis.reduced ? -1 : dim_of(op, made.tensor);
     const Bytes size = d < 0 ? tensor.size : bytes(made.tensor, d, part);
     int output;
-    if (d < 0 && part == RowRange{0, axis.size}) {
+    if (part == RowRange{0, axis.size}) {
       output = piece_of_storage(tensor.storage, size);
     } else {
       output = piece(size);
@@ -494,7 +507,7 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
     slices_.clear();
   }
   for (const int t : held_ids_) {
-    if (!held_[t].leaves) continue;
+    if (!held_[t].leaves || held_[t].pieces.size() == 1) continue;
     for (const int at : held_[t].pieces) touch(at);
     const CutTensor& tensor = m_.tensors[t];
     const int result = piece(tensor.size);

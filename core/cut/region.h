@@ -149,6 +149,7 @@ class Regions {
   void part(int op, int stripe);
   void keep(int tensor, int stripe);
   void have(int tensor);
+  Rows around(int tensor, RowRange rows);
   void add(int tensor, int piece, int op, RowRange rows);
   int given(int op, const CutRead& read, RowRange rows);
   int slice(int from, int tensor, int dim, RowRange rows);

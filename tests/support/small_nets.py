@@ -44,6 +44,14 @@ class Nets:
         values = (rng.standard_normal(tuple(shape)) * scale).astype(np.float32)
         return self._weight(values)
 
+    def positive(self, size: int) -> str:
+        """A vector of numbers above 0."""
+        return self._weight(np.linspace(0.5, 2, size, dtype=np.float32))
+
+    def values(self, *values: float) -> str:
+        """A vector of numbers."""
+        return self._weight(np.array(values, np.float32))
+
     def ints(self, *values: int) -> str:
         """Whole numbers."""
         return self._weight(np.array(values, np.int64))
@@ -238,8 +246,7 @@ def resize(nets: Nets, x: str) -> None:
         sizes = nets.ints(*shape[:2], *(2 * s for s in shape[2:]))
         nets.node("Resize", [x, "", "", sizes], **attributes)
     else:
-        values = np.array([1, 1, 2, nets.pick((1, 2))], np.float32)
-        nets.node("Resize", [x, "", nets._weight(values)], **attributes)
+        nets.node("Resize", [x, "", nets.values(1, 1, 2, nets.pick((1, 2)))], **attributes)
 
 
 def norm(nets: Nets, x: str) -> None:
@@ -247,8 +254,7 @@ def norm(nets: Nets, x: str) -> None:
     channels = nets.shapes[x][1]
     scale, bias = nets.floats((channels,)), nets.floats((channels,))
     if nets.pick((True, False)):
-        variance = nets._weight(np.linspace(0.5, 2, channels, dtype=np.float32))
-        nets.node("BatchNormalization", [x, scale, bias, nets.floats((channels,)), variance])
+        nets.node("BatchNormalization", [x, scale, bias, nets.floats((channels,)), nets.positive(channels)])
     else:
         nets.node("InstanceNormalization", [x, scale, bias])
 
@@ -256,18 +262,12 @@ def norm(nets: Nets, x: str) -> None:
 def along(nets: Nets, x: str) -> None:
     """An op that sees one dimension whole."""
     rank = len(nets.shapes[x])
-    match nets.pick(("Softmax", "LayerNormalization", "CumSum", "TopK", "LpNormalization")):
+    match nets.pick(("Softmax", "LayerNormalization", "CumSum", "LpNormalization")):
         case "LayerNormalization":
             size = nets.shapes[x][-1]
             nets.node("LayerNormalization", [x, nets.floats((size,)), nets.floats((size,))])
         case "CumSum":
             nets.node("CumSum", [x, nets.ints(nets.pick(range(rank)))])
-        case "TopK":
-            axis = nets.pick(range(rank))
-            made = nets.node("TopK", [x, nets.ints(nets.shapes[x][axis])], results=2, axis=axis)
-            if made:
-                del nets.shapes[made[1]]
-                nets.nodes[-1].output[1] = ""
         case kind:
             nets.node(kind, [x], axis=nets.pick(range(rank)))
 
@@ -388,12 +388,13 @@ def expand(nets: Nets, x: str) -> None:
 def folded_weight(nets: Nets, x: str) -> None:
     """A product with weights that a folded node computes."""
     shape = nets.shapes[x]
-    size = 4
-    turned = nets.node("Transpose", [nets.floats((size, shape[-1]), 0.3)], perm=[1, 0])
-    if turned and len(shape) > 1:
-        nets.node("MatMul", [x, turned[0]])
-    if turned:
-        del nets.shapes[turned[0]]
+    if len(shape) < 2:
+        return
+    (turned,) = nets.node("Transpose", [nets.floats((4, shape[-1]), 0.3)], perm=[1, 0])
+    if nets.node("MatMul", [x, turned]):
+        del nets.shapes[turned]
+    else:
+        nets.undo()
 
 
 ANY = (

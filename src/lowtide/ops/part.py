@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.access import Access, Box, Merge, Shape
+from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.meaning import Meaning
 
@@ -104,7 +105,26 @@ def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None
         return None
     if known.access.exactness(axis) == "never":
         return None
+    if not isinstance(known.form, Concat) and not _reads_all_along(graph, op, known, axis):
+        return None
     return module.spelling(graph, op, known, axis)
+
+
+def _reads_all_along(graph: Graph, op: Op, known: Meaning, axis: int) -> bool:
+    """Whether every part reads rows of each operand that is cut; an operand of no rows is none.
+
+    Windows may see padding alone, scattered rows end before what they are scattered into. Indices never fall, or never
+    rise, so that the ends of the axis tell.
+    """
+    size, grain = known.access.sizes[axis], known.access.grain_of(axis)
+    ends = ((0, min(grain, size)), ((size - 1) // grain * grain, size))
+    for i, t in enumerate(op.operands or op.inputs):
+        shape = () if t is None else graph.tensor_by_id[t].shape or ()
+        dims = known.access.inputs[i] or ()
+        for index, rows in zip(dims, shape, strict=True):
+            if index is not None and index.axis == axis and any(index.need(*end, rows) == (0, 0) for end in ends):
+                return False
+    return True
 
 
 def given_box(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
@@ -122,7 +122,7 @@ class _Builder:
         self.tensors: list[Tensor] = []
         self.next_op = max((op.id for op in (*self.old.ops, *self.old.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in self.old.tensors), default=-1) + 1
-        self.names: dict[str, int] = dict.fromkeys((t.name for t in self.old.tensors), 0)
+        self.names: dict[str, int] = dict.fromkeys(_names(self.old), 0)
         self.constants: dict[tuple[int, Box] | tuple[int, ...], int] = {}
         self.ops: list[Op] = []
 
@@ -216,6 +216,16 @@ class _Builder:
         self.next_op += 1
 
 
+def _names(graph: Graph) -> Iterator[str]:
+    """Names of all ops and tensors, those in bodies too."""
+    for tensor in graph.tensors:
+        yield tensor.name
+    for op in (*graph.folded, *graph.ops):
+        yield op.name
+        for body in op.bodies:
+            yield from _names(body)
+
+
 def _rows(tensor: Tensor, box: Box) -> bytes | None:
     """The bytes of some rows of a small constant."""
     shape = tensor.shape or ()
@@ -291,7 +301,7 @@ class _Stripes:
                 if t == tensor and index is not None and index.axis == cut.axis:
                     size = (self.graph.tensor_by_id[t].shape or ())[d]
                     result.append(needed(known, cut.axis, index, rows, size))
-        return result
+        return [(a, b) for a, b in result if a < b]
 
     def run(self) -> None:
         """Every stripe, then what others need whole."""
@@ -307,7 +317,7 @@ class _Stripes:
                     self._keep(t, held, i)
             self.slices.clear()
         for t, held in self.held.items():
-            if held.leaves:
+            if held.leaves and held.rows[0][0] != t:
                 self.b.glue(self.b.spell.joining(held.dim), "join", [at for at, _ in held.rows], t)
 
     def _part(self, cut: Cut, stripe: int) -> None:
@@ -351,9 +361,10 @@ class _Stripes:
         known = self.cutter.meaning(cut.op)
         assert known is not None
         shape = self.graph.tensor_by_id[t].shape or ()
+        if rows == (0, known.access.sizes[cut.axis]):
+            return t
         if reduced:
-            size = known.access.sizes[cut.axis]
-            return t if rows == (0, size) else self.b.piece(t, tuple((0, s) for s in shape), "terms_", rows)
+            return self.b.piece(t, tuple((0, s) for s in shape), "terms_", rows)
         box = known.access.written(j, shape, {cut.axis: rows})
         return self.b.piece(t, box, "rows_")
 
@@ -365,15 +376,17 @@ class _Stripes:
         held = self.held.get(t)
         if held is None:
             return t if self._is_whole(t, box) else self._slice(t, t, box, {})
-        self._have(t, held, stripe)
-        assert held.have is not None, tensor.label
-        at, first, end = held.have
-        rows = box[held.dim]
-        if rows == (first, end):
-            return at
-        if held.fresh is not None and rows == held.fresh[1:]:
-            return held.fresh[0]
-        return self._slice(t, at, box, {held.dim: first})
+        at, first, end = self._around(t, held, box[held.dim])
+        return at if box[held.dim] == (first, end) else self._slice(t, at, box, {held.dim: first})
+
+    def _around(self, t: int, held: _Held, rows: Range) -> tuple[int, int, int]:
+        """What holds some rows, best those alone; kept rows and new ones are put together for who needs both."""
+        there = [x for x in (held.have, held.fresh, held.kept) if x is not None and x[1] <= rows[0] and rows[1] <= x[2]]
+        if not there:
+            self._have(t, held)
+            assert held.have is not None, t
+            there = [held.have]
+        return next((x for x in there if x[1:] == rows), there[0])
 
     def _is_whole(self, t: int, box: Box) -> bool:
         shape = self.graph.tensor_by_id[t].shape or ()
@@ -400,7 +413,7 @@ class _Stripes:
         held.rows.append((at, rows))
         held.fresh, held.have = (at, *rows), None
 
-    def _have(self, t: int, held: _Held, stripe: int) -> None:
+    def _have(self, t: int, held: _Held) -> None:
         """Kept rows and new ones in one tensor."""
         if held.have is not None:
             return
@@ -421,14 +434,14 @@ class _Stripes:
         if later is None or later >= end:
             held.kept = held.fresh = held.have = None
             return
-        self._have(t, held, stripe)
-        assert held.have is not None, t
-        at, first, end = held.have
-        if later > first:
+        first = min(x[1] for x in (held.kept, held.fresh) if x is not None)
+        rows = (max(later, first), end)
+        at, *around = self._around(t, held, rows)
+        if rows != tuple(around):
             shape = self.graph.tensor_by_id[t].shape or ()
-            box = tuple((later, end) if d == held.dim else (0, size) for d, size in enumerate(shape))
-            at = self._slice(t, at, box, {held.dim: first})
-        held.kept, held.fresh, held.have = (at, max(later, first), end), None, None
+            box = tuple(rows if d == held.dim else (0, size) for d, size in enumerate(shape))
+            at = self._slice(t, at, box, {held.dim: around[0]})
+        held.kept, held.fresh, held.have = (at, *rows), None, None
 
     def _add(self, t: int, at: int, rows: Range, size: int, merge: Literal["sum", "max", "min"]) -> None:
         """What a part of a summed axis adds to."""

@@ -112,6 +112,7 @@ class _Writer:
         self.may_be_fed = {v.name for v in model.graph.input} if model.ir_version >= _MAY_BE_FED else set[str]()
         self.initializers: list[Any] = []
         self.slices: dict[str, tuple[str, bytes]] = {}
+        self.taken = {*self.names.values(), *(t.name for t in self.graph.tensors)}
         self._constants()
         self.folded, self.gone = self._left()
 
@@ -174,7 +175,10 @@ class _Writer:
         glue = spell.slicing(self.graph, {d: rows for d, rows in enumerate(box) if rows != (0, shape[d])})
         inputs = [self.names[of]]
         for word, values in zip(("starts", "ends", "axes"), glue.literals, strict=False):
-            inputs.append(f"{tensor.name}/{word}")
+            name = f"{tensor.name}/{word}"
+            while name in self.taken:
+                name += "_"
+            inputs.append(name)
             value = b"".join(v.to_bytes(8, "little", signed=True) for v in values)
             self._number(inputs[-1], (len(values),), "int64", value)
         node = self.proto.NodeProto(op_type=glue.type, name=f"{tensor.name}/slice", input=inputs, output=[tensor.name])
@@ -214,7 +218,7 @@ class _Writer:
         """What is inside the graph."""
         at, first = self.outer[3], self.nodes[0]
         for record in self.records:
-            if record[0] == NODE_FIELD or self._is_gone(record):
+            if record[0] == NODE_FIELD or self.named.get(record[2]) in self.gone:
                 yield at, record[2]
                 at = record[4]
             if record is first:
@@ -228,21 +232,19 @@ class _Writer:
             tensor = self.graph.tensor_by_id[t]
             yield _record(_VALUE_INFO, self._value(tensor.name, self.types[tensor.dtype or ""], tensor.shape or ()))
 
-    def _is_gone(self, record: tuple[int, int, int, int, int]) -> bool:
-        """Whether a record speaks of something that is no longer there."""
-        message = {
-            _INITIALIZER: self.proto.TensorProto,
-            _INPUT: self.proto.ValueInfoProto,
-            _VALUE_INFO: self.proto.ValueInfoProto,
-            _ANNOTATION: self.proto.TensorAnnotation,
-            _SPARSE: self.proto.SparseTensorProto,
-        }.get(record[0])
-        if message is None:
-            return False
-        proto = message.FromString(self.data[record[3] : record[4]])
-        if record[0] == _SPARSE:
-            return proto.values.name in self.gone
-        return (proto.tensor_name if record[0] == _ANNOTATION else proto.name) in self.gone
+    @cached_property
+    def named(self) -> Mapping[int, str]:
+        """The name that a record of the graph speaks of, by where the record begins."""
+        graph = self.model.graph
+        names = {
+            _INITIALIZER: [t.name for t in graph.initializer],
+            _INPUT: [v.name for v in graph.input],
+            _VALUE_INFO: [v.name for v in graph.value_info],
+            _ANNOTATION: [a.tensor_name for a in graph.quantization_annotation],
+            _SPARSE: [t.values.name for t in graph.sparse_initializer],
+        }
+        each = {field: iter(listed) for field, listed in names.items()}
+        return {r[2]: next(each[r[0]]) for r in self.records if r[0] in each}
 
     def _value(self, name: str, element: int, shape: tuple[int, ...]) -> Any:
         value = self.proto.ValueInfoProto(name=name)

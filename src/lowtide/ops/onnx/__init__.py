@@ -26,7 +26,7 @@ _RANDOM = frozenset(
 _BY_PLACE = frozenset(
     {
         "Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus",
-        "GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization", "ReduceMean", "ReduceSum",
+        "GroupNormalization", "InstanceNormalization", "LRN", "MeanVarianceNormalization", "ReduceMean", "ReduceSum",
     }
 )  # fmt: skip
 """Ops whose floats hang on where they lie: onnxruntime's loops of several numbers at once compute, or add up, the last

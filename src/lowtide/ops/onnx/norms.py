@@ -68,8 +68,9 @@ def _batch_norm(node: Node) -> Form:
     if node.attribute("spatial", 1) == 0:
         raise NoForm("statistics of each place, as opset versions before 9 had them")
     training = bool(node.attribute("training_mode"))
-    whole = (0, *range(2, node.rank())) if training else ()
-    return Channelwise(1, (1, 2, 3, 4), whole)
+    if training:  # sums of several numbers at once, as `_BY_PLACE` has it
+        return Channelwise(1, (1, 2, 3, 4), (0, *range(2, node.rank())), exact="kernel")
+    return Channelwise(1, (1, 2, 3, 4))
 
 
 def _instance_norm(node: Node) -> Form:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lowtide.graph import Graph, Op
+from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Merge, Shape
 from lowtide.ops.forms import (
     Along,
@@ -37,6 +37,9 @@ _SUMS = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "GlobalMaxPool", "MatM
 _SHAPED = frozenset({"Reshape", "Expand"})
 """Ops whose operand 1 is the shape of the result."""
 
+_BIAS_IS_OPTIONAL = 11
+"""Version from which on Gemm has two operands or three."""
+
 _SLICE_BY_OPERANDS = 10
 """Version from which on starts and ends are operands."""
 
@@ -44,22 +47,27 @@ _SLICE_BY_OPERANDS = 10
 def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis are spelled; None: they are not."""
     form, access = known.form, known.access
-    if axis in access.reduce and (op.type not in _SUMS or _scaled(op)):
+    if axis in access.reduce and (op.type not in _SUMS or _must_have_bias(graph, op)):
         return None
     grain = access.grain_of(axis)
     if isinstance(form, Convolution | Pool):
         return _windowed(graph, op, form, axis, grain)
     if isinstance(form, Piece):
         return _piece(graph, op, known, axis)
-    if not _unchanged(op, form):
+    if not _unchanged(op, form) or (isinstance(form, Concat) and axis == form.dim and _joins_constants(graph, op)):
         return None
     shaped = op.type in _SHAPED
     return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {1: shapes[0]} if shaped else {}))
 
 
-def _scaled(op: Op) -> bool:
-    """Whether a matrix product's sum is scaled, which its bias, too, would have to be given to one part for."""
-    return op.type == "Gemm" and op.attributes.get("beta", 1.0) != 1.0
+def _must_have_bias(graph: Graph, op: Op) -> bool:
+    """Whether only one part of a sum would have an operand that the op may not be without."""
+    return op.type == "Gemm" and 0 < graph.opset < _BIAS_IS_OPTIONAL
+
+
+def _joins_constants(graph: Graph, op: Op) -> bool:
+    """Whether a part of a join may read nothing but constants: every reader would fold it."""
+    return any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs)
 
 
 def _unchanged(op: Op, form: Form) -> bool:
@@ -82,13 +90,12 @@ def _unchanged(op: Op, form: Form) -> bool:
 def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: int) -> Spelling | None:
     """Padding where the operand really ends, and as many groups as a part has."""
     windows = dict(form.windows)
-    if isinstance(form, Pool) and op.attributes.get("ceil_mode") and op.attributes.get("count_include_pad"):
-        return None
     if isinstance(form, Convolution) and form.transposed and (axis in windows or form.groups > 1):
         return None
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
-    if axis in windows and any(_beside(windows[d], data[d], result[d]) for d in windows):
+    padded = {d: _padding(window, (0, result[d]), data[d]) for d, window in form.windows}
+    if isinstance(form, Pool) and axis in windows and not _padded_as_said(op, form, padded):
         return None
 
     def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
@@ -106,9 +113,22 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     return Spelling(grain, spell)
 
 
-def _beside(window: Window, size: int, rows: int) -> bool:
-    """Whether a row of the result sees padding alone, as one of `ceil_mode` may."""
-    return window.before >= window.reach or (rows - 1) * window.stride - window.before >= size
+def _padded_as_said(op: Op, form: Pool, padded: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether a pool's windows hang over the end by no more than `pads` of a part may say.
+
+    With `ceil_mode`, or over an operand that is smaller than the kernel, they hang over what is no padding, which an
+    average that counts padding does not count; and onnxruntime wants less padding than the kernel has taps.
+    """
+    auto = op.attributes.get("auto_pad", "NOTSET")
+    said = op.attributes.get("pads", ()) if auto == "NOTSET" else ()
+    for k, (d, window) in enumerate(form.windows):
+        before, behind = padded[d]
+        most = said[len(form.windows) + k] if said else 0
+        if op.attributes.get("count_include_pad") and behind > most and not str(auto).startswith("SAME"):
+            return False
+        if max(before, behind) >= window.taps:
+            return False
+    return True
 
 
 def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
