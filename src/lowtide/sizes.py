@@ -24,15 +24,15 @@ def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
     1536
     """
     number = "a positive number" if least else "a number"
-    mend = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
+    advice = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
     if isinstance(text, bool):
-        raise InputError(f"{what} is {text!r}; {mend}")
+        raise InputError(f"{what} is {text!r}; {advice}")
     match = _SIZE.fullmatch(str(text)[:100])
     if match is None or match[2].upper() not in UNITS:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     value = Fraction(match[1]) * UNITS[match[2].upper()]
     if value < least or value.denominator != 1 or value > MAX_BYTES:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     return int(value)
 
 

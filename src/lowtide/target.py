@@ -426,13 +426,13 @@ def read_toml(path: Path) -> Target:
             wanted = {bool: "true or false", int: "a whole number", str: "a text"}[type(old)]
             raise InputError(f"{key} is {str(value)[:80]!r}; it must be {wanted}", str(path))
     try:
-        found = replace(base, **table)
+        target = replace(base, **table)
     except InputError as error:  # it names the target, which the user knows as a file
         raise InputError(str(error).removeprefix(f"{table.get('name', base.name)}: "), str(path)) from None
-    if found.name == "auto" or (found.name in BUILT_IN and found != BUILT_IN[found.name]):
-        message = f"name is {found.name!r}, which is a built-in target with other rules; name it otherwise"
+    if target.name == "auto" or (target.name in BUILT_IN and target != BUILT_IN[target.name]):
+        message = f"name is {target.name!r}, which is a built-in target with other rules; name it otherwise"
         raise InputError(message, str(path))
-    return found
+    return target
 
 
 def to_toml(target: Target) -> str:

@@ -16,7 +16,7 @@ from lowtide.allocate.csv_buffers import read_problem
 from lowtide.api import checking, optimizing, probing, running
 from lowtide.stop import Progress
 from support.onnx_builder import model, node, saved, value
-from support.parameters import Changes, Refused, Row, Shows, Told, a_function, keywords
+from support.parameters import Changes, Refused, Reports, Row, Shows, a_function, keywords
 from support.small_models import branches, graph_file, onnx_file
 
 GOALS: dict[str, dict[str, Any]] = {
@@ -273,7 +273,7 @@ ALLOCATE: dict[str, Row] = {
     "spread": Changes(True, "alone", {"capacity": 64}),
     "time": Refused(-1.0, "time is -1.0"),
     "seed": Shows(3, "seed", 3),
-    "report": Told(a_function),
+    "report": Reports(a_function),
 }
 
 

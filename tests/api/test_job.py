@@ -114,7 +114,7 @@ def test_rules_are_those_of_a_plan(tmp_path: Path) -> None:
                               double_buffered=["t2"], fixed={"t3": 64}), plan)  # fmt: skip
 
 
-def test_a_fast_memory_that_is_too_small_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_a_fast_memory_that_is_too_small_is_reported_with_the_rest(tmp_path: Path) -> None:
     """The plan without moves has the own name of the method, the trace and who looks on."""
     path, trace, heard = graph_file(tmp_path, branches()), [], []
     plan = lowtide.plan(path, target="strict", memories=["fast=70"], trace=trace, report=heard.append)

@@ -96,7 +96,7 @@ def test_hmcos_table_1_beside_ours() -> None:
         assert row.replayed
         printed = next(
             f
-            for f in allocation.published_beside(found.rows)
+            for f in allocation.published_figures(found.rows)
             if (f.network, f.method, f.figure) == (row.instance, "hmcos", "arena")
         )
         assert (row.height_bytes or 0) < 0.89 * printed.amount

@@ -18,7 +18,7 @@ def test_equal_outputs_and_bytes():
     assert "order" not in rows
 
 
-def test_what_differs_is_said():
+def test_what_differs_is_reported():
     """Bytes, the order, vacuous outputs, outputs that differ by themselves."""
     off = dict(torch_run_rows(replace(RUN, planned_peak_bytes=1000, order_kept=False)))
     assert off["planned"].endswith("24 B less were measured")

@@ -94,14 +94,18 @@ def probed(instance: Instance, access: Access | None = None) -> tuple[Findings, 
     return findings, known, reads
 
 
-def unmoved(found: Findings) -> tuple[int, int, int]:
+def unmoved(findings: Findings) -> tuple[int, int, int]:
     """How much of what a map names did not move anything."""
-    return (found.inside - found.inside_moved, found.edges - found.edges_moved, found.wholes - found.wholes_moved)
+    return (
+        findings.inside - findings.inside_moved,
+        findings.edges - findings.edges_moved,
+        findings.wholes - findings.wholes_moved,
+    )
 
 
-def caught(found: Findings, right: Findings) -> bool:
+def caught(findings: Findings, right: Findings) -> bool:
     """Whether a map is wrong, or wider than the right one."""
-    return bool(found.wrong) or any(a > b for a, b in zip(unmoved(found), unmoved(right), strict=True))
+    return bool(findings.wrong) or any(a > b for a, b in zip(unmoved(findings), unmoved(right), strict=True))
 
 
 @pytest.mark.slow

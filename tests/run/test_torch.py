@@ -20,7 +20,7 @@ with suppress(ImportError):
 
 
 @pytest.mark.skipif(torch is not None, reason="torch is installed")
-def test_a_missing_torch_is_said(tmp_path: Path) -> None:
+def test_a_missing_torch_is_reported(tmp_path: Path) -> None:
     """The extra is named."""
     path = archive(tmp_path / "m.pt2", branches(2))
     with pytest.raises(MissingExtraError, match="torch"):

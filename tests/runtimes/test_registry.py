@@ -51,7 +51,7 @@ def test_a_plain_runtime_takes_the_plan(path: Path) -> None:
     """Its order and its offsets; nothing is beside them, and nothing in the file."""
     graph = lowtide.load(path)
     plain = Plain()
-    assert (plain.beside(graph), plain.required(graph, graph.own_order, {}), plain.as_it_stands(graph)) == (
+    assert (plain.extra_bytes(graph), plain.required(graph, graph.own_order, {}), plain.as_it_stands(graph)) == (
         0,
         None,
         None,

@@ -136,7 +136,7 @@ def test_what_nothing_reads_is_checked_too(tmp_path: Path) -> None:
     assert not (tmp_path / "o.pt2").exists()
 
 
-def test_an_archive_without_a_graph_is_said_once(tmp_path: Path) -> None:
+def test_an_archive_without_a_graph_is_reported_once(tmp_path: Path) -> None:
     """The reason, and not the message of a broken zip around it."""
     with zipfile.ZipFile(tmp_path / "m.pt2", "w") as file:
         file.writestr("m/version", b"1")

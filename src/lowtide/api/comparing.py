@@ -111,9 +111,9 @@ def _published(model: Graph | str | Path, target: str, name: str, options: Optio
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
     from lowtide.schedule import registry
     from lowtide.zoo.published import printed
-    from lowtide.zoo.published.cases import known
+    from lowtide.zoo.published.cases import case_of
 
-    case = known(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
+    case = case_of(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
     if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():
         return ()
     if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):

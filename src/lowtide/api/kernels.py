@@ -58,9 +58,13 @@ def kernel_choices(
     choices: dict[Library, KernelChoice] = {}
     for kernels in get_args(Library):
         chosen = replace(rules, kernels=kernels, simd=rules.simd if kernels == "cmsis_nn" else "dsp")
-        made = plan(graph, target=chosen, **settings)
-        parts = made.runtime_parts
+        chosen_plan = plan(graph, target=chosen, **settings)
+        parts = chosen_plan.runtime_parts
         choices[kernels] = KernelChoice(
-            made.arena_bytes or 0, made.required_bytes, parts is not None and parts.exact, made.optimal, made
+            chosen_plan.arena_bytes or 0,
+            chosen_plan.required_bytes,
+            parts is not None and parts.exact,
+            chosen_plan.optimal,
+            chosen_plan,
         )
     return choices

@@ -24,14 +24,14 @@ def files_read(model: Graph | str | Path, *settings: object, external: bool = Tr
     The model's own with the external data of ONNX, or the user's that makes it; and of `settings` (targets, boards)
     those that are TOML files. `external`: whether to look into the model for the data.
     """
-    found = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
+    files = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
     if isinstance(model, Graph) or str(model).startswith("zoo:"):
-        return found
+        return files
     function = user_function(model)
     if function is not None:
-        return [function[0], *found]
+        return [function[0], *files]
     source = Path(model)
-    return [source, *(_external_data(source) if external else ()), *found]
+    return [source, *(_external_data(source) if external else ()), *files]
 
 
 def _external_data(source: Path) -> list[Path]:

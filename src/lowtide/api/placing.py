@@ -142,10 +142,10 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
     placed = allocate_buffers(problem, capacity, limits)
     offsets, height, alone = placed.offsets, placed.height_bytes, None
     if spread and capacity is not None:
-        known = Packing(
+        packing_before = Packing(
             tuple(offsets[b.name] for b in problem.buffers), height, placed.lower_bound_bytes, placed.method, {}
         )
-        packing, alone = minimise_reuse(problem, capacity, known, limits)
+        packing, alone = minimise_reuse(problem, capacity, packing_before, limits)
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None

@@ -69,7 +69,7 @@ class _LiveRange:
 def peers() -> tuple[VelaHillClimb, ...]:
     """Those that are installed."""
     try:
-        found = find_spec(VELA) is not None
+        installed = find_spec(VELA) is not None
     except ModuleNotFoundError:
-        found = False
-    return (VelaHillClimb(),) if found else ()
+        installed = False
+    return (VelaHillClimb(),) if installed else ()

@@ -50,7 +50,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def beside(self, graph: Graph) -> int:
+    def extra_bytes(self, graph: Graph) -> int:
         """Bytes that the runtime needs whatever the plan."""
         ...
 
@@ -91,7 +91,7 @@ class Plain:
         """The order itself."""
         return OwnArena(order)
 
-    def beside(self, graph: Graph) -> int:
+    def extra_bytes(self, graph: Graph) -> int:
         """Nothing."""
         return 0
 

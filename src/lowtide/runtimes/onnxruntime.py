@@ -100,7 +100,7 @@ def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int
 
 def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace."""
-    taken = {o.output: o for o in steps.in_place}
+    overwrite_of = {o.output: o for o in steps.in_place}
     chunk_of: dict[int, int] = {}
     ending: list[list[int]] = [[] for _ in order]
     for s, last in enumerate(steps.last):
@@ -134,7 +134,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
             s = model.storage_of.get(t)
             if s is None or s in chunk_of or not model.storages[s].size:
                 continue
-            over = taken.get(t)
+            over = overwrite_of.get(t)
             chunk_of[s] = begin(model.storages[s].size) if over is None else chunk_of[over.storage]
         apart += [begin(size) for size in after]
         result += [(chunk, 0) for chunk in apart]
@@ -164,10 +164,10 @@ def high_water(trace: Sequence[Event], block: int) -> int | None:
             at = bisect_left(free, (size, -1))
             if at == len(free):
                 return None
-            found, start = free[at]
-            drop(start, start + found)
-            if found > size:
-                add(start + size, start + found)
+            length, start = free[at]
+            drop(start, start + length)
+            if length > size:
+                add(start + size, start + length)
             place[chunk] = start, start + size
             highest = max(highest, start + size)
             continue

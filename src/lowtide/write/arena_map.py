@@ -109,8 +109,8 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         blocks.append(
             Block(root.name or f"tensor_{root.id}", purpose, memory, start, storage.size, (span,), plan.alignment)
         )
-    for made, read in [*plan.in_place, *((made, read) for made, read, _ in plan.overlap or ())]:
-        i, j = block_of[model.storage_of[made]], block_of[model.storage_of[read]]
+    for output, read in [*plan.in_place, *((output, read) for output, read, _ in plan.overlap or ())]:
+        i, j = block_of[model.storage_of[output]], block_of[model.storage_of[read]]
         blocks[i] = replace(blocks[i], over=j)
     for op, at in sorted((int(o), at) for o, at in (plan.workspace_offsets or {}).items()):
         step = step_of[op]
@@ -177,13 +177,13 @@ def map_of_buffers(
         if b.pieces
     )
     known: Mapping[str, tuple[int | None, int]] = {ARENA: (capacity, 1)} if regions is None else regions
-    made = []
+    result = []
     for memory, (room, unit) in known.items():
         inside = [b for b in blocks if b.memory == memory]
         height = max((b.offset + b.size for b in inside), default=0)
-        made.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
+        result.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
-    return ArenaMap(name, tuple(made), places, blocks, max((b.end for b in buffers), default=0))
+    return ArenaMap(name, tuple(result), places, blocks, max((b.end for b in buffers), default=0))
 
 
 def _rank(purpose: str) -> int:

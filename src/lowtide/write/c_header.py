@@ -90,18 +90,18 @@ def unique(names: Iterable[str], other: str) -> list[str]:
     """
     taken: set[str] = set()
     counts: dict[str, int] = {}
-    found = []
+    result = []
     for name in names:
         base = identifier(name, other)
         key = base.lower()
-        made, n = base, counts.get(key, 1)
-        while made.lower() in taken:
+        distinct, n = base, counts.get(key, 1)
+        while distinct.lower() in taken:
             n += 1
-            made = f"{base}_{n}"
+            distinct = f"{base}_{n}"
         counts[key] = n
-        taken.add(made.lower())
-        found.append(made)
-    return found
+        taken.add(distinct.lower())
+        result.append(distinct)
+    return result
 
 
 def comment(text: str) -> str:

@@ -44,7 +44,7 @@ def test_texts_are_quoted(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "a board needs memories"),
         ("bank = []", "a board needs memories"),
@@ -65,14 +65,14 @@ def test_texts_are_quoted(tmp_path: Path):
         ("bank = [", "not a TOML file"),
     ],
 )
-def test_a_bad_board_file_is_named(tmp_path: Path, text: str, said: str):
+def test_a_bad_board_file_is_named(tmp_path: Path, text: str, message: str):
     """The file and the mend, in one line."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         find_board(path)
     assert str(error.value).startswith(f"{path}: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_unknown_boards_and_unreadable_files(tmp_path: Path):

@@ -208,11 +208,11 @@ def results_of(graph: Graph, op: Op) -> list[Any]:
     return [y for y in flat if y is not None]
 
 
-def probed(graph: Graph, op: Op, known: Meaning, seed: int = 0) -> Findings:
+def probed(graph: Graph, op: Op, meaning: Meaning, seed: int = 0) -> Findings:
     """What probing shows of this meaning."""
     runner = runner_of("aten")
     assert runner is not None
-    return probe_node(graph, op, known, runner, seed, BUDGET, BUDGET)[0]
+    return probe_node(graph, op, meaning, runner, seed, BUDGET, BUDGET)[0]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.type[5:]}-{len(c.reads)}")

@@ -80,7 +80,7 @@ def _offsets(path: Path) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("places", "failure", "said"),
+    ("places", "failure", "message"),
     [
         ({0: 0, 3: 0}, "overlap", "still reads"),
         ({0: 0, 3: 768, 6: 1024}, "overlap", "is alive"),
@@ -89,10 +89,10 @@ def _offsets(path: Path) -> dict[int, int]:
     ],
     ids=["too near", "alive", "unaligned", "negative"],
 )
-def test_corrupt_plans(tmp_path: Path, places: dict[int, int], failure: str, said: str):
+def test_corrupt_plans(tmp_path: Path, places: dict[int, int], failure: str, message: str):
     """Each with its name and its reason; tensor 3 is made from 0, and 6 from 3, which lives on."""
     path = file(tmp_path, planned_bytes(residual().bytes(), range(8), places, "m"))
-    with pytest.raises(VerificationError, match=said) as error:
+    with pytest.raises(VerificationError, match=message) as error:
         api.verify(path, target=REFERENCE)
     assert error.value.failure == failure
 

@@ -93,18 +93,18 @@ def loop_types(
     if node.op_type != "Loop" or not default_domain(node.domain):
         return []
     given = _input_types(node, types)
-    made: list[TensorType | None] = [None] * len(node.output)
+    result: list[TensorType | None] = [None] * len(node.output)
     for body in subgraphs(node):
         alone, scope = _alone(body, given, types, {}, model)
         try:
             inside = read(alone, place, scope)
         except InputError:
-            return made
+            return result
         for k, carried in enumerate(given[2:]):
             handed_on = inside.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
-            if carried and handed_on and handed_on.shape == carried.shape and k < len(made):
-                made[k] = carried
-    return made
+            if carried and handed_on and handed_on.shape == carried.shape and k < len(result):
+                result[k] = carried
+    return result
 
 
 def _alone(

@@ -22,7 +22,7 @@ from lowtide.read.onnx.types import (
     size_bytes,
     sparse_size,
 )
-from lowtide.read.onnx.values import made_by_constant, tensor_value
+from lowtide.read.onnx.values import tensor_value, value_of_constant
 from lowtide.read.onnx.wire import load_model
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _sized(
 ) -> list[Tensor]:
     constants = {t.name: t for t in model.graph.initializer}
     sparse = {t.values.name: t for t in model.graph.sparse_initializer}
-    held = {op.outputs[0]: made_by_constant(op) for op in structure.folded if op.type == "Constant" and op.outputs}
+    held = {op.outputs[0]: value_of_constant(op) for op in structure.folded if op.type == "Constant" and op.outputs}
     tensors = []
     for t in structure.tensors:
         kind, value = types.get(t.name), None
@@ -171,10 +171,10 @@ def _flops(op: Op, tensors: list[Tensor]) -> int | None:
     """Two for each multiplication and addition of a Conv, MatMul or Gemm; the bias is left out."""
     if len(op.inputs) < 2:
         return None
-    made, first, second = (tensors[t].shape for t in (op.outputs[0], *op.inputs[:2]))
-    if made is None or not first or not second:
+    output, first, second = (tensors[t].shape for t in (op.outputs[0], *op.inputs[:2]))
+    if output is None or not first or not second:
         return None
     if op.type == "Conv":
-        return convolution_flops(made, second)
+        return convolution_flops(output, second)
     turned = op.type == "Gemm" and bool(op.attributes.get("transA"))
-    return product_flops(made, first[0] if turned else first[-1])
+    return product_flops(output, first[0] if turned else first[-1])

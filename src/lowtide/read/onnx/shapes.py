@@ -78,13 +78,13 @@ def tensor_types(
         model, reason = _infer(_with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            found = _own_types(model, types, node_types)
-            if not found:
+            own = _own_types(model, types, node_types)
+            if not own:
                 break
-            types.update(found)
+            types.update(own)
             if all(name in types for name in wanted):
                 break
-            _declare(model.graph, found)
+            _declare(model.graph, own)
             model, _ = _infer(model)
             types = {**_declared_types(model.graph), **types}
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
@@ -161,34 +161,34 @@ def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
     return filled
 
 
-def _declare(graph: GraphProto, found: Mapping[str, TensorType]) -> None:
+def _declare(graph: GraphProto, own: Mapping[str, TensorType]) -> None:
     from onnx.helper import make_tensor_type_proto
 
     for value in (*graph.value_info, *graph.output):
-        if value.name in found:
-            value.type.CopyFrom(make_tensor_type_proto(*found[value.name]))
+        if value.name in own:
+            value.type.CopyFrom(make_tensor_type_proto(*own[value.name]))
     declared = {v.name for v in (*graph.value_info, *graph.output)}
-    for name, kind in found.items():
+    for name, kind in own.items():
         if name not in declared:
             graph.value_info.add(name=name, type=make_tensor_type_proto(*kind))
 
 
-def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
-    """Types that follow from `known` by broadcasting, or from what `node_types` says."""
-    found: dict[str, TensorType] = {}
-    types = dict(known)
+def _own_types(model: ModelProto, declared: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
+    """Types that follow from `declared` by broadcasting, or from what `node_types` says."""
+    own: dict[str, TensorType] = {}
+    types = dict(declared)
     version = opset_version(model)
     for node in model.graph.node:
         if all(name in types for name in node.output if name):
             continue
         one = _elementwise_type(node, types)
-        made = [one] if one is not None else node_types(node, types)
+        outputs = [one] if one is not None else node_types(node, types)
         if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
-            made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
-        for name, kind in zip(node.output, made, strict=False):
+            outputs.append(TensorType(one.element if version < 10 else BOOL, one.shape))
+        for name, kind in zip(node.output, outputs, strict=False):
             if name and name not in types and kind is not None:
-                types[name] = found[name] = kind
-    return found
+                types[name] = own[name] = kind
+    return own
 
 
 def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:

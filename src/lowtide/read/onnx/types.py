@@ -126,44 +126,44 @@ def constant_of_node(node: NodeProto) -> TensorProto | None:
     """The tensor that a Constant node holds, named as its output; None if it is sparse or another op."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
         return None
-    made = protobuf_classes().TensorProto(name=node.output[0])
+    tensor = protobuf_classes().TensorProto(name=node.output[0])
     for attribute in node.attribute:
         match attribute.name:
             case "value":
-                made.CopyFrom(attribute.t)
-                made.name = node.output[0]
+                tensor.CopyFrom(attribute.t)
+                tensor.name = node.output[0]
             case "value_int":
-                made.data_type = INT64
-                made.int64_data.append(attribute.i)
+                tensor.data_type = INT64
+                tensor.int64_data.append(attribute.i)
             case "value_ints":
-                made.data_type = INT64
-                made.dims.append(len(attribute.ints))
-                made.int64_data.extend(attribute.ints)
+                tensor.data_type = INT64
+                tensor.dims.append(len(attribute.ints))
+                tensor.int64_data.extend(attribute.ints)
             case "value_float":
-                made.data_type = FLOAT
-                made.float_data.append(attribute.f)
+                tensor.data_type = FLOAT
+                tensor.float_data.append(attribute.f)
             case "value_floats":
-                made.data_type = FLOAT
-                made.dims.append(len(attribute.floats))
-                made.float_data.extend(attribute.floats)
+                tensor.data_type = FLOAT
+                tensor.dims.append(len(attribute.floats))
+                tensor.float_data.extend(attribute.floats)
             case "value_string":
-                made.data_type = STRING
-                made.string_data.append(attribute.s)
+                tensor.data_type = STRING
+                tensor.string_data.append(attribute.s)
             case "value_strings":
-                made.data_type = STRING
-                made.dims.append(len(attribute.strings))
-                made.string_data.extend(attribute.strings)
+                tensor.data_type = STRING
+                tensor.dims.append(len(attribute.strings))
+                tensor.string_data.extend(attribute.strings)
             case _:
                 continue
-        return made
+        return tensor
     return None
 
 
 def constants_of(graph: GraphProto) -> dict[str, TensorProto]:
     """Initializers and Constant nodes by name."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         tensor = constant_of_node(node)
         if tensor is not None:
-            found[tensor.name] = tensor
-    return found
+            constants[tensor.name] = tensor
+    return constants

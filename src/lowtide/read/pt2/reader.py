@@ -48,8 +48,8 @@ def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: b
     archive = open_archive(path)
     program = parse_program(archive.document, place)
     graph = program.graph_module.graph
-    known = _by_symbol(graph, dims, place)
-    sizes = Sizes({**_example(graph), **known} if example else known, place)
+    sizes_of_symbols = _by_symbol(graph, dims, place)
+    sizes = Sizes({**_example(graph), **sizes_of_symbols} if example else sizes_of_symbols, place)
     trace = trace_of(graph, path.name.removesuffix(".pt2"), sizes, place)
     if sizes.free:
         names = ", ".join(f"{s} ({h} in the example)" if h is not None else s for s, h in sorted(sizes.free.items()))
@@ -63,17 +63,19 @@ def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: b
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", place) from None
     built = build(trace, _constants(program), place, digest)
-    return replace(built, file=Pt2File(tuple((s, known[s]) for s in sorted(sizes.used) if s in known)))
+    return replace(
+        built, file=Pt2File(tuple((s, sizes_of_symbols[s]) for s in sorted(sizes.used) if s in sizes_of_symbols))
+    )
 
 
 def _constants(program: Program) -> set[str]:
     """Names of the inputs that are weights, buffers or constants."""
-    found: set[str] = set()
+    names: set[str] = set()
     for spec in program.graph_module.signature.input_specs:
         for kind in (spec.parameter, spec.buffer, spec.tensor_constant):
             if kind is not None and isinstance(kind.arg, dict) and isinstance(kind.arg.get("name"), str):
-                found.add(kind.arg["name"])
-    return found
+                names.add(kind.arg["name"])
+    return names
 
 
 def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dict[str, int]:
@@ -85,10 +87,10 @@ def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dic
         if colon:
             meta = graph.tensor_values.get(name)
             entry = meta.sizes[int(axis)] if meta and axis.isdigit() and int(axis) < len(meta.sizes) else None
-            found = symbol_of(entry.as_expr.expr_str) if entry is not None and entry.as_expr is not None else None
-            if found is None:
+            named = symbol_of(entry.as_expr.expr_str) if entry is not None and entry.as_expr is not None else None
+            if named is None:
                 raise ForeignDimensionError(f"{key!r} is no free dimension of an input; drop it", place, (key,))
-            symbol = found
+            symbol = named
         if result.setdefault(symbol, size) != size:
             raise InputError(f"--dim gives {symbol} two sizes, {result[symbol]} and {size}; give one", place)
     return result
@@ -96,13 +98,13 @@ def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dic
 
 def _example(graph: ExportedGraph) -> dict[str, int]:
     """The example's size of each symbol, or 2 where the archive does not say."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for meta in graph.tensor_values.values():
         for size in (*meta.sizes, *meta.strides, meta.storage_offset):
             if size.as_expr is not None:
                 symbol, hint = symbol_of(size.as_expr.expr_str), size.as_expr.hint
                 if symbol is not None and hint is not None and hint.as_int is not None:
-                    found[symbol] = hint.as_int
+                    sizes[symbol] = hint.as_int
                 for word in _WORD.findall(size.as_expr.expr_str):
-                    found.setdefault(word, 2)
-    return found
+                    sizes.setdefault(word, 2)
+    return sizes

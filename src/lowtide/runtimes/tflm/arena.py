@@ -33,7 +33,7 @@ class Tflm(Plain):
 
     target: Target
 
-    def beside(self, graph: Graph) -> int:
+    def extra_bytes(self, graph: Graph) -> int:
         """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
         file = graph.file
         if not isinstance(file, TfliteFile):
