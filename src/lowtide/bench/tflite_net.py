@@ -11,6 +11,9 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as _schema
 
+from lowtide.ops.geometry import tflite_rows
+from lowtide.ops.index import Window
+
 s: Any = _schema
 SAME, VALID = 0, 1
 _TYPES = {
@@ -190,8 +193,7 @@ class Net:
 
 def out_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
     """Size of an output dimension."""
-    reach = (kernel - 1) * dilation + 1
-    return -(-size // stride) if padding == SAME else (size - reach) // stride + 1
+    return tflite_rows(Window(kernel, stride, dilation), {"padding": padding}, size)
 
 
 def residual(height: int = 16, channels: int = 8) -> Net:

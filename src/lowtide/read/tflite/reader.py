@@ -15,6 +15,7 @@ from pathlib import Path
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.geometry import convolution_flops, product_flops
 from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES
 from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp, parse_file
 from lowtide.read.tflite.schema import STATEFUL
@@ -136,9 +137,9 @@ def _flops(op: TfliteOp, main: Subgraph) -> int | None:
         return None
     output, weights = main.tensors[op.outputs[0]], main.tensors[op.inputs[1]]
     if op.type == "CONV_2D" and len(weights.shape) == 4:
-        return 2 * output.elements * weights.shape[1] * weights.shape[2] * weights.shape[3]
+        return convolution_flops(output.shape, weights.shape)
     if op.type == "DEPTHWISE_CONV_2D" and len(weights.shape) == 4:
-        return 2 * output.elements * weights.shape[1] * weights.shape[2]
+        return convolution_flops(output.shape, weights.shape, filters=3)
     if op.type == "FULLY_CONNECTED" and len(weights.shape) == 2:
-        return 2 * output.elements * weights.shape[1]
+        return product_flops(output.shape, weights.shape[1])
     return None
