@@ -58,6 +58,7 @@ ELSEWHERE = {
     "run/test_torch.py": "bench/torch_nets",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
+    "report/test_torch.py": "run_reports",
     "api/test_sharing.py": "verify/check/shared",
     "verify/check/test_moves.py": "write/command_stream",
     "verify/check/test_conflict.py": "report/conflict",

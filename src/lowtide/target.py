@@ -39,6 +39,8 @@ _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
 }
 """Fields that rule tflm alone knows, with their values."""
 
+TORCH = "torch"
+"""Name of the built-in target of eager kernels; no other target may have it (`read_toml`)."""
 
 MAX_ALIGNMENT = 2**30
 
@@ -176,6 +178,11 @@ class Target:
         """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
         return self.rule == "onnxruntime"
 
+    @property
+    def allocates_one_by_one(self) -> bool:
+        """Whether the runtime gives each tensor memory of its own, so that the peak is what is needed, and no arena."""
+        return self.name == TORCH
+
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
         if tensor.name and tensor.name in self.double_buffered:
@@ -303,7 +310,7 @@ BUILT_IN: dict[str, Target] = {
         Target(
             "onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, folds=False, rule="onnxruntime"
         ),
-        Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
+        Target(TORCH, overwrite_inputs=False, alignment=64, count_inputs=False),
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
@@ -314,7 +321,7 @@ BUILT_IN: dict[str, Target] = {
 `write/onnxruntime_snippet.py`."""
 
 
-AUTO = {".tflite": "tflm", ".pt2": "torch"}
+AUTO = {".tflite": "tflm", ".pt2": TORCH}
 """Target for a kind of model file; `generic` for all others."""
 
 

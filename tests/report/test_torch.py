@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from lowtide.report.torch import torch_run_rows
-from lowtide.run.onnx import OutputComparison
-from lowtide.run.torch import TorchRunReport
+from lowtide.run_reports import OutputComparison, TorchRunReport
 
 SAME = OutputComparison("output 0", equal=True, max_abs_difference=0.0, vacuous=False)
 RUN = TorchRunReport((SAME,), 2, True, True, 2048, 1024, 1024)

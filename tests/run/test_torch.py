@@ -11,7 +11,8 @@ import pytest
 
 import lowtide
 from lowtide.errors import MissingExtraError
-from lowtide.run.torch import TorchRunReport, run_torch
+from lowtide.run.torch import run_torch
+from lowtide.run_reports import TorchRunReport
 from support.pt2_builder import archive, branches
 
 torch: Any = None

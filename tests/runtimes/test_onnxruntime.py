@@ -20,8 +20,8 @@ from lowtide.analyse.storage import memory_model
 from lowtide.api import PlanFiles, write_all
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Op, Tensor
-from lowtide.run.onnx import RunReport
 from lowtide.run.ort_session import PLANNED, open_session, read_profile
+from lowtide.run_reports import RunReport
 from lowtide.runtimes.onnxruntime import high_water, least_block
 from lowtide.target import BUILT_IN
 

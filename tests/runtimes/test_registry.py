@@ -50,13 +50,14 @@ def test_each_target_has_its_runtime() -> None:
 def test_a_plain_runtime_takes_the_plan(path: Path) -> None:
     """Its order and its offsets; nothing is beside them, and nothing in the file."""
     graph = lowtide.load(path)
-    plain = Plain()
+    plain = Plain(BUILT_IN["generic"])
     assert (plain.extra_bytes(graph), plain.required(graph, graph.own_order, {}), plain.as_it_stands(graph)) == (
         0,
         None,
         None,
     )
     assert plain.offline(graph) is None
+    assert (plain.kernel_targets(), plain.target_of_file(graph)) == ({}, BUILT_IN["generic"])
     assert (plain.judged(5, 7), runtime_of(BUILT_IN["torch"]).judged(5, 7)) == (7, 5)
 
 

@@ -18,9 +18,7 @@ from lowtide.plan import Plan
 from lowtide.target import Target
 
 if TYPE_CHECKING:
-    from lowtide.run.onnx import RunReport
-    from lowtide.run.tflite import TfliteRunReport
-    from lowtide.run.torch import TorchRunReport
+    from lowtide.run_reports import AnyRunReport
     from lowtide.verify.report import Proof, Report
 
 
@@ -101,10 +99,8 @@ def verify_file(graph: Graph, target: Target) -> Report:
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
-    from typing import get_args
-
     from lowtide.read.tflite.model import TfliteFile
-    from lowtide.rules.tflm.libraries import Library
+    from lowtide.runtimes.registry import runtime_of
     from lowtide.verify.check.offline import check_offline_plan
 
     place = graph.source or graph.name
@@ -113,9 +109,7 @@ def verify_file(graph: Graph, target: Target) -> Report:
     listed = graph.file.offline_plan()
     if listed is None:
         raise InputError("it holds no offline plan; give the plan to check as well", place)
-    held = next((name for name in get_args(Library) if name == graph.file.kernels), None)
-    if held is not None and target.rule == "tflm" and target.kernels == "any":
-        target = replace(target, kernels=held)
+    target = runtime_of(target).target_of_file(graph)
     return check_offline_plan(graph, target, listed, graph.file.model.tensor_count)
 
 
@@ -144,7 +138,7 @@ class _Checked:
 
 def _run_checked(
     model: Graph | str | Path, checked: _Checked, dims: Mapping[str, int], random_weights: bool
-) -> RunReport | TfliteRunReport | TorchRunReport:
+) -> AnyRunReport:
     """Run the model in both orders. Raises `VerificationError` if the outputs differ."""
     from lowtide.verify.check.runtime_arena import tensor_bytes
 

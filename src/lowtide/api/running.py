@@ -12,9 +12,7 @@ from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
 
 if TYPE_CHECKING:
-    from lowtide.run.onnx import RunReport
-    from lowtide.run.tflite import TfliteRunReport
-    from lowtide.run.torch import TorchRunReport
+    from lowtide.run_reports import AnyRunReport, TfliteRunReport, TorchRunReport
 
 
 def run(
@@ -25,7 +23,7 @@ def run(
     dims: Mapping[str, int] = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
-) -> RunReport | TfliteRunReport | TorchRunReport:
+) -> AnyRunReport:
     """Run a model and its planned form in the model's runtime on the same random inputs, and compare.
 
     Parameters

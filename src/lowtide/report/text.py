@@ -20,7 +20,7 @@ from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
     from lowtide.analyse.inspect import Inspection, Live, OpName
-    from lowtide.run.onnx import RunReport
+    from lowtide.run_reports import RunReport
     from lowtide.verify.report import Report
 
 
@@ -336,8 +336,7 @@ def report_text(report: Report) -> str:
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
         from lowtide.report.torch import torch_run_rows
-        from lowtide.run.tflite import TfliteRunReport
-        from lowtide.run.torch import TorchRunReport
+        from lowtide.run_reports import TfliteRunReport, TorchRunReport
 
         ran = report.run
         if isinstance(ran, TfliteRunReport):

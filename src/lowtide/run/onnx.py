@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
 from lowtide.run.random_weights import check_weights
+from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -36,107 +37,6 @@ _DTYPES: dict[str, Any] = {
 }
 _INDEX_LIMITS = (64, 8, 2, 1)
 """Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
-    """What onnxruntime measured when one node had run.
-
-    Attributes
-    ----------
-    op
-        Op id in the plan.
-    in_use_bytes
-        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
-    planned_bytes
-        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
-    """
-
-    op: int
-    name: str
-    type: str
-    in_use_bytes: int
-    planned_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran.
-
-    Attributes
-    ----------
-    peak_bytes
-        Most bytes of tensors in use at once, without what kernels take while they run.
-    mark_bytes
-        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
-    held_bytes
-        What the arena took from the system, weights apart.
-    """
-
-    path: str
-    peak_bytes: int
-    mark_bytes: int
-    held_bytes: int
-    nodes: tuple[NodeMemory, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OutputComparison:
-    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
-
-    name: str
-    equal: bool
-    max_abs_difference: float | None
-    vacuous: bool
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What running both files showed.
-
-    Attributes
-    ----------
-    outputs
-        Every graph output, in the file's order.
-    original, planned
-        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
-        1.24).
-    exact
-        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
-    shipped
-        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
-    arena_bytes
-        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
-    input_bytes
-        Bytes of the graph's inputs, which onnxruntime does not count.
-    runs
-        Number of different random inputs.
-    deterministic
-        Whether the original gives the same bits twice; where it does not, differences mean nothing.
-    order_kept
-        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
-    """
-
-    outputs: tuple[OutputComparison, ...]
-    original: FileRun
-    planned: FileRun
-    shipped: FileRun
-    exact: FileRun | None
-    arena_bytes: int | None
-    input_bytes: int
-    runs: int
-    deterministic: bool
-    order_kept: bool
-
-    @property
-    def equal(self) -> bool:
-        """Whether every output is equal bit by bit."""
-        return all(o.equal for o in self.outputs)
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether no output depends on the inputs: then equal outputs show nothing."""
-        return all(o.vacuous for o in self.outputs)
 
 
 def run_onnx(

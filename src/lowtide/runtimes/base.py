@@ -14,6 +14,7 @@ from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
 from lowtide.stop import Limits
+from lowtide.target import Target
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,20 @@ class Runtime(Protocol):
         """Which of the two a budget is for."""
         ...
 
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """The target for each library of kernels that the runtime can be built with; none if it has one alone."""
+        ...
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """The target under which the plan that a model's file holds is to be checked."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plain:
     """A runtime that takes the plan's offsets, and needs nothing beside them."""
+
+    target: Target
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order itself."""
@@ -110,3 +121,11 @@ class Plain:
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
         """The arena."""
         return arena_bytes
+
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """None: there is one set of kernels."""
+        return {}
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """The target as it was named."""
+        return self.target

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lowtide.run.onnx import RunReport
-    from lowtide.run.tflite import TfliteRunReport
-    from lowtide.run.torch import TorchRunReport
+from lowtide.run_reports import AnyRunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +66,4 @@ class Report:
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
     proof: Proof | None = None
     arena_proof: Proof | None = None
-    run: RunReport | TfliteRunReport | TorchRunReport | None = None
+    run: AnyRunReport | None = None

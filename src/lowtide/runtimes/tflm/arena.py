@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import msgspec
 
@@ -11,6 +12,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
+from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
 from lowtide.runtimes.base import Plain, Required
 from lowtide.runtimes.tflm.builds import build_for
@@ -30,8 +32,6 @@ class Tflm(Plain):
 
     `target`: whose kernels run, and in which build of TFLM.
     """
-
-    target: Target
 
     def extra_bytes(self, graph: Graph) -> int:
         """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
@@ -78,6 +78,18 @@ class Tflm(Plain):
     def offline(self, graph: Graph) -> list[int] | None:
         """The offline plan of a .tflite file."""
         return graph.file.offline_plan() if isinstance(graph.file, TfliteFile) else None
+
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """Kernels of all libraries at once, the reference ones, CMSIS-NN's and ESP-NN's."""
+        return {
+            kernels: replace(self.target, kernels=kernels, simd=self.target.simd if kernels == "cmsis_nn" else "dsp")
+            for kernels in get_args(Library)
+        }
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """For the kernels that the file names, as one that lowtide wrote does, unless the target names some."""
+        held = graph.file.kernels if isinstance(graph.file, TfliteFile) else None
+        return self.kernel_targets().get(held or "", self.target) if self.target.kernels == "any" else self.target
 
     def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
         """Head of the file as it stands; None if TFLM refuses its offline plan."""

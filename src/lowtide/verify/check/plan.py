@@ -163,7 +163,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
-    checks.append(HeldRule("status", check_budget(plan, statuses)))
+    checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 
