@@ -97,7 +97,7 @@ def test_an_order_that_changes_the_meaning_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_compressed_archive_is_read_but_not_written(tmp_path: Path) -> None:
-    """Its length would change; the mend is said."""
+    """Its length would change; the message says what to do."""
     source = archive(tmp_path / "m.pt2", branches(3), zipfile.ZIP_DEFLATED)
     plan = lowtide.plan(source)
     with pytest.raises(InputError, match="compressed; save it again"):

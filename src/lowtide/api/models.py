@@ -63,7 +63,7 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     Raises
     ------
     InputError
-        The file, the place in it and the mend.
+        The file, the place in it and the remedy.
     """
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
@@ -136,7 +136,7 @@ def _digest(graph: Graph) -> str:
 
 
 def _call(file: Path, function: str) -> Graph | str | Path:
-    """Run a function of the user's own file; what goes wrong in it is the user's to mend."""
+    """Run a function of the user's own file; what goes wrong in it is the user's to put right."""
     import runpy
 
     if not file.is_file():

@@ -66,7 +66,7 @@ def test_texts_are_quoted(tmp_path: Path):
     ],
 )
 def test_a_bad_board_file_is_named(tmp_path: Path, text: str, message: str):
-    """The file and the mend, in one line."""
+    """The file and the remedy, in one line."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(InputError) as error:

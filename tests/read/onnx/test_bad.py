@@ -148,7 +148,7 @@ HUGE = [value("x", (2**40, 2**40))]
     ],
 )  # fmt: skip
 def test_malformed_graphs(model, message, tmp_path):
-    """Each malformed graph is refused with the place and the mend."""
+    """Each malformed graph is refused with the place and the remedy."""
     _refused(saved(model, tmp_path), message)
 
 
