@@ -231,33 +231,33 @@ def _folded(plan: Plan) -> str:
     return f" and {len(plan.folded):,} folded" if plan.folded else ""
 
 
-def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -> str:
+def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = False) -> str:
     """Why the peak is what it is: the step, who is live there, what would help; and a small profile."""
-    best = f"{format_size(seen.peak_bytes)}, {change(seen.own_order_peak_bytes, seen.peak_bytes)}"
-    if seen.optimal:
+    best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
+    if inspection.optimal:
         best += ", proved least"
-    if seen.stopped in CUT_SHORT:
-        best += f", {CUT_SHORT[seen.stopped]}"
+    if inspection.stopped in CUT_SHORT:
+        best += f", {CUT_SHORT[inspection.stopped]}"
     head = [
-        ("model", f"{seen.graph}, {format_count(seen.ops, 'op')}"),
-        ("target", seen.target),
-        ("own order peak", format_size(seen.own_order_peak_bytes)),
+        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
+        ("target", inspection.target),
+        ("own order peak", format_size(inspection.own_order_peak_bytes)),
         ("best known peak", best),
-        ("lower bound", format_size(seen.lower_bound_bytes)),
-        ("arena", f"{format_size(seen.arena_bytes)}, {_above(seen.arena_bytes, seen.peak_bytes)}"),
+        ("lower bound", format_size(inspection.lower_bound_bytes)),
+        ("arena", f"{format_size(inspection.arena_bytes)}, {_above(inspection.arena_bytes, inspection.peak_bytes)}"),
     ]
-    if seen.arena_lost is not None:
-        head.append(("bytes lost", seen.arena_lost.text))
-    if seen.fission is not None:
-        head.append(("cuts could give", _fission_text(seen)))
+    if inspection.arena_lost is not None:
+        head.append(("bytes lost", inspection.arena_lost.text))
+    if inspection.fission is not None:
+        head.append(("cuts could give", _fission_text(inspection)))
     lines = [columns(head)]
-    peak = seen.peak
+    peak = inspection.peak
     if peak is None:
         return lines[0]
-    bars = sparkline(seen.footprint_bytes, width, plain=plain)
-    at = next(k for k in range(len(bars)) if (k + 1) * len(seen.footprint_bytes) // len(bars) > peak.step)
+    bars = sparkline(inspection.footprint_bytes, width, plain=plain)
+    at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
     lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
-    many = f"{seen.steps_at_peak:,} steps reach the peak, the first is" if seen.steps_at_peak > 1 else "the peak is at"
+    many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if inspection.steps_at_peak > 1 else "the peak is at"
     lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op)}")
     rows: list[tuple[str, ...]] = [
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
@@ -279,20 +279,20 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
         rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
     lines += ["", columns(rows, right=[0, 1, 5, 6])]
-    if peak.live and all(entry.peak_if_gone_bytes == seen.own_order_peak_bytes for entry in peak.live):
+    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
         lines += ["", "no one of them lowers the peak: other steps reach it too"]
-    if seen.runners_up:
-        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
+    if inspection.runners_up:
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in inspection.runners_up]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
     return "\n".join(lines)
 
 
-def _fission_text(seen: Inspection) -> str:
+def _fission_text(inspection: Inspection) -> str:
     """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
-    bound = seen.fission
+    bound = inspection.fission
     assert bound is not None
     where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op)
-    gain = change(seen.peak_bytes, bound.floor_bytes) if bound.floor_bytes < seen.peak_bytes else "nothing"
+    gain = change(inspection.peak_bytes, bound.floor_bytes) if bound.floor_bytes < inspection.peak_bytes else "nothing"
     text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
     for op, reason in bound.opaque[:1]:
         more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
