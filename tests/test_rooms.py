@@ -79,7 +79,7 @@ ELSEWHERE = {
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
     # the benchmarks, through their suites
-    "bench/test_allocation.py": "bench/arena_tables bench/peers bench/placing",
+    "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",

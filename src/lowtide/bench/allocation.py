@@ -84,7 +84,7 @@ class AllocateSuite(TableSuite[Row]):
         default=None, metadata=flag("layout: every *.graph.json and *.onnx there too", "DIR")
     )
     methods: Sequence[str] = listed("whose orders (default: the papers')")
-    allocators: Sequence[str] = listed("greedy rules, engines, peers that are installed (default: all)")
+    allocators: Sequence[str] = listed("greedy rules, engines, external ones that are installed (default: all)")
     time: float = time_limit(20.0, "each search")
 
     def rows(self, watch: Watch) -> Iterator[Row]:

@@ -257,7 +257,11 @@ def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = Fa
     bars = sparkline(inspection.footprint_bytes, width, plain=plain)
     at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
     lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
-    many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if inspection.steps_at_peak > 1 else "the peak is at"
+    many = (
+        f"{inspection.steps_at_peak:,} steps reach the peak, the first is"
+        if inspection.steps_at_peak > 1
+        else "the peak is at"
+    )
     lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op)}")
     rows: list[tuple[str, ...]] = [
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")

@@ -66,7 +66,7 @@ class _LiveRange:
         return self.alignment
 
 
-def peers() -> tuple[VelaHillClimb, ...]:
+def external_allocators() -> tuple[VelaHillClimb, ...]:
     """Those that are installed."""
     try:
         installed = find_spec(VELA) is not None
