@@ -462,9 +462,9 @@ def _space_and_depth(kind: str, dtype: str) -> Make:
         block = draw.choice((1, 2, 2, 3))
         n, height, width, depth = _image(draw, 5)
         wide, deep = (n, height * block, width * block, depth), (n, height, width, depth * block**2)
-        given, made = (wide, deep) if kind == "SPACE_TO_DEPTH" else (deep, wide)
-        x = net.tensor(given, dtype)
-        out = net.like(x, made)
+        source, output = (wide, deep) if kind == "SPACE_TO_DEPTH" else (deep, wide)
+        x = net.tensor(source, dtype)
+        out = net.like(x, output)
         o = s.SpaceToDepthOptionsT() if kind == "SPACE_TO_DEPTH" else s.DepthToSpaceOptionsT()
         o.blockSize = block
         net.op(kind, [x], [out], o)
