@@ -144,15 +144,16 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.target import BUILT_IN, resolve
     from lowtide.write.buffer_plan import buffer_plan
+    from lowtide.write.declared import declared_of
 
-    graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
+    graph, declared, offsets = planned_graph(plan, model), declared_of(plan), offline_offsets(plan)
     target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
     arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
-    if arena is None or parts is None:
+    if arena is None or declared is None:
         place = graph.source or graph.name
         raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)
     name = Path(graph.source).stem
-    return buffer_plan(name, arena.buffers, arena.planned_bytes, arena.required_bytes, exact=parts.exact)
+    return buffer_plan(name, arena.buffers, arena.planned_bytes, declared)
 
 
 def write_placement(

@@ -50,8 +50,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def beside(self, graph: Graph) -> int:
-        """Bytes that the runtime needs whatever the plan."""
+    def room(self, graph: Graph, available: int) -> int:
+        """Of so many bytes those that an arena may take: an arena fits them if and only if it fits this."""
         ...
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
@@ -91,9 +91,9 @@ class Plain:
         """The order itself."""
         return OwnArena(order)
 
-    def beside(self, graph: Graph) -> int:
-        """Nothing."""
-        return 0
+    def room(self, graph: Graph, available: int) -> int:
+        """All of them."""
+        return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """The arena."""

@@ -7,7 +7,7 @@ is a name that code looks up: every tensor has one, also those that lie inside a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lowtide.allocate.buffers import Buffer
 from lowtide.analyse.liveness import profile
@@ -15,6 +15,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.target import Target
+from lowtide.write.declared import Declared, declared_of
 
 ARENA = "arena"
 """Name of the memory where there is only one."""
@@ -61,13 +62,17 @@ class Block:
 
 @dataclass(frozen=True)
 class ArenaMap:
-    """A layout; `steps` is how many there are."""
+    """A layout; `steps` is how many there are.
+
+    `declared`: memory to the array that firmware declares there, where a runtime needs more than the layout takes.
+    """
 
     name: str
     memories: tuple[Region, ...]
     places: tuple[Place, ...]
     blocks: tuple[Block, ...] = ()
     steps: int = 0
+    declared: Mapping[str, Declared] = field(default_factory=dict)
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
@@ -133,7 +138,9 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     ]
     if not regions:
         regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
-    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order))
+    arena = declared_of(plan)
+    declared = {} if arena is None else {regions[0].name: arena}
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared)
 
 
 def _homes(plan: Plan) -> dict[int, tuple[str, int]]:

@@ -6,8 +6,9 @@
     static _Alignas(NET_ARENA_ALIGN) uint8_t arena[NET_ARENA_SIZE];
     int8_t *image = (int8_t *)(arena + NET_T_image_OFFSET);
 
-With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and `NET_T_<tensor>_MEMORY` is the
-number of the one that a tensor lies in.
+Under TFLM the size is that of kTensorArenaSize, what the runtime keeps beside the tensors included; a comment lists its
+parts. With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and `NET_T_<tensor>_MEMORY`
+is the number of the one that a tensor lies in.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lowtide.write.arena_map import ArenaMap
+from lowtide.write.arena_map import ArenaMap, Region
+from lowtide.write.declared import Declared
 
 MAX_NAME = 200
 """Characters of a name that go into an identifier."""
@@ -51,10 +53,7 @@ def c_header(layout: ArenaMap, prefix: str | None = None) -> bytes:
         lines.append(f"#define {net}_MEMORY_COUNT {len(layout.memories)}")
     for memory, bank in zip(layout.memories, bank_of, strict=True):
         stem = f"{net}_ARENA_{bank.upper()}" if several else f"{net}_ARENA"
-        lines.append(f"#define {stem}_SIZE {memory.size}")
-        lines.append(f"#define {stem}_ALIGN {memory.alignment}")
-        if memory.capacity is not None:
-            lines.append(f"#define {stem}_CAPACITY {memory.capacity}")
+        lines += _sizes(stem, memory, layout.declared.get(memory.name))
     number = {m.name: i for i, m in enumerate(layout.memories)}
     for group, letter, what in (("tensors", "T", "TENSOR"), ("workspaces", "W", "WORKSPACE")):
         places = [p for p in layout.places if (p.purpose == "workspace") == (group == "workspaces")]
@@ -70,6 +69,16 @@ def c_header(layout: ArenaMap, prefix: str | None = None) -> bytes:
             lines += _table(f"{net}_{what}_OFFSETS", [p.offset for p in places])
             lines += _table(f"{net}_{what}_SIZES", [p.size for p in places])
     return "\n".join([*lines, "", "#endif", ""]).encode("ascii")
+
+
+def _sizes(stem: str, memory: Region, declared: Declared | None) -> list[str]:
+    """A memory's size, alignment and capacity: what is declared there, or what the layout takes."""
+    lines = [] if declared is None else declared.comment("Bytes that firmware declares for the runtime's arena")
+    lines.append(f"#define {stem}_SIZE {memory.size if declared is None else declared.bytes}")
+    lines.append(f"#define {stem}_ALIGN {memory.alignment}")
+    if memory.capacity is not None:
+        lines.append(f"#define {stem}_CAPACITY {memory.capacity}")
+    return lines
 
 
 def identifier(name: str, other: str) -> str:

@@ -33,12 +33,13 @@ class Tflm(Plain):
 
     target: Target
 
-    def beside(self, graph: Graph) -> int:
-        """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
+    def room(self, graph: Graph, available: int) -> int:
+        """What the tail leaves for the head, which ends at a multiple of 16."""
         file = graph.file
         if not isinstance(file, TfliteFile):
-            return 0
-        return arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes + ALIGNMENT
+            return available
+        tail = arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes
+        return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
