@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.banks import MemoryUse, memory_uses
 from lowtide.api.job import NO_OPTIONS, Size
@@ -12,8 +13,12 @@ from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeParts, Status, Stopped, exit_status
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, Status, Stopped, exit_status
 from lowtide.target import resolve
+
+if TYPE_CHECKING:
+    from lowtide.api.answer import PlanKeys
+    from lowtide.api.goals import SeveralMemories
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
     `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
-    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
+    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of, and with several
+    memories `arenas` where these lie.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -35,6 +41,7 @@ class Check:
     stopped: Stopped
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
+    arenas: RuntimeArenas | None = None
     conflict: str | None = None
 
     @property
@@ -79,13 +86,18 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         raise InputError("--as-is judges the file's own order; leave out --method and --set")
     graph = load(model, settings.pop("dims", NO_DIMS))
     own = plan(graph, **{**settings, "method": "own", "options": NO_OPTIONS})
+    goal = _memories(settings)
     target = resolve(settings.get("target", "auto"), source=graph.source)
+    target = target if goal is None else goal.under(target)
     runtime = runtime_of(target)
     required = runtime.as_it_stands(graph)
     if runtime.offline(graph) is not None:
         verify_file(graph, target)
     if required is None:
         return own
+    if goal is not None:
+        keys = goal.for_arenas.keys(runtime, graph, graph.own_order, required, _keys_of(own))
+        return msgspec.structs.replace(own, **{**keys, "arena_bytes": required.planned_bytes})
     bytes_needed = required.required_bytes + (own.reserve_bytes or 0)
     status = own.status
     if own.budget_bytes is not None and bytes_needed > own.budget_bytes:
@@ -100,6 +112,22 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         runtime_parts=required.parts,
         status=status,
     )
+
+
+def _memories(settings: Mapping[str, Any]) -> SeveralMemories | None:
+    """The goal of a call that names memories; None for one arena."""
+    from lowtide.api.goals import OneArena, SeveralMemories
+
+    several = (settings.get("banks"), settings.get("board"), settings.get("places") or {})
+    if not any(several):
+        return None
+    return SeveralMemories.of(OneArena.of(None, settings.get("reserve"), spread=False), *several)
+
+
+def _keys_of(plan: Plan) -> PlanKeys:
+    import msgspec
+
+    return cast("PlanKeys", msgspec.structs.asdict(plan))
 
 
 def _of_plan(plan: Plan) -> Check:
@@ -122,5 +150,6 @@ def _of_plan(plan: Plan) -> Check:
         plan.stopped,
         uses,
         plan.runtime_parts,
+        plan.runtime_arenas,
         conflict_text(plan),
     )

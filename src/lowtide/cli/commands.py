@@ -94,9 +94,9 @@ def check(options: argparse.Namespace) -> int:
     reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
     show(check_line(check, reserve, as_is=options.as_is))
     if check.parts is not None and not options.quiet:
-        from lowtide.report.text import parts_text
+        from lowtide.report.text import arenas_text, parts_text
 
-        say(f"kTensorArenaSize: {parts_text(check.parts)}")
+        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
     return check.exit_status
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
@@ -40,8 +40,24 @@ class Required:
     buffers: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What a runtime with two arenas needs: bytes for the head and for the tail, and what no plan needs less than."""
+
+    head_bytes: int
+    tail_bytes: int
+    least_head_bytes: int
+    least_tail_bytes: int
+    parts: RuntimeParts
+
+
 class Runtime(Protocol):
-    """A runtime, as far as plans for it differ from plans for others."""
+    """A runtime, as far as plans for it differ from plans for others.
+
+    `arenas`: how many arrays of its own it can be given, for tensors and for what it keeps; 0 if it takes the plan.
+    """
+
+    arenas: ClassVar[int]
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as the runtime runs it, and what its own planner takes for that.
@@ -78,6 +94,11 @@ class Runtime(Protocol):
         """
         ...
 
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """The same with an arena for the head and one for the tail, for a head that no order makes lower than the
+        bound. None if the runtime has none such."""
+        ...
+
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
         """Which of the two a budget is for."""
         ...
@@ -86,6 +107,8 @@ class Runtime(Protocol):
 @dataclass(frozen=True)
 class Plain:
     """A runtime that takes the plan's offsets, and needs nothing beside them."""
+
+    arenas: ClassVar[int] = 0
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order itself."""
@@ -105,6 +128,10 @@ class Plain:
 
     def offline(self, graph: Graph) -> list[int] | None:
         """None: nothing is in the file."""
+        return None
+
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """None: there is one arena."""
         return None
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:

@@ -7,6 +7,7 @@ this one: the planned bytes and the persistent ones, each rounded up, or what st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.plan import Plan, RuntimeParts
@@ -39,19 +40,31 @@ class Declared:
         return [*lines, f"   {self.sure}. */"]
 
 
-def declared_of(plan: Plan) -> Declared | None:
-    """The one array of a plan for TFLM; None for plans under other targets, whose arena is the declared one."""
-    parts, size = plan.runtime_parts, plan.runtime_arena_bytes
+def declared_of(plan: Plan) -> dict[str, Declared]:
+    """What a plan for TFLM declares in each of its memories, ``""`` where there is only one.
+
+    Empty for plans under other targets, whose arena is the declared one.
+    """
+    parts, size, arenas = plan.runtime_parts, plan.runtime_arena_bytes, plan.runtime_arenas
     if parts is None or size is None:
-        return None
-    planned = round_up(parts.planned, parts.alignment)
-    rows = [
+        return {}
+    planned, sure = round_up(parts.planned, parts.alignment), sure_text(parts)
+    head = [
         ("planned: tensors and scratch (TFLM's head)", parts.planned),
         ("alignment of the planned end", planned - parts.planned),
-        ("persistent: what TFLM and its kernels keep (its tail)", parts.persistent),
-        ("more for a moment while TFLM starts", size - planned - parts.persistent),
     ]
-    return Declared(size, parts.alignment, tuple(row for row in rows if row[1]), sure_text(parts))
+    tail = [("persistent: what TFLM and its kernels keep (its tail)", parts.persistent)]
+    moment = "more for a moment while TFLM starts"
+    if arenas is not None and arenas.apart:
+        rest = size - planned - parts.persistent
+        first = _array([*head, (moment, rest)], parts.alignment, sure)
+        return {arenas.head_memory: first, arenas.tail_memory: _array(tail, parts.alignment, sure)}
+    whole = [*head, *tail, (moment, size - planned - parts.persistent)]
+    return {"" if arenas is None else arenas.head_memory: _array(whole, parts.alignment, sure)}
+
+
+def _array(rows: Sequence[tuple[str, int]], alignment: int, sure: str) -> Declared:
+    return Declared(sum(size for _, size in rows), alignment, tuple(row for row in rows if row[1]), sure)
 
 
 def sure_text(parts: RuntimeParts) -> str:

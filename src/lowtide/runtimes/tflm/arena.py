@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import msgspec
 
@@ -12,9 +13,9 @@ from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
-from lowtide.runtimes.base import Plain, Required
-from lowtide.runtimes.tflm.builds import build_for
-from lowtide.runtimes.tflm.least import least_parts
+from lowtide.runtimes.base import Apart, Plain, Required
+from lowtide.runtimes.tflm.builds import apart_for, build_for
+from lowtide.runtimes.tflm.least import least_apart, least_parts
 from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
 from lowtide.runtimes.tflm.persistent import arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
@@ -32,6 +33,7 @@ class Tflm(Plain):
     """
 
     target: Target
+    arenas: ClassVar[int] = 2
 
     def room(self, graph: Graph, available: int) -> int:
         """What the tail leaves for the head, which ends at a multiple of 16."""
@@ -75,6 +77,23 @@ class Tflm(Plain):
         if not isinstance(file, TfliteFile):
             return None
         return self._arena(file.model, graph, graph.own_order, file.offline_plan())
+
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """What `MicroAllocator::Create` needs with two arrays, for the same head. None without a .tflite file."""
+        file = graph.file
+        if not isinstance(file, TfliteFile):
+            return None
+        build, head = apart_for(self.target), required.planned_bytes
+        beside = arena_parts(file.model, graph, order, build)
+        least_head, least_tail = least_apart(file.model, graph, self.target, lower_bound)
+        parts = msgspec.structs.replace(
+            required.parts,
+            persistent=beside.persistent_bytes,
+            planning=max(beside.planning_bytes, beside.preparing_bytes),
+            exact=beside.exact and beside.head_arena(head) > beside.preparing_bytes and not required.parts.unknown,
+            build=build.words,
+        )
+        return Apart(beside.head_arena(head), beside.persistent_bytes, least_head, least_tail, parts)
 
     def offline(self, graph: Graph) -> list[int] | None:
         """The offline plan of a .tflite file."""
