@@ -67,9 +67,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     if plan.arena_bytes is not None and (plan.memories is None or plan.runtime_arenas is not None):
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
-        apart = plan.runtime_arenas is not None and plan.runtime_arenas.apart
-        label = "head and tail" if apart else "smallest arena"
-        rows.append((label, plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+        rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
         if plan.runtime_parts.own_planned is not None and plan.arena_bytes is not None:
             own = plan.runtime_parts.own_planned
             gain = change(own, plan.arena_bytes)
@@ -209,6 +207,10 @@ def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
     for m in plan.memories or ():
         rows.append((f"  {m.name}", m.size_bytes or 0, _memory_text(m) + _held(plan.runtime_arenas, m.name)))
     return rows
+
+
+def _arenas_label(plan: Plan) -> str:
+    return "head and tail" if plan.runtime_arenas is not None and plan.runtime_arenas.apart else "smallest arena"
 
 
 def _held(arenas: RuntimeArenas | None, memory: str) -> str:
