@@ -92,7 +92,7 @@ def check(options: argparse.Namespace) -> int:
     from lowtide.cli.lines import check_line
 
     reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
-    show(check_line(check, reserve, as_is=options.as_is))
+    show(check_line(check, reserve, as_is=options.as_is or bool(check.own_plan)))
     if check.parts is not None and not options.quiet:
         from lowtide.report.text import arenas_text, parts_text
 

@@ -84,6 +84,10 @@ class Runtime(Protocol):
         """The same for a model's file as it stands. Raises as `required`."""
         ...
 
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """Whether a model's file holds a plan that no other can replace."""
+        ...
+
     def offline(self, graph: Graph) -> list[int] | None:
         """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
 
@@ -125,6 +129,10 @@ class Plain:
     def as_it_stands(self, graph: Graph) -> Required | None:
         """The arena."""
         return None
+
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """No: it holds none."""
+        return False
 
     def offline(self, graph: Graph) -> list[int] | None:
         """None: nothing is in the file."""

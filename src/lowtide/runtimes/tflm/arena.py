@@ -56,7 +56,7 @@ class Tflm(Plain):
             TFLM cannot take an offline plan for this file.
         """
         file = graph.file
-        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or any(op.type == NPU for op in graph.ops):
+        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or self.own_plan_stands(graph):
             return None
         planned = without_elements(file.model, emptied_tensors(file.model, offsets))
         arena = self._arena(planned, graph, order, listed_offsets(file.model, offsets))
@@ -94,6 +94,10 @@ class Tflm(Plain):
             build=build.words,
         )
         return Apart(beside.head_arena(head), beside.persistent_bytes, least_head, least_tail, parts)
+
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """Whether Vela compiled the file: its commands hold places in the arena."""
+        return isinstance(graph.file, TfliteFile) and any(op.type == NPU for op in graph.ops)
 
     def offline(self, graph: Graph) -> list[int] | None:
         """The offline plan of a .tflite file."""
