@@ -67,6 +67,8 @@ ELSEWHERE = {
     "cli/test_memory.py": "report/spilling spill/registry spill/words",
     "api/test_job.py": "api/problem api/goals/fast_memory api/goals/one_arena api/goals/ordered "
     "api/goals/several_memories",
+    "api/test_vela.py": "api/compiled",
+    "api/test_two_arenas.py": "api/goals/two_arenas verify/check/arenas",
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     # the front door, through its commands

@@ -230,6 +230,24 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
 
 
+class RuntimeArenas(msgspec.Struct, frozen=True, kw_only=True):
+    """In which of a plan's memories TFLM's head and tail lie; one array holds both if that is the same one.
+
+    The memories' `size_bytes` are what is declared there. `least_head_bytes`, `least_tail_bytes`: what no plan and no
+    build that the target leaves open needs less than for arrays of their own.
+    """
+
+    head_memory: str
+    tail_memory: str
+    least_head_bytes: int
+    least_tail_bytes: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are two arrays."""
+        return self.head_memory != self.tail_memory
+
+
 class Hole(msgspec.Struct, frozen=True):
     """Free bytes of an arena from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
 
@@ -320,7 +338,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
-    `runtime_parts` says what that block consists of under tflm.
+    `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
+    parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
@@ -369,6 +388,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
+    runtime_arenas: RuntimeArenas | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None

@@ -257,6 +257,13 @@ class Target:
         """Bytes that the op needs while it runs, beside its tensors."""
         return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
 
+    def on_device(self, pointer: int) -> Target:
+        """The rules on a device whose pointers have so many bits, unless they or their name say it."""
+        base, _, said = self.name.partition(",")
+        if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:
+            return self
+        return _changed(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
+
     @cached_property
     def inside(self) -> Target:
         """The rules for the body of an op: what it is given belongs to the op, and no tensor of it is the user's."""

@@ -70,7 +70,9 @@ def test_what_is_in_a_job_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("goal", "rules", "words"),
     [
-        ("several memories", {"target": "tflm"}, "target tflm has one arena; plan for memories under another"),
+        ("several memories", {"target": "tflite"}, "target tflite has one arena; plan for memories under another"),
+        ("several memories", {"target": "onnxruntime"}, "target onnxruntime has one arena; plan for memories under"),
+        ("several memories", {"target": "tflm"}, "'t1' lies in TFLM's head like all tensors; place head or tail"),
         ("a fast memory", {"target": "onnxruntime"}, "target onnxruntime has one arena; spill under another one"),
         ("a fast memory", {"persistent": ["t1"]}, "--persistent keeps a tensor in its place"),
         ("a fast memory", {"fixed": {"t1": 0}}, "--fix keeps a tensor in its place"),

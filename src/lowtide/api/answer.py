@@ -18,6 +18,7 @@ from lowtide.plan import (
     PlanTensor,
     Recompute,
     Residency,
+    RuntimeArenas,
     RuntimeParts,
     Seconds,
     Spilling,
@@ -59,6 +60,7 @@ class PlanKeys(TypedDict, total=False):
     budget_bytes: int | None
     runtime_arena_bytes: int | None
     runtime_parts: RuntimeParts | None
+    runtime_arenas: RuntimeArenas
     conflict: PlanConflict | None
 
 

@@ -144,15 +144,21 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.target import BUILT_IN, resolve
     from lowtide.write.buffer_plan import buffer_plan
+    from lowtide.write.declared import declared_of
 
-    graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
+    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
+        raise InputError(
+            "a buffer plan is for one arena: TFLM takes no planner of one's own with two; -o writes the offsets into "
+            "the model, and --header the sizes"
+        )
+    graph, offsets = planned_graph(plan, model), offline_offsets(plan)
     target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
     arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
-    if arena is None or parts is None:
+    if arena is None:
         place = graph.source or graph.name
         raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)
     name = Path(graph.source).stem
-    return buffer_plan(name, arena.buffers, arena.planned_bytes, arena.required_bytes, exact=parts.exact)
+    return buffer_plan(name, arena.buffers, arena.planned_bytes, *declared_of(plan).values())
 
 
 def write_placement(

@@ -90,6 +90,10 @@ class Goal(Protocol):
         """The method of a name. Raises `InputError` if there is none, or it does not take such options."""
         ...
 
+    def under(self, target: Target) -> Target:
+        """The target with what the goal says of the device: a board has pointers of so many bits."""
+        ...
+
     def check(self, job: Job) -> None:
         """See that everything that a job asks for can be honoured. Raises `InputError` naming what cannot."""
         ...
@@ -131,7 +135,7 @@ class Job:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        object.__setattr__(self, "target", self.rules.resolve(self.source))
+        object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
         self.goal.check(self)
 
     @property

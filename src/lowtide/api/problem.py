@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
 
 
+OWN_PLAN_STANDS = (
+    "it is compiled by Vela, whose commands hold places in the arena: its own plan stands, and `lowtide check` and "
+    "`lowtide verify` judge that one; plan the model before Vela compiles it"
+)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What counts as memory in a call: a target, and what is changed of it for this model.
@@ -92,9 +98,12 @@ class Problem:
 
     @classmethod
     def of(cls, graph: Graph, target: Target) -> Problem:
-        """Work out the storages."""
+        """Work out the storages. Raises `InputError` if the model's file holds a plan that no other can replace."""
         from lowtide.analyse.storage import memory_model
+        from lowtide.runtimes.registry import runtime_of
 
+        if runtime_of(target).own_plan_stands(graph):
+            raise InputError(OWN_PLAN_STANDS, graph.source or graph.name)
         return cls(graph, target, memory_model(graph, target))
 
     @cached_property

@@ -14,7 +14,7 @@ from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
 from lowtide.stop import Progress
-from lowtide.target import Target
+from lowtide.target import BUILT_IN, Target
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    layout = layout_of(plan, model, target, dims) if files.exports.paths else None
+    layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
@@ -111,6 +111,12 @@ def write_all(
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
+
+
+def _planned_target(plan: Plan, target: str | Target) -> str | Target:
+    """The target with what a board added to it, which the plan's name for it says if it is a built-in one."""
+    named = isinstance(target, str) and not target.endswith(".toml") and plan.target.partition(",")[0] in BUILT_IN
+    return plan.target if named else target
 
 
 def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs) -> None:

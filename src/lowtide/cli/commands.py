@@ -92,11 +92,11 @@ def check(options: argparse.Namespace) -> int:
     from lowtide.cli.lines import check_line
 
     reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
-    show(check_line(check, reserve, as_is=options.as_is))
+    show(check_line(check, reserve, as_is=options.as_is or bool(check.own_plan)))
     if check.parts is not None and not options.quiet:
-        from lowtide.report.text import parts_text
+        from lowtide.report.text import arenas_text, parts_text
 
-        say(f"kTensorArenaSize: {parts_text(check.parts)}")
+        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
     return check.exit_status
 
 

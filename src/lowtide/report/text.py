@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
 from lowtide.ops.table import TABLE
-from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, RuntimeParts, SearchCertificate
 from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.rules import RULES
@@ -63,12 +63,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
     ]
     if plan.memories is not None:
-        rows.append(("memories", plan.arena_bytes or 0, _slow_text(plan)))
-        rows += [(f"  {m.name}", m.size_bytes or 0, _memory_text(m)) for m in plan.memories]
-    elif plan.arena_bytes is not None:
+        rows += _memory_rows(plan)
+    if plan.arena_bytes is not None and (plan.memories is None or plan.runtime_arenas is not None):
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
-        rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+        rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
         if plan.runtime_parts.own_planned is not None and plan.arena_bytes is not None:
             own = plan.runtime_parts.own_planned
             gain = change(own, plan.arena_bytes)
@@ -201,6 +200,34 @@ def _above(arena: int, peak: int) -> str:
     return f"{above:,} B{percent} above the peak" if above else "as the peak"
 
 
+def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
+    """All memories together, and each: what the plan takes of it, what there is, which of TFLM's arenas lie there."""
+    whole = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
+    rows = [("memories", whole or 0, _slow_text(plan))]
+    for m in plan.memories or ():
+        rows.append((f"  {m.name}", m.size_bytes or 0, _memory_text(m) + _held(plan.runtime_arenas, m.name)))
+    return rows
+
+
+def _arenas_label(plan: Plan) -> str:
+    return "head and tail" if plan.runtime_arenas is not None and plan.runtime_arenas.apart else "smallest arena"
+
+
+def _held(arenas: RuntimeArenas | None, memory: str) -> str:
+    if arenas is None:
+        return ""
+    parts = (("head", arenas.head_memory), ("tail", arenas.tail_memory))
+    held = " and ".join(part for part, name in parts if name == memory)
+    return f"; TFLM's {held}" if held else ""
+
+
+def arenas_text(arenas: RuntimeArenas | None) -> str:
+    """What is declared for TFLM: one array, or two and where each lies."""
+    if arenas is None or not arenas.apart:
+        return "kTensorArenaSize"
+    return f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
+
+
 def _memory_text(memory: PlanMemory) -> str:
     left = memory.capacity_bytes - (memory.size_bytes or 0)
     return f"of {format_size(memory.capacity_bytes)}, " + (f"{left:,} B free" if left >= 0 else f"{-left:,} B too many")
@@ -214,9 +241,12 @@ def _slow_text(plan: Plan) -> str:
         return f"does not fit{never}"
     if not slow:
         return "all in the first memory of its list"
-    least = "proved fewest for this order and what is in place"
+    least = (
+        "proved fewest for this order and what is in place" if plan.runtime_arenas is None else "the fewest of all ways"
+    )
     proof = least if slow == bound else f"this order needs at least {bound:,} B there"
-    return f"{slow:,} B of tensors in slow memory; {proof}"
+    what = "of tensors " if plan.runtime_arenas is None else ""
+    return f"{slow:,} B {what}in slow memory; {proof}"
 
 
 def _stopped_text(plan: Plan) -> str:

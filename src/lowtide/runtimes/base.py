@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
@@ -41,8 +41,24 @@ class Required:
     buffers: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What a runtime with two arenas needs: bytes for the head and for the tail, and what no plan needs less than."""
+
+    head_bytes: int
+    tail_bytes: int
+    least_head_bytes: int
+    least_tail_bytes: int
+    parts: RuntimeParts
+
+
 class Runtime(Protocol):
-    """A runtime, as far as plans for it differ from plans for others."""
+    """A runtime, as far as plans for it differ from plans for others.
+
+    `arenas`: how many arrays of its own it can be given, for tensors and for what it keeps; 0 if it takes the plan.
+    """
+
+    arenas: ClassVar[int]
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as the runtime runs it, and what its own planner takes for that.
@@ -51,8 +67,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def extra_bytes(self, graph: Graph) -> int:
-        """Bytes that the runtime needs whatever the plan."""
+    def room(self, graph: Graph, available: int) -> int:
+        """Of so many bytes those that an arena may take: an arena fits them if and only if it fits this."""
         ...
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
@@ -69,6 +85,10 @@ class Runtime(Protocol):
         """The same for a model's file as it stands. Raises as `required`."""
         ...
 
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """Whether a model's file holds a plan that no other can replace."""
+        ...
+
     def offline(self, graph: Graph) -> list[int] | None:
         """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
 
@@ -77,6 +97,11 @@ class Runtime(Protocol):
         InputError
             The runtime refuses them.
         """
+        ...
+
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """The same with an arena for the head and one for the tail, for a head that no order makes lower than the
+        bound. None if the runtime has none such."""
         ...
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
@@ -97,14 +122,15 @@ class Plain:
     """A runtime that takes the plan's offsets, and needs nothing beside them."""
 
     target: Target
+    arenas: ClassVar[int] = 0
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order itself."""
         return OwnArena(order)
 
-    def extra_bytes(self, graph: Graph) -> int:
-        """Nothing."""
-        return 0
+    def room(self, graph: Graph, available: int) -> int:
+        """All of them."""
+        return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """The arena."""
@@ -114,8 +140,16 @@ class Plain:
         """The arena."""
         return None
 
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """No: it holds none."""
+        return False
+
     def offline(self, graph: Graph) -> list[int] | None:
         """None: nothing is in the file."""
+        return None
+
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """None: there is one arena."""
         return None
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:

@@ -15,6 +15,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
@@ -35,6 +36,8 @@ Event = tuple[int, int]
 @dataclass(frozen=True)
 class Onnxruntime(Plain):
     """onnxruntime's CPU provider: it runs a file's order as it likes, and places tensors by best fit in one block."""
+
+    arenas: ClassVar[int] = 1
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as onnxruntime runs it, and a block in which its best fit succeeds."""

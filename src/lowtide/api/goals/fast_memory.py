@@ -81,6 +81,10 @@ class FastMemory:
         """The memory that ops work in."""
         return self.memories[0]
 
+    def under(self, target: Target) -> Target:
+        """The target as it stands."""
+        return target
+
     def check(self, job: Job) -> None:
         """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
         target = job.target

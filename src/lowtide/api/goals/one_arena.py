@@ -59,7 +59,7 @@ class OneArena(Ordering):
 
         runtime = runtime_of(problem.target)
         began = clock.perf_counter()
-        room = None if self.budget is None else self.budget - self.reserve - runtime.extra_bytes(problem.graph)
+        room = None if self.budget is None else runtime.room(problem.graph, self.budget - self.reserve)
         limits = replace(limits, budget_bytes=room, until_impossible=search.quick)
         schedule = self.find_order(problem, search, for_order(limits))
         seconds = clock.perf_counter() - began
