@@ -3,17 +3,15 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
 from lowtide.graph import Kind
-from lowtide.ops.table import kind_of
-from lowtide.read.onnx.attributes import default_domain
-from lowtide.read.onnx.structure import Structure, opset_version
+from lowtide.read.onnx.forward import NodeTypes, follow_types
+from lowtide.read.onnx.structure import Structure
 from lowtide.read.onnx.types import (
-    BOOL,
     INT32,
     INT64,
     TensorType,
@@ -24,11 +22,8 @@ from lowtide.read.onnx.types import (
 )
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto
 
-_BOOLEAN = frozenset(
-    {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
-)
 _DATA_DEPENDENT = frozenset(
     {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Range", "Reshape", "Expand", "Tile",
      "ConstantOfShape", "Resize", "Upsample", "Slice", "Pad", "TopK", "OneHot", "MaxUnpool", "Loop",
@@ -38,8 +33,6 @@ _DATA_DEPENDENT = frozenset(
 """Ops whose output shape can hang on the values of an input."""
 _ROUNDS = 20
 _SMALL_ELEMENTS = 512
-
-NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | None]]
 
 
 def tensor_types(
@@ -78,7 +71,7 @@ def tensor_types(
         model, reason = _infer(_with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            found = _own_types(model, types, node_types)
+            found = follow_types(model, types, node_types)
             if not found:
                 break
             types.update(found)
@@ -171,61 +164,6 @@ def _declare(graph: GraphProto, found: Mapping[str, TensorType]) -> None:
     for name, kind in found.items():
         if name not in declared:
             graph.value_info.add(name=name, type=make_tensor_type_proto(*kind))
-
-
-def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
-    """Types that follow from `known` by broadcasting, or from what `node_types` says."""
-    found: dict[str, TensorType] = {}
-    types = dict(known)
-    version = opset_version(model)
-    for node in model.graph.node:
-        if all(name in types for name in node.output if name):
-            continue
-        one = _elementwise_type(node, types)
-        made = [one] if one is not None else node_types(node, types)
-        if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
-            made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
-        for name, kind in zip(node.output, made, strict=False):
-            if name and name not in types and kind is not None:
-                types[name] = found[name] = kind
-    return found
-
-
-def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:
-    row = kind_of(node.op_type) if default_domain(node.domain) else None
-    if row is None or not any(node.input):
-        return None
-    read = [types.get(name) for name in node.input if name]
-    if row.family in ("identity", "batch_normalisation", "clip", "unary", "activation", "cast"):
-        read = read[:1]
-    elif row.family not in ("binary", "variadic"):
-        return None
-    shape = _broadcast([kind.shape for kind in read if kind is not None])
-    first = read[-1] if node.op_type == "Where" else read[0]
-    if shape is None or first is None or None in read:
-        return None
-    element = BOOL if node.op_type in _BOOLEAN else first.element
-    if node.op_type == "Cast":
-        element = next((a.i for a in node.attribute if a.name == "to"), element)
-    elif node.op_type == "CastLike":
-        like = types.get(node.input[1]) if len(node.input) > 1 else None
-        if like is None:
-            return None
-        element = like.element
-    return TensorType(element, shape)
-
-
-def _broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """numpy's broadcasting; None where the shapes do not agree."""
-    shapes = list(shapes)
-    rank = max(map(len, shapes), default=0)
-    result = []
-    for dims in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
-        sizes = set(dims) - {1}
-        if len(sizes) > 1:
-            return None
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
 
 
 def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason: str, place: str) -> InputError:
