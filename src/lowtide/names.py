@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def suggestion(name: str, choices: Iterable[str]) -> str:
+    """A question that names what is spelt most like `name`, to stand behind a message; empty if nothing is.
+
+    >>> suggestion("nams", ["size", "name"])
+    '; did you mean name?'
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(choices), 1, 0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
 
 def shorten(text: str, width: int) -> str:
     """The text, or its beginning and end if it is longer than `width`.

@@ -20,6 +20,7 @@ from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
+from lowtide.api.size_table import plan_sizes
 from lowtide.api.surveys import inspect, target, targets
 from lowtide.api.writing import PlanFiles, apply, write_all
 
@@ -49,6 +50,7 @@ __all__ = [
     "method_name",
     "plan",
     "plan_job",
+    "plan_sizes",
     "probe",
     "prove",
     "run",

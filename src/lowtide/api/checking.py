@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.api.job import check_time
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.problem import Rules
 from lowtide.api.running import run as run_both
 from lowtide.api.running import runtime_format
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import Target
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def verify(
     plan: Plan | str | Path | None = None,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     run: bool = False,
@@ -128,7 +128,7 @@ class _Checked:
     target: Target
 
     @classmethod
-    def of(cls, model: Graph | str | Path, dims: Mapping[str, int], plan: Plan | str | Path, rules: Rules) -> _Checked:
+    def of(cls, model: Graph | str | Path, dims: Dims, plan: Plan | str | Path, rules: Rules) -> _Checked:
         """Rules that the plan itself says hold too."""
         from lowtide.plan import read_plan
 
@@ -143,7 +143,7 @@ class _Checked:
 
 
 def _run_checked(
-    model: Graph | str | Path, checked: _Checked, dims: Mapping[str, int], random_weights: bool
+    model: Graph | str | Path, checked: _Checked, dims: Dims, random_weights: bool
 ) -> RunReport | TfliteRunReport | TorchRunReport:
     """Run the model in both orders. Raises `VerificationError` if the outputs differ."""
     from lowtide.verify.check.runtime_arena import tensor_bytes
@@ -167,7 +167,7 @@ def prove(
     plan: Plan | str | Path,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     time: float = 60.0,

@@ -8,11 +8,12 @@ from typing import Any
 
 from lowtide.api.banks import MemoryUse, memory_uses
 from lowtide.api.job import NO_OPTIONS, Size
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, RuntimeParts, Status, Stopped, exit_status
+from lowtide.sizes import NO_DIMS
 from lowtide.target import resolve
 
 

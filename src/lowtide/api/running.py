@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.run.onnx import RunReport
@@ -22,7 +23,7 @@ def run(
     planned: str | Path | None,
     plan: Plan | str | Path,
     *,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
 ) -> RunReport | TfliteRunReport | TorchRunReport:
@@ -116,9 +117,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
     return run_tflite(model, Path(planned), plan, seed=plan.seed)
 
 
-def _run_torch(
-    model: Path, planned: str | Path | None, plan: Plan, dims: Mapping[str, int], folder: Path
-) -> TorchRunReport:
+def _run_torch(model: Path, planned: str | Path | None, plan: Plan, dims: Dims, folder: Path) -> TorchRunReport:
     """Run a torch.export archive and its planned form in eager mode."""
     from lowtide.graph import Kind
     from lowtide.run.torch import run_torch

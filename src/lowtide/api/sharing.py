@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search, Size
-from lowtide.api.models import NO_DIMS, files_read, load, load_own
+from lowtide.api.models import files_read, load, load_own
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Status, exit_status
-from lowtide.sizes import parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -103,7 +103,7 @@ def share(
     time: float = 60.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
@@ -361,7 +361,7 @@ def _verify(parts: Sequence[_Part], plans: Sequence[Plan]) -> None:
     check_shared(members)
 
 
-def _load_all(models: Sequence[Graph | str | Path], dims: Mapping[str, int]) -> list[Graph]:
+def _load_all(models: Sequence[Graph | str | Path], dims: Dims) -> list[Graph]:
     """Each model with those sizes of free dimensions that it has a use for. Raises `InputError` if none has for one."""
     loaded = [load_own(model, dims) for model in models]
     used = {name for _, own in loaded for name in own}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import sound
 from lowtide.graph import Graph
 from lowtide.plan import Stopped
-from lowtide.sizes import parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
@@ -33,7 +32,7 @@ def inspect(
     time: float = 10.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[Progress], None] | None = None,

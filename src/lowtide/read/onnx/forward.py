@@ -6,7 +6,7 @@ ONNX's schema with the values that `propagate` knows, so that one walk goes thro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lowtide.ops.table import kind_of
@@ -14,7 +14,7 @@ from lowtide.read.onnx.attributes import default_domain, has_subgraph
 from lowtide.read.onnx.contrib import contrib_types, standard_node
 from lowtide.read.onnx.propagate import Values
 from lowtide.read.onnx.structure import opset_version
-from lowtide.read.onnx.types import BOOL, TensorType, broadcast, constant_type, type_of
+from lowtide.read.onnx.types import BOOL, FLOAT, TensorType, broadcast, constant_type, type_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -26,7 +26,12 @@ _BOOLEAN = frozenset(
 NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | None]]
 
 
-def follow_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
+def follow_types(
+    model: ModelProto,
+    known: Mapping[str, TensorType],
+    node_types: NodeTypes,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> dict[str, TensorType]:
     """Types that follow from `known`: by broadcasting, from what `node_types` says, from ONNX's schemas.
 
     Parameters
@@ -37,51 +42,83 @@ def follow_types(model: ModelProto, known: Mapping[str, TensorType], node_types:
         Types by name.
     node_types
         Asked for a node's output types where no row of ours has them (for loops, whose bodies know more).
+    shapes
+        What the user says of tensors whose shape nothing tells.
     """
-    found: dict[str, TensorType] = {}
-    types = dict(known)
-    numbers = Values(model)
+    walk = _Walk(model, dict(known), shapes)
     version = opset_version(model)
     for node in model.graph.node:
-        names = [name for name in node.output if name]
-        if not all(name in types for name in names):
-            one = _elementwise_type(node, types)
-            made = [one] if one is not None else node_types(node, types)
+        if not walk.knows(node):
+            one = _elementwise_type(node, walk.types)
+            made = [one] if one is not None else node_types(node, walk.types)
             if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
                 made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
-            made = made or contrib_types(node, types) or _by_schema(model, node, types, numbers)
-            for name, kind in zip(node.output, made, strict=False):
-                if name and name not in types and kind is not None:
-                    types[name] = found[name] = kind
-        numbers.add(node, types)
-        for name in names:
-            value = numbers.tensor(name) if name not in types else None
-            if value is not None:
-                types[name] = found[name] = constant_type(value)
-    return found
+            walk.take(node, made or contrib_types(node, walk.types))
+        if not walk.knows(node):
+            walk.by_schema(node)
+        walk.by_value(node)
+        if not walk.knows(node):
+            walk.by_user(node)
+    return walk.found
 
 
-def _by_schema(
-    model: ModelProto, node: NodeProto, types: Mapping[str, TensorType], numbers: Values
-) -> list[TensorType | None]:
-    """What ONNX's schema says of a node, given the values of what it reads."""
-    from onnx.defs import get_schema
-    from onnx.helper import make_tensor_type_proto
-    from onnx.shape_inference import infer_node_outputs
+class _Walk:
+    """What is known up to a node."""
 
-    node = standard_node(node)
-    names = [name for name in node.input if name]
-    if not default_domain(node.domain) or has_subgraph(node) or not all(name in types for name in names):
-        return []
-    tensors = {name: numbers.tensor(name) for name in names}
-    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    read = {name: make_tensor_type_proto(*types[name]) for name in names}
-    try:
-        schema = get_schema(node.op_type, opset_version(model), "")
-        made = infer_node_outputs(schema, node, read, given, opset_imports=list(model.opset_import))
-    except Exception:  # onnx raises SchemaError, InferenceError, RuntimeError: the file is named by who asks
-        return []
-    return [type_of(made[name]) if name in made else None for name in node.output]
+    def __init__(self, model: ModelProto, types: dict[str, TensorType], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.types = types
+        self.found: dict[str, TensorType] = {}
+        self._shapes = shapes
+        self._values = Values(model)
+        self._opsets = list(model.opset_import)
+        self._version = opset_version(model)
+        declared = (*model.graph.value_info, *model.graph.output)
+        self._elements = {v.name: v.type.tensor_type.elem_type for v in declared}
+
+    def knows(self, node: NodeProto) -> bool:
+        """Whether all that a node makes has a type."""
+        return all(name in self.types for name in node.output if name)
+
+    def take(self, node: NodeProto, made: Sequence[TensorType | None]) -> None:
+        """Types of a node's outputs, in their order, as far as they are news."""
+        for name, kind in zip(node.output, made, strict=False):
+            if name and name not in self.types and kind is not None:
+                self.types[name] = self.found[name] = kind
+
+    def by_schema(self, node: NodeProto) -> None:
+        """What ONNX's schema says of a node, given the values of what it reads."""
+        from onnx.defs import get_schema
+        from onnx.helper import make_tensor_type_proto
+        from onnx.shape_inference import infer_node_outputs
+
+        node = standard_node(node)
+        names = [name for name in node.input if name]
+        if not default_domain(node.domain) or has_subgraph(node) or not all(name in self.types for name in names):
+            return
+        values = {name: self._values.tensor(name) for name in names}
+        given = {name: value for name, value in values.items() if value is not None}
+        read = {name: make_tensor_type_proto(*self.types[name]) for name in names}
+        try:
+            schema = get_schema(node.op_type, self._version, "")
+            made = infer_node_outputs(schema, node, read, given, opset_imports=self._opsets)
+        except Exception:  # onnx raises SchemaError, InferenceError, RuntimeError: the file is named by who asks
+            return
+        self.take(node, [type_of(made[name]) if name in made else None for name in node.output])
+        self._elements |= {name: kind.tensor_type.elem_type for name, kind in made.items()}
+
+    def by_value(self, node: NodeProto) -> None:
+        """What a node makes out of values that are known."""
+        self._values.add(node, self.types)
+        if not self.knows(node):
+            values = [self._values.tensor(name) for name in node.output]
+            self.take(node, [None if value is None else constant_type(value) for value in values])
+
+    def by_user(self, node: NodeProto) -> None:
+        """Shapes that the user gave; elements are as declared, or as those of the first operand."""
+        first = next((self.types[name].element for name in node.input if name in self.types), FLOAT)
+        given = [self._shapes.get(name) for name in node.output]
+        elements = [self._elements.get(name) or first for name in node.output]
+        self.take(node, [s if s is None else TensorType(e, s) for e, s in zip(elements, given, strict=True)])
 
 
 def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:

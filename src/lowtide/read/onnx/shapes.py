@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
 from lowtide.graph import Kind
+from lowtide.read.onnx.dims import check_shapes
 from lowtide.read.onnx.forward import NodeTypes, follow_types
 from lowtide.read.onnx.structure import Structure
 from lowtide.read.onnx.types import (
@@ -33,10 +34,16 @@ _DATA_DEPENDENT = frozenset(
 """Ops whose output shape can hang on the values of an input."""
 _ROUNDS = 20
 _SMALL_ELEMENTS = 512
+_NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 
 
 def tensor_types(
-    model: ModelProto, structure: Structure, place: str, node_types: NodeTypes, folder: Path | None = None
+    model: ModelProto,
+    structure: Structure,
+    place: str,
+    node_types: NodeTypes,
+    folder: Path | None = None,
+    shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
 ) -> tuple[dict[str, TensorType], ModelProto]:
     """Static type of every tensor that is no folded constant, and of those where known.
 
@@ -53,6 +60,8 @@ def tensor_types(
     folder
         Where external data would lie. Only small integer tensors are read from it, and only if a shape needs
         them.
+    shapes
+        What the user says of tensors that are no graph inputs.
 
     Returns
     -------
@@ -62,16 +71,17 @@ def tensor_types(
     Raises
     ------
     InputError
-        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse).
+        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse); a name
+        in `shapes` that is no tensor, or one whose shape the model declares to be another.
     """
     wanted = [t.name for t in structure.tensors]
     types = _declared_types(model.graph)
     reason = ""
     if any(name not in types for name in wanted) or _untyped_bodies(model.graph):
-        model, reason = _infer(_with_small_constants(model, folder))
+        model, reason = _infer(with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            found = follow_types(model, types, node_types)
+            found = follow_types(model, types, node_types, shapes)
             if not found:
                 break
             types.update(found)
@@ -80,6 +90,7 @@ def tensor_types(
             _declare(model.graph, found)
             model, _ = _infer(model)
             types = {**_declared_types(model.graph), **types}
+    check_shapes(shapes, wanted, types, place)
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
     if missing:
         raise _no_type(model, structure, missing, reason, place)
@@ -129,7 +140,7 @@ def _infer(model: ModelProto) -> tuple[ModelProto, str]:
     return model, reason
 
 
-def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
+def with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
     """The model with small integer tensors read in from external data, if that lies there: shapes hang on
     them."""
     from onnx.external_data_helper import load_external_data_for_tensor
@@ -186,11 +197,13 @@ def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason:
     if types[name].type in _DATA_DEPENDENT:
         return InputError(
             f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "
-            "the model runs; declare a static shape for it in value_info, or cut that part of the model off",
+            f"the model runs; give it with --shape {name}=AxBx..., declare a static shape for it in value_info, or cut "
+            "that part of the model off",
             place,
         )
     why = f" (ONNX says: {reason})" if reason else ""
     return InputError(
-        f"no shape is known for {name!r}, which {label[name]} makes{why}; declare its shape in value_info",
+        f"no shape is known for {name!r}, which {label[name]} makes{why}; give it with --shape {name}=AxBx..., "
+        "or declare it in value_info",
         place,
     )
