@@ -13,6 +13,7 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.schemas import json_schema
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
@@ -447,4 +448,4 @@ def read_plan(path: str | Path) -> Plan:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the plan file."""
-    return msgspec.json.schema(Plan)
+    return json_schema(Plan)

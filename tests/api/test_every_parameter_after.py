@@ -175,7 +175,7 @@ def test_the_calls_have_no_other_parameters() -> None:
 
 def test_every_public_call_is_in_a_table() -> None:
     """Those that only look something up have nothing to drop."""
-    lookups = {"board", "boards", "target", "targets"}
+    lookups = {"board", "boards", "schema", "target", "targets"}
     planning = {"plan", "check", "compare", "inspect", "share"}
     rest = {"verify", "prove", "run", "apply", "export", "load", "allocate", "runtime_optimized", "probe", "plan_sizes"}
     functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}

@@ -21,7 +21,7 @@ from lowtide.api.problem import Rules
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
-from lowtide.api.surveys import inspect, target, targets
+from lowtide.api.surveys import inspect, schema, target, targets
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "prove",
     "run",
     "runtime_optimized",
+    "schema",
     "share",
     "target",
     "targets",
