@@ -15,7 +15,7 @@ from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims
-from lowtide.target import Target
+from lowtide.target import BUILT_IN, Target
 
 if TYPE_CHECKING:
     from lowtide.run.onnx import RunReport
@@ -44,9 +44,10 @@ def verify(
     plan
         The plan; None for a .tflite file: check the offline plan that it holds, whoever wrote it.
     target, overwrite_inputs, pin_inputs
-        As the plan was made with; ``"auto"`` takes the built-in target that the plan names.
+        As the plan was made with; ``"auto"`` takes the built-in target that the plan names, or the rules of another one
+        that it carries.
     dims
-        Sizes of free dimensions, as for `load`.
+        Sizes of free dimensions, as for `load`; without any, those that the plan says.
     run
         Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs.
     random_weights
@@ -80,6 +81,9 @@ def verify(
         return verify_file(graph, Rules(target, overwrite_inputs, pin_inputs).resolve(graph.source))
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
     report = verify_plan(checked.graph, checked.plan, checked.target)
+    if target == "auto" and checked.plan.target.partition(",")[0] not in BUILT_IN:
+        note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
+        report = replace(report, notes=(*report.notes, note))
     if prove:
         what = (checked.graph, checked.plan, checked.target)
         arena = prove_arena(*what, seconds=time)
@@ -139,7 +143,8 @@ class _Checked:
             overwrite_inputs=own.overwrite_inputs or rules.overwrite_inputs,
             pin_inputs=own.pin_inputs or rules.pin_inputs,
         ).resolve()
-        return cls(target.as_seen(load(model, dims)), plan, target)
+        sizes = dims if isinstance(model, Graph) else plan.sizes(dims)
+        return cls(target.as_seen(load(model, sizes)), plan, target)
 
 
 def _run_checked(
@@ -150,7 +155,7 @@ def _run_checked(
 
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-    more: dict[str, Any] = {"random_weights": random_weights, "dims": dims}
+    more: dict[str, Any] = {"random_weights": random_weights, "dims": checked.plan.sizes(dims)}
     if runtime_format(model) == "onnx":
         more["footprint_bytes"] = tensor_bytes(checked.graph, checked.plan, checked.target)
     ran = run_both(model, None, checked.plan, **more)

@@ -123,7 +123,7 @@ def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "aut
 
 def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     """The graph that a plan is for. Raises `InputError` if that is another one."""
-    graph = load(model, dims)
+    graph = load(model, dims if isinstance(model, Graph) else plan.sizes(dims))
     if graph.sha256 != plan.model_sha256:
         place = graph.source or graph.name
         raise InputError("the plan is for another model, or the file has changed; plan it again", place)
@@ -140,11 +140,10 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     """
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
-    from lowtide.target import BUILT_IN, resolve
     from lowtide.write.buffer_plan import buffer_plan
 
     graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
-    target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
+    target = Rules.of_plan(plan).resolve()
     arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
     if arena is None or parts is None:
         place = graph.source or graph.name

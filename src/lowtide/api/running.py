@@ -34,7 +34,7 @@ def run(
     planned
         What `apply` wrote; None to write it to a temporary place.
     dims
-        Sizes of free dimensions, as for `load`.
+        Sizes of free dimensions, as for `load`; without any, those that the plan says.
     footprint_bytes
         For ONNX models: the plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what
         the runtime measures.
@@ -51,6 +51,7 @@ def run(
         The planned file does not run.
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    dims = plan.sizes(dims)
     kind = runtime_format(model)
     if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
         raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
