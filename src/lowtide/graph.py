@@ -15,7 +15,7 @@ from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
-from lowtide.names import shorten
+from lowtide.names import brief, shorten
 
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
@@ -172,7 +172,7 @@ class Op:
         return f"op {self.id} {shorten(self.name, 60)!r}{kind}" if self.name else f"op {self.id}{kind}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A validated DAG of ops in the model's own order.
 
@@ -215,6 +215,9 @@ class Graph:
     file: ModelFile | None = field(default=None, compare=False, repr=False)
     opset: int = 0
     file_order: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, "name ops folded tensors dialect source")
 
     def __post_init__(self) -> None:
         _check(self)

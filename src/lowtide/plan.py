@@ -13,6 +13,7 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -382,6 +383,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     search: dict[str, Any] | None = None
     rules: Target | None = None
     dims: dict[str, int | list[int]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
+            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
+        )
 
     @property
     def exit_status(self) -> int:

@@ -12,12 +12,13 @@ from lowtide.api.models import load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import brief
 from lowtide.plan import Plan, RuntimeParts, Status, Stopped, exit_status
 from lowtide.sizes import NO_DIMS
 from lowtide.target import resolve
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
@@ -37,6 +38,12 @@ class Check:
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
     conflict: str | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "status required_bytes available_bytes excess_bytes lower_bound_bytes optimal target stopped",
+        )
 
     @property
     def exit_status(self) -> int:

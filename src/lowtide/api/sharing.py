@@ -16,6 +16,7 @@ from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import brief
 from lowtide.plan import Plan, Status, exit_status
 from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Limits, Progress
@@ -32,7 +33,7 @@ A_MOMENT_SECONDS = 0.1
 """Time for each model that is still to be planned once Ctrl-C was pressed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedModel:
     """A model of a shared arena: its name there, the arena that it needs alone, and its plan with shared offsets."""
 
@@ -40,8 +41,11 @@ class SharedModel:
     alone_bytes: int
     plan: Plan
 
+    def __repr__(self) -> str:
+        return brief(self, "name alone_bytes")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Shared:
     """One arena for models that run in turn.
 
@@ -74,13 +78,16 @@ class Shared:
     models: list[SharedModel]
     interrupted: bool = False
 
+    def __repr__(self) -> str:
+        return brief(self, "arena_bytes lower_bound_bytes optimal persistent_bytes separate_bytes status models")
+
     @property
     def exit_status(self) -> int:
         """0, 3 if the budget is exceeded, 4 if no order and no placement fits it, 130 if interrupted."""
         return exit_status(self.status, interrupted=self.interrupted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedArena(Shared):
     """A shared arena with what each model was planned as, which its exports are made of."""
 

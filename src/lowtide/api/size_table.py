@@ -10,6 +10,7 @@ from typing import Any
 
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
+from lowtide.names import brief
 from lowtide.plan import EXIT_STATUS, INTERRUPTED, Plan, Status
 from lowtide.sizes import NO_DIMS, Dims
 
@@ -34,7 +35,7 @@ class SizeRow:
     interrupted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SizeTable:
     """Plans of one model.
 
@@ -52,6 +53,9 @@ class SizeTable:
     target: str
     rows: Sequence[SizeRow]
     linear: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return brief(self, "graph target rows linear")
 
     @property
     def exit_status(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lowtide.names import brief
+
 if TYPE_CHECKING:
     from lowtide.run.onnx import RunReport
     from lowtide.run.tflite import TfliteRunReport
@@ -42,7 +44,7 @@ class Proof:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Every check of a plan that held.
 
@@ -71,3 +73,6 @@ class Report:
     proof: Proof | None = None
     arena_proof: Proof | None = None
     run: RunReport | TfliteRunReport | TorchRunReport | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "checks notes numbers proof arena_proof")
