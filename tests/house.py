@@ -20,7 +20,8 @@ from typing import Any
 
 SAME_LINES = 6
 FLOW = (
-    "errors", "stop", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "ops", "opset", "cost",
+    "errors", "stop", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "schemas", "ops", "opset",
+    "cost",
     "rules", "target", "boards", "plan", "run_reports", "read", "analyse", "transform", "solvers", "schedule",
     "allocate", "spill", "runtimes", "optimize", "verify", "run", "write", "report", "executorch", "zoo", "api",
     "torch", "bench", "cli",

@@ -15,6 +15,10 @@ ELSEWHERE = {
     "allocate/test_greedy.py": "allocate/squeaky",
     "read/onnx/test_reader.py": "read/onnx/dims read/onnx/proto read/onnx/shapes read/onnx/structure "
     "read/onnx/types read/onnx/values",
+    "read/onnx/test_propagate.py": "read/onnx/forward",
+    "api/test_size_table.py": "cli/size_table report/size_table",
+    "test_schemas.py": "cli/schema",
+    "cli/test_inputs.py": "cli/stdin",
     "read/pt2/test_reader.py": "read/pt2/arguments read/pt2/schema read/pt2/sizes read/aten/trace read/aten/views",
     "read/tflite/test_reader.py": "read/tflite/dependencies read/tflite/model read/tflite/schema read/tflite/wire",
     "rules/onnxruntime/test_scratch.py": "rules/onnxruntime/einsum rules/onnxruntime/recurrent",

@@ -15,7 +15,7 @@ from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
-from lowtide.names import shorten
+from lowtide.names import brief, shorten
 
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
@@ -135,6 +135,9 @@ class Op:
     tensor of size 0 that has a shape lives outside, and counts there. What the bodies need under a target,
     `lowtide.analyse.storage.body_bytes` works out.
 
+    `overwrites` are those inputs that the op's only output, of the same size, may lie over if they die there, whatever
+    its type is, under targets without a runtime's own rule; ``None``: the type decides.
+
     `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
     picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
     `MAX_VALUE_BYTES` is an `Array` without value. By dialect:
@@ -160,6 +163,7 @@ class Op:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operands: tuple[int | None, ...] = ()
     bodies: tuple[Graph, ...] = ()
+    overwrites: tuple[int, ...] | None = None
 
     @property
     def label(self) -> str:
@@ -168,7 +172,7 @@ class Op:
         return f"op {self.id} {shorten(self.name, 60)!r}{kind}" if self.name else f"op {self.id}{kind}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A validated DAG of ops in the model's own order.
 
@@ -211,6 +215,9 @@ class Graph:
     file: ModelFile | None = field(default=None, compare=False, repr=False)
     opset: int = 0
     file_order: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, "name ops folded tensors dialect source")
 
     def __post_init__(self) -> None:
         _check(self)
@@ -313,6 +320,7 @@ def _check(graph: Graph) -> None:
                     f"{tensors[t].label} is made by {producers[t].label} and by {op.label}; keep one", place
                 )
             producers[t] = op
+        _check_overwrites(op, tensors, place)
         for o in op.after:
             if o not in ops:
                 raise InputError(f"{op.label} must run after op {o}, which does not exist; drop it", place)
@@ -329,6 +337,19 @@ def _check(graph: Graph) -> None:
 def _check_id(what: str, number: int, place: str) -> None:
     if not 0 <= number <= MAX_ID:
         raise InputError(f"{what} id {str(number)[:40]} is not from 0 to 2^63 - 1; number them anew", place)
+
+
+def _check_overwrites(op: Op, tensors: Mapping[int, Tensor], place: str) -> None:
+    """That an op's right to write over inputs can be honoured."""
+    for t in op.overwrites or ():
+        if t not in op.inputs:
+            raise InputError(f"{op.label} may overwrite tensor {t}, which it does not read; name an input", place)
+        if len(op.outputs) != 1:
+            raise InputError(f"{op.label} has {len(op.outputs)} outputs, and overwrites is for one; drop it", place)
+        size, other = tensors[t].size, tensors[op.outputs[0]].size
+        if size != other:
+            message = f"{op.label} may overwrite {tensors[t].label} of {size} B with {other} B; sizes have to be equal"
+            raise InputError(message, place)
 
 
 def _check_sources(graph: Graph, tensors: dict[int, Tensor], producers: dict[int, Op], place: str) -> None:

@@ -13,6 +13,10 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
+from lowtide.schemas import json_schema
+from lowtide.sizes import Dims
+from lowtide.target import Target
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
@@ -343,6 +347,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
+    `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes.
     """
@@ -396,6 +401,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     double_buffered: list[str] | None = None
     fixed: dict[str, int] | None = None
     search: dict[str, Any] | None = None
+    rules: Target | None = None
+    dims: dict[str, int | list[int]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
+            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
+        )
 
     @property
     def exit_status(self) -> int:
@@ -409,6 +423,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(self.search or {}, Figures)
         except msgspec.ValidationError:  # a method of another package means something else by a name
             return Figures()
+
+    def sizes(self, dims: Dims) -> Dims:
+        """Sizes of the model's free dimensions: `dims`, or, if a call says nothing of them, those of the plan."""
+        return dims or self.dims or dims
 
     @property
     def least_required_bytes(self) -> int:
@@ -467,4 +485,4 @@ def read_plan(path: str | Path) -> Plan:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the plan file."""
-    return msgspec.json.schema(Plan)
+    return json_schema(Plan)

@@ -220,6 +220,8 @@ class Target:
             return RULES[self.rule].in_place_inputs(graph, op)
         if self.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
             return ()
+        if op.overwrites is not None:
+            return self._of_graph(graph, op, op.overwrites)
         row = kind_of(op.type)
         elementwise = (row is not None and row.elementwise) or op.type in self.elementwise_types
         reshape = self.in_place_reshape and row is not None and row.family == "reshape"
@@ -238,6 +240,14 @@ class Target:
         return tuple(
             t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
         )
+
+    def _of_graph(self, graph: Graph, op: Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Those inputs that the graph itself lets an op overwrite, as far as this target can place them so."""
+        output = graph.tensor_by_id[op.outputs[0]]
+        if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
+            return ()
+        able = [t for t in dict.fromkeys(inputs) if graph.tensor_by_id[t].kind is not Kind.CONSTANT]
+        return tuple(able[:1] if self.in_place == "first" else able)
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         """Inputs that the op's only output may lie over, each with a distance in bytes, if their storage dies there.

@@ -124,8 +124,16 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         persistent=list(rules.persistent) or None,
         double_buffered=list(rules.double_buffered) or None,
         fixed=dict(rules.fixed) or None,
+        rules=target,
+        dims=_dims(answer.problem.graph),
         **answer.keys,
     )
+
+
+def _dims(graph: Graph) -> dict[str, int | list[int]] | None:
+    """What the model's free sizes were, of the formats that have some."""
+    given: Sequence[tuple[str, int | tuple[int, ...]]] = getattr(graph.file, "dims", ())
+    return {name: size if isinstance(size, int) else list(size) for name, size in given} or None
 
 
 def _tensors(answer: Answer) -> list[PlanTensor]:

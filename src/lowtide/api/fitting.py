@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 from lowtide.api.banks import MemoryUse, memory_uses
 from lowtide.api.compiled import Judged, judged, memories_of, rules_of
 from lowtide.api.job import NO_OPTIONS, Size
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import brief
 from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, Status, Stopped, exit_status
+from lowtide.sizes import NO_DIMS
 
 if TYPE_CHECKING:
     from lowtide.api.answer import PlanKeys
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
@@ -43,6 +45,12 @@ class Check:
     arenas: RuntimeArenas | None = None
     conflict: str | None = None
     own_plan: bool | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "status required_bytes available_bytes excess_bytes lower_bound_bytes optimal target stopped",
+        )
 
     @property
     def exit_status(self) -> int:

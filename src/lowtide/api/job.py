@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.api.answer import Answer
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -127,7 +128,7 @@ class Job:
     """
 
     model: Graph | str | Path
-    dims: Mapping[str, int]
+    dims: Dims
     rules: Rules
     goal: Goal
     search: Search

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.ops.meaning import Meaning
@@ -25,7 +26,7 @@ BUDGET = 10**6
 def probe(
     model: str | Path | Graph,
     *,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     seed: int = 0,
     most_macs: int = MOST_MACS,
     report: Callable[[str], None] | None = None,

@@ -52,17 +52,21 @@ class Rules:
 
     @classmethod
     def of_plan(cls, plan: Plan, target: str | Target = "auto") -> Rules:
-        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names.
+        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names, or the rules of
+        another one that it carries.
 
         Raises
         ------
         InputError
-            It names a target that is not built in, and none is given.
+            It carries no rules of a target that is not built in, and none is given.
         """
+        own: str | Target = plan.target
         if target == "auto" and plan.target.partition(",")[0] not in BUILT_IN:
-            raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
+            if plan.rules is None:
+                raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
+            own = plan.rules
         return cls(
-            plan.target if target == "auto" else target,
+            own if target == "auto" else target,
             bool(plan.overwrite_inputs),
             bool(plan.pin_inputs),
             plan.persistent or (),

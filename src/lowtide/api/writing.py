@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
-from lowtide.api.models import NO_DIMS, files_read, user_function
+from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
 
@@ -83,7 +84,7 @@ def write_all(
     *,
     trace: Sequence[Progress] = (),
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     board: str | Path | None = None,
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input.

@@ -20,6 +20,7 @@ from lowtide.plan import Plan
 from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
 from lowtide.run.random_weights import check_weights
 from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
+from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -46,7 +47,7 @@ def run_onnx(
     *,
     seed: int = 0,
     inputs: int = 2,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     model: Path | None = None,
 ) -> RunReport:
@@ -88,7 +89,7 @@ def run_onnx(
             raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
         original_nodes, planned_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(original_nodes, planned_nodes, plan, planned)
-        feeds, base = draw(before, original, seed, inputs, dims or {})
+        feeds, base = draw(before, original, seed, inputs, dims)
         for feed in feeds:
             shipped.run(None, feed)
         try:
@@ -141,9 +142,7 @@ def _in_exact_arena(
     return read_profile(session.end_profiling())
 
 
-def draw(
-    session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
-) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
+def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
     """Random inputs with which the model runs, and what it gives for the first.
 
     Raises
@@ -151,6 +150,7 @@ def draw(
     InputError
         A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
     """
+    sizes, given = split_dims(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []
     for wanted in session.get_inputs():
@@ -159,7 +159,9 @@ def draw(
         shape = []
         for axis, d in enumerate(wanted.shape):
             key = f"{wanted.name}:{axis}"
-            size = d if isinstance(d, int) and d >= 0 else dims.get(key, dims.get(d) if isinstance(d, str) else None)
+            size = d if isinstance(d, int) and d >= 0 else sizes.get(key, sizes.get(d) if isinstance(d, str) else None)
+            if size is None and axis < len(given.get(wanted.name, ())):
+                size = given[wanted.name][axis]
             if size is None:
                 free.append(d if isinstance(d, str) else key)
             shape.append(size or 0)

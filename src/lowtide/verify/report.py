@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lowtide.names import brief
 from lowtide.run_reports import AnyRunReport
 
 
@@ -38,7 +39,7 @@ class Proof:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Every check of a plan that held.
 
@@ -67,3 +68,6 @@ class Report:
     proof: Proof | None = None
     arena_proof: Proof | None = None
     run: AnyRunReport | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "checks notes numbers proof arena_proof")

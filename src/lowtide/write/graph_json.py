@@ -167,6 +167,7 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {"workspace": workspace} if workspace else {}
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
+    entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
     return entry
 
 

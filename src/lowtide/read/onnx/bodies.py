@@ -8,7 +8,7 @@ captures has size 0 there: it lives outside, and counts there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
@@ -33,10 +33,13 @@ class Scope:
         Tensors that live outside and are counted there.
     constants
         Those of them that are constants.
+    shapes
+        What the user says of tensors, in the model's own graph alone.
     """
 
     captured: Collection[str] = frozenset()
     constants: Collection[str] = frozenset()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 ReadGraph = Callable[["ModelProto", str, Scope], Graph]

@@ -3,7 +3,7 @@ obstacle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +24,10 @@ from lowtide.read.onnx.types import (
 )
 from lowtide.read.onnx.values import tensor_value, value_of_constant
 from lowtide.read.onnx.wire import load_model
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
-
-_NO_DIMS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,20 @@ class OnnxFile(ModelFile):
     ir_version: int
     opsets: tuple[tuple[str, int], ...]
     functions: tuple[tuple[str, str], ...]
-    dims: tuple[tuple[str, int], ...]
+    dims: tuple[tuple[str, int | tuple[int, ...]], ...]
 
     @classmethod
-    def of(cls, model: ModelProto, dims: Mapping[str, int]) -> OnnxFile:
+    def of(cls, model: ModelProto, dims: Dims) -> OnnxFile:
         """What a model says."""
         return cls(
             model.ir_version,
             tuple((o.domain, o.version) for o in model.opset_import),
             tuple((f.domain, f.name) for f in model.functions),
-            tuple(dims.items()),
+            tuple((name, tuple(size) if isinstance(size, Sequence) else size) for name, size in dims.items()),
         )
 
 
-def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
+def read_onnx(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     """Read an ONNX model.
 
     An op's id is the index of its node in the file. A tensor's id is the place of its name in the order of
@@ -69,7 +68,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     path
         The file. External data beside it is looked at only for small integer tensors that a shape hangs on.
     dims
-        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``.
+        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``, and shapes of tensors by their names: of
+        inputs, and of what only the running model knows otherwise.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     path = Path(path)
     place = str(path)
     model, digest = load_model(path)
-    bind_dimensions(model.graph, dims, place)
-    return _graph(model, place, Scope(), path.parent, digest, OnnxFile.of(model, dims))
+    shapes = bind_dimensions(model.graph, dims, place)
+    return _graph(model, place, Scope(shapes=shapes), path.parent, digest, OnnxFile.of(model, dims))
 
 
 def _body(model: ModelProto, place: str, scope: Scope) -> Graph:
@@ -118,7 +118,7 @@ def _typed(
     def node_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
         return loop_types(node, types, model, place, types_inside)
 
-    types, inferred = tensor_types(model, structure, place, node_types, folder)
+    types, inferred = tensor_types(model, structure, place, node_types, folder, scope.shapes)
     return structure, types, inferred
 
 

@@ -12,10 +12,10 @@ from lowtide.graph import ELEMENT_BITS, MAX_BYTES
 from lowtide.read.onnx.proto import protobuf_classes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
+    from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
-FLOAT, INT32, INT64, STRING, BOOL = 1, 6, 7, 8, 9
+FLOAT, UINT8, INT32, INT64, STRING, BOOL = 1, 2, 6, 7, 8, 9
 """TensorProto.DataType values that the reader asks for by number."""
 
 
@@ -72,7 +72,12 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
 
 def static_type(value: ValueInfoProto) -> TensorType | None:
     """Type of a declared tensor, or None if it is no tensor or its shape is not wholly known."""
-    kind = value.type.tensor_type
+    return type_of(value.type)
+
+
+def type_of(value: TypeProto) -> TensorType | None:
+    """The static type that a message says, or None as `static_type`."""
+    kind = value.tensor_type
     if not kind.elem_type or not kind.HasField("shape"):
         return None
     shape = []
@@ -167,3 +172,16 @@ def constants_of(graph: GraphProto) -> dict[str, TensorProto]:
         if tensor is not None:
             constants[tensor.name] = tensor
     return constants
+
+
+def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """numpy's broadcasting; None where the shapes do not agree."""
+    shapes = list(shapes)
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for dims in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        sizes = set(dims) - {1}
+        if len(sizes) > 1:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from lowtide.read.aten.build import build
 from lowtide.read.pt2.arguments import trace_of
 from lowtide.read.pt2.schema import ExportedGraph, Program, open_archive, parse_program
 from lowtide.read.pt2.sizes import Sizes, symbol_of
+from lowtide.sizes import NO_DIMS, Dims, split_dims
 
-_NO_DIMS: Mapping[str, int] = {}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -26,7 +26,7 @@ class Pt2File(ModelFile):
     dims: tuple[tuple[str, int], ...]
 
 
-def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: bool = False) -> Graph:
+def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False) -> Graph:
     """Read a torch.export archive; neither torch nor the weights are needed, and nothing in it is executed.
 
     Parameters
@@ -54,7 +54,7 @@ def read_pt2(path: str | Path, dims: Mapping[str, int] = _NO_DIMS, *, example: b
     if sizes.free:
         names = ", ".join(f"{s} ({h} in the example)" if h is not None else s for s, h in sorted(sizes.free.items()))
         raise InputError(f"these dimensions are free: {names}; give each a size with --dim NAME=SIZE", place)
-    unknown = [d for d in dims if ":" not in d and d not in sizes.used]
+    unknown = [d for d in split_dims(dims)[0] if ":" not in d and d not in sizes.used]
     if unknown:
         raise ForeignDimensionError(f"it has no free dimension {unknown[0]!r}; drop it", place, tuple(unknown))
     try:
@@ -78,10 +78,11 @@ def _constants(program: Program) -> set[str]:
     return names
 
 
-def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dict[str, int]:
+def _by_symbol(graph: ExportedGraph, dims: Dims, place: str) -> dict[str, int]:
     """Sizes by symbol, those given for an input's axis too."""
+    sizes, shapes = split_dims(dims)
     result: dict[str, int] = {}
-    for key, size in dims.items():
+    for key, size in (*sizes.items(), *_of_shapes(graph, shapes, place)):
         name, colon, axis = key.rpartition(":")
         symbol = key
         if colon:
@@ -94,6 +95,21 @@ def _by_symbol(graph: ExportedGraph, dims: Mapping[str, int], place: str) -> dic
         if result.setdefault(symbol, size) != size:
             raise InputError(f"--dim gives {symbol} two sizes, {result[symbol]} and {size}; give one", place)
     return result
+
+
+def _of_shapes(graph: ExportedGraph, shapes: Mapping[str, tuple[int, ...]], place: str) -> Iterator[tuple[str, int]]:
+    """Sizes of the free axes of inputs whose shapes are given, as ``"INPUT:AXIS"``."""
+    for name, shape in shapes.items():
+        meta = graph.tensor_values.get(name)
+        if meta is None:
+            raise ForeignDimensionError(f"there is no tensor {name!r} to give a shape", place, (name,))
+        if len(meta.sizes) != len(shape):
+            raise InputError(f"{name!r} has {len(meta.sizes)} dimensions, and {len(shape)} sizes are given", place)
+        for axis, (entry, size) in enumerate(zip(meta.sizes, shape, strict=True)):
+            if entry.as_expr is not None:
+                yield f"{name}:{axis}", size
+            elif entry.as_int != size:
+                raise InputError(f"the program fixes axis {axis} of {name!r} at {entry.as_int}, not {size}", place)
 
 
 def _example(graph: ExportedGraph) -> dict[str, int]:

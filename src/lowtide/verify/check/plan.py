@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import NoCertificate, Plan
@@ -101,6 +103,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         )
     if plan.target != target.name:
         raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
+    if plan.rules is not None and plan.rules != target:
+        differing = ", ".join(f.name for f in fields(target) if getattr(target, f.name) != getattr(plan.rules, f.name))
+        raise VerificationError("target", f"the plan says other rules than {target.name!r} has: {differing}")
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
