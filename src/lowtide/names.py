@@ -1,6 +1,31 @@
-"""Names in a line: long ones are cut in the middle."""
+"""Names in a line: long ones are cut in the middle; those that people type are forgiven how they spell them."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+LIKENESS = 0.6
+"""Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
+
+
+def brief(value: object, fields: str) -> str:
+    """What a result that holds much prints: these fields, named between blanks, where they have a value, and of
+    collections how many.
+
+    >>> class Walk:
+    ...     steps, name, end = (1, 2, 3), "long", None
+    >>> brief(Walk(), "name steps end")
+    "Walk(name='long', steps=3)"
+    """
+    shown = []
+    for name in fields.split():
+        held = getattr(value, name)
+        if isinstance(held, str):
+            shown.append(f"{name}={shorten(held, 80)!r}")
+        elif held is not None:
+            shown.append(f"{name}={len(held) if isinstance(held, Collection) else repr(held)}")
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 def shorten(text: str, width: int) -> str:
@@ -13,3 +38,25 @@ def shorten(text: str, width: int) -> str:
         return text
     left = (width - 3 + 1) // 2 + 1
     return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
+
+
+def spelling(name: str) -> str:
+    """What is left of a name if case, blanks and punctuation do not count.
+
+    >>> {spelling(name) for name in ("ESP32-S3", "esp32 s3", "esp32_s3", "Esp32S3")}
+    {'esp32s3'}
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``; did you mean A or B?`` with those of the names that are most like this one; empty if none is like it.
+
+    >>> did_you_mean("esp32-s4", ["esp32s3", "rp2040"])
+    '; did you mean esp32s3?'
+    >>> did_you_mean("pdp11", ["esp32s3", "rp2040"])
+    ''
+    """
+    by_spelling = {spelling(n): n for n in names}
+    close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=LIKENESS)
+    return f"; did you mean {' or '.join(by_spelling[k] for k in close)}?" if close else ""

@@ -13,6 +13,10 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
+from lowtide.schemas import json_schema
+from lowtide.sizes import Dims
+from lowtide.target import Target
 
 Exactness = Literal["bits", "kernel", "sum"]
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
@@ -283,6 +287,24 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
 
 
+class RuntimeArenas(msgspec.Struct, frozen=True, kw_only=True):
+    """In which of a plan's memories TFLM's head and tail lie; one array holds both if that is the same one.
+
+    The memories' `size_bytes` are what is declared there. `least_head_bytes`, `least_tail_bytes`: what no plan and no
+    build that the target leaves open needs less than for arrays of their own.
+    """
+
+    head_memory: str
+    tail_memory: str
+    least_head_bytes: int
+    least_tail_bytes: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are two arrays."""
+        return self.head_memory != self.tail_memory
+
+
 class Hole(msgspec.Struct, frozen=True):
     """Free bytes of an arena from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
 
@@ -373,13 +395,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
-    `runtime_parts` says what that block consists of under tflm.
+    `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
+    parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
     With cuts among the `rewrites`, `ops`, `tensors` and `order` are the part graph's, `lower_bound_bytes` speaks of its
     orders, and `exactness` says what the outputs may differ by: ``"bits"`` nothing; ``"kernel"`` what another kernel
     for another shape rounds differently; ``"sum"`` what adding up in another order does.
+    `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes.
     """
@@ -426,6 +450,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
+    runtime_arenas: RuntimeArenas | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None
@@ -433,6 +458,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     double_buffered: list[str] | None = None
     fixed: dict[str, int] | None = None
     search: dict[str, Any] | None = None
+    rules: Target | None = None
+    dims: dict[str, int | list[int]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
+            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
+        )
 
     @property
     def exit_status(self) -> int:
@@ -446,6 +480,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(self.search or {}, Figures)
         except msgspec.ValidationError:  # a method of another package means something else by a name
             return Figures()
+
+    def sizes(self, dims: Dims) -> Dims:
+        """Sizes of the model's free dimensions: `dims`, or, if a call says nothing of them, those of the plan."""
+        return dims or self.dims or dims
 
     @property
     def least_required_bytes(self) -> int:
@@ -505,4 +543,4 @@ def read_plan(path: str | Path) -> Plan:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the plan file."""
-    return msgspec.json.schema(Plan)
+    return json_schema(Plan)

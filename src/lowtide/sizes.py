@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from lowtide.errors import InputError
@@ -10,6 +11,22 @@ from lowtide.graph import MAX_BYTES
 
 UNITS = {"": 1, "B": 1, "KB": 1000, "KIB": 1024, "MB": 1000**2, "MIB": 1024**2, "GB": 1000**3, "GIB": 1024**3}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+Dims = Mapping[str, int | Sequence[int]]
+"""What a call says of a model's sizes: a free dimension's by its name or as ``"INPUT:AXIS"``, a tensor's whole shape by
+the tensor's name, as a sequence."""
+NO_DIMS: Dims = {}
+
+
+def split_dims(dims: Dims) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Sizes of dimensions, and shapes of tensors.
+
+    >>> split_dims({"n": 4, "x": [1, 3]})
+    ({'n': 4}, {'x': (1, 3)})
+    """
+    sizes = {name: size for name, size in dims.items() if not isinstance(size, Sequence)}
+    return sizes, {name: tuple(shape) for name, shape in dims.items() if isinstance(shape, Sequence)}
 
 
 def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
@@ -24,15 +41,15 @@ def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
     1536
     """
     number = "a positive number" if least else "a number"
-    mend = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
+    advice = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
     if isinstance(text, bool):
-        raise InputError(f"{what} is {text!r}; {mend}")
+        raise InputError(f"{what} is {text!r}; {advice}")
     match = _SIZE.fullmatch(str(text)[:100])
     if match is None or match[2].upper() not in UNITS:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     value = Fraction(match[1]) * UNITS[match[2].upper()]
     if value < least or value.denominator != 1 or value > MAX_BYTES:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     return int(value)
 
 

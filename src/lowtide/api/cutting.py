@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import CutOp, CutRegion, Exactness, Plan
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def regions_of(rewrites: Iterable[object]) -> list[Region]:
     ]
 
 
-def part_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> PartGraph:
+def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> PartGraph:
     """The part graph of a plan with cuts, made again from its decision.
 
     Raises
@@ -128,7 +129,7 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = 
     from lowtide.transform.parts import apply
 
     target = Rules.of_plan(plan).resolve()
-    graph = target.as_seen(load(model, dims))
+    graph = target.as_seen(load(model, plan.sizes(dims)))
     parts = apply(Cutter(graph), regions_of(plan.rewrites or ()))
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
     made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}

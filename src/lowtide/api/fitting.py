@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.banks import MemoryUse, memory_uses
+from lowtide.api.compiled import Judged, judged, memories_of, rules_of
 from lowtide.api.job import NO_OPTIONS, Size
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeParts, Status, Stopped, exit_status
-from lowtide.target import resolve
+from lowtide.names import brief
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, Status, Stopped, exit_status
+from lowtide.sizes import NO_DIMS
+
+if TYPE_CHECKING:
+    from lowtide.api.answer import PlanKeys
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
     `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
-    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
+    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of, and with several
+    memories `arenas` where these lie.
+    `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -35,7 +42,15 @@ class Check:
     stopped: Stopped
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
+    arenas: RuntimeArenas | None = None
     conflict: str | None = None
+    own_plan: bool | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "status required_bytes available_bytes excess_bytes lower_bound_bytes optimal target stopped",
+        )
 
     @property
     def exit_status(self) -> int:
@@ -65,6 +80,11 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
+    if not isinstance(model, Graph) and str(model).lower().endswith(".tflite"):
+        model = load(model, settings.pop("dims", NO_DIMS))
+    own = judged(model, settings) if isinstance(model, Graph) else None
+    if own is not None:
+        return _of_file(own)
     return _of_plan(_as_it_stands(model, settings) if as_is else plan(model, **settings))
 
 
@@ -79,13 +99,17 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         raise InputError("--as-is judges the file's own order; leave out --method and --set")
     graph = load(model, settings.pop("dims", NO_DIMS))
     own = plan(graph, **{**settings, "method": "own", "options": NO_OPTIONS})
-    target = resolve(settings.get("target", "auto"), source=graph.source)
+    goal = memories_of(settings)
+    target = rules_of(settings, graph.source, goal)
     runtime = runtime_of(target)
     required = runtime.as_it_stands(graph)
     if runtime.offline(graph) is not None:
         verify_file(graph, target)
     if required is None:
         return own
+    if goal is not None:
+        keys = goal.for_arenas.keys(runtime, graph, graph.own_order, required, _keys_of(own))
+        return msgspec.structs.replace(own, **{**keys, "arena_bytes": required.planned_bytes, "conflict": None})
     bytes_needed = required.required_bytes + (own.reserve_bytes or 0)
     status = own.status
     if own.budget_bytes is not None and bytes_needed > own.budget_bytes:
@@ -99,6 +123,34 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         runtime_arena_bytes=required.required_bytes,
         runtime_parts=required.parts,
         status=status,
+        conflict=None if status in ("ok", "unproved") else own.conflict,
+    )
+
+
+def _keys_of(plan: Plan) -> PlanKeys:
+    import msgspec
+
+    return cast("PlanKeys", msgspec.structs.asdict(plan))
+
+
+def _of_file(own: Judged) -> Check:
+    """A file whose own plan stands: nothing is known of a better one."""
+    excess = max(0, own.required_bytes - own.available_bytes)
+    if own.uses is not None:
+        excess = sum(m.excess_bytes for m in own.uses)
+    return Check(
+        own.required_bytes,
+        own.available_bytes,
+        excess,
+        0,
+        optimal=False,
+        target=own.target,
+        status=own.status,
+        stopped="complete",
+        memories=own.uses,
+        parts=own.parts,
+        arenas=own.arenas,
+        own_plan=True,
     )
 
 
@@ -122,5 +174,6 @@ def _of_plan(plan: Plan) -> Check:
         plan.stopped,
         uses,
         plan.runtime_parts,
+        plan.runtime_arenas,
         conflict_text(plan),
     )

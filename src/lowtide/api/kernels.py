@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rules.tflm.libraries import Library
+from lowtide.runtimes.registry import runtime_of
 from lowtide.target import Target, resolve
 
 
@@ -32,7 +32,7 @@ class KernelChoice:
 
 def kernel_choices(
     model: Graph | str | Path, target: str | Target = "auto", **settings: Any
-) -> Mapping[Library, KernelChoice]:
+) -> Mapping[str, KernelChoice]:
     """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
 
     Parameters
@@ -53,14 +53,18 @@ def kernel_choices(
 
     graph = model if isinstance(model, Graph) else load(model)
     rules = resolve(target, source=graph.source)
-    if rules.rule != "tflm":
+    targets = runtime_of(rules).kernel_targets()
+    if not targets:
         raise InputError(f"kernels are chosen under target tflm only, and this is {rules.name}", graph.source)
-    choices: dict[Library, KernelChoice] = {}
-    for kernels in get_args(Library):
-        chosen = replace(rules, kernels=kernels, simd=rules.simd if kernels == "cmsis_nn" else "dsp")
-        made = plan(graph, target=chosen, **settings)
-        parts = made.runtime_parts
+    choices: dict[str, KernelChoice] = {}
+    for kernels, chosen in targets.items():
+        chosen_plan = plan(graph, target=chosen, **settings)
+        parts = chosen_plan.runtime_parts
         choices[kernels] = KernelChoice(
-            made.arena_bytes or 0, made.required_bytes, parts is not None and parts.exact, made.optimal, made
+            chosen_plan.arena_bytes or 0,
+            chosen_plan.required_bytes,
+            parts is not None and parts.exact,
+            chosen_plan.optimal,
+            chosen_plan,
         )
     return choices

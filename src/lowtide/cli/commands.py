@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
 from lowtide.api.models import open_dimensions, user_function
+from lowtide.cli import size_table
 from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli.values import dims_of
 from lowtide.errors import InputError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -29,6 +31,8 @@ def plan(options: argparse.Namespace) -> int:
     """Plan, write, and print a summary."""
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
+    if size_table.wanted(options):
+        return _plan_sizes(options)
     optimized = _optimized(options)
     model = options.model if optimized is None else optimized.model
     settings = {**_budget(options), **_method(options), **_common(options, model), **_spilling(options)}
@@ -65,6 +69,16 @@ def plan(options: argparse.Namespace) -> int:
     return plan.exit_status
 
 
+def _plan_sizes(options: argparse.Namespace) -> int:
+    """A table of several sizes; files are for one."""
+    files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
+    if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
+        raise InputError("files are for one size, and --dim gives several; plan each by itself")
+    _announce(options, options.model)
+    settings = {**_budget(options), **_method(options), **_searching(options), **_spilling(options)}
+    return size_table.run(options, settings | {"spread": options.spread})
+
+
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
     seen = api.inspect(options.model, report=options.line, **_method(options), **_common(options, options.model))
@@ -92,11 +106,11 @@ def check(options: argparse.Namespace) -> int:
     from lowtide.cli.lines import check_line
 
     reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
-    show(check_line(check, reserve, as_is=options.as_is))
+    show(check_line(check, reserve, as_is=options.as_is or bool(check.own_plan)))
     if check.parts is not None and not options.quiet:
-        from lowtide.report.text import parts_text
+        from lowtide.report.text import arenas_text, parts_text
 
-        say(f"kTensorArenaSize: {parts_text(check.parts)}")
+        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
     return check.exit_status
 
 
@@ -137,7 +151,7 @@ def verify(options: argparse.Namespace) -> int:
         options.model,
         options.plan_file,
         target=options.target,
-        dims=_dims(options.dims),
+        dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs,
         pin_inputs=options.pin_inputs,
         run=options.run,
@@ -207,7 +221,7 @@ def share(options: argparse.Namespace) -> int:
 
     shared = api.share(
         options.models, report=tell, budget=options.budget, persistent=options.persistent,
-        double_buffered=options.double_buffered, **_searching(options),
+        double_buffered=options.double_buffered, dims=dims_of(options.dims), **_searching(options),
     )  # fmt: skip
     line.end()
     written = write_shared(shared, options.models, _exports(options), options.plans, options.target)
@@ -311,7 +325,7 @@ def zoo(options: argparse.Namespace) -> int:
 def _common(options: argparse.Namespace, model: str | Path) -> dict[str, Any]:
     """What every planning function takes."""
     _announce(options, model)
-    return _searching(options)
+    return _searching(options) | {"dims": dims_of(options.dims)}
 
 
 def _searching(options: argparse.Namespace) -> dict[str, Any]:
@@ -320,7 +334,6 @@ def _searching(options: argparse.Namespace) -> dict[str, Any]:
         "time": options.time,
         "search_memory": options.search_memory,
         "seed": options.seed,
-        "dims": _dims(options.dims),
         "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs,
     }
@@ -333,7 +346,7 @@ def _optimized(options: argparse.Namespace) -> Optimized | None:
     if options.runtime_optimized is None:
         return None
     optimized = optimize_first(
-        options.model, options.runtime_optimized, target=options.target, dims=_dims(options.dims),
+        options.model, options.runtime_optimized, target=options.target, dims=dims_of(options.dims),
         level=options.runtime_level, seed=options.seed, time=options.time,
     )  # fmt: skip
     if optimized.level != options.runtime_level and not options.quiet:
@@ -398,14 +411,6 @@ def _method(options: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"--set {of}.{option} is for another method than {method}; drop it")
         settings[option] = value
     return {"method": method, "options": settings}
-
-
-def _dims(given: Sequence[tuple[str, int]]) -> Mapping[str, int]:
-    dims: dict[str, int] = {}
-    for name, size in given:
-        if dims.setdefault(name, size) != size:
-            raise InputError(f"--dim gives {name} two sizes, {dims[name]} and {size}; give one")
-    return dims
 
 
 def _unicode() -> bool:

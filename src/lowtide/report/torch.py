@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run.torch import TorchRunReport
+    from lowtide.run_reports import TorchRunReport
 
 
 def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:

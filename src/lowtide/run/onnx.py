@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Exactness, Plan
 from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
 from lowtide.run.random_weights import check_weights
+from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
+from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -34,124 +36,8 @@ _DTYPES: dict[str, Any] = {
     "tensor(uint64)": np.uint64,
     "tensor(int64)": np.int64,
 }
-ROUNDING = 1e-4
-"""Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
-
 _INDEX_LIMITS = (64, 8, 2, 1)
 """Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
-    """What onnxruntime measured when one node had run.
-
-    Attributes
-    ----------
-    op
-        Op id in the plan.
-    in_use_bytes
-        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
-    planned_bytes
-        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
-    """
-
-    op: int
-    name: str
-    type: str
-    in_use_bytes: int
-    planned_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran.
-
-    Attributes
-    ----------
-    peak_bytes
-        Most bytes of tensors in use at once, without what kernels take while they run.
-    mark_bytes
-        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
-    held_bytes
-        What the arena took from the system, weights apart.
-    """
-
-    path: str
-    peak_bytes: int
-    mark_bytes: int
-    held_bytes: int
-    nodes: tuple[NodeMemory, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OutputComparison:
-    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes.
-
-    `largest` is the largest magnitude of the original's, `exactness` what the plan promises.
-    """
-
-    name: str
-    equal: bool
-    max_abs_difference: float | None
-    vacuous: bool
-    largest: float = 0.0
-    exactness: Exactness = "bits"
-
-    @property
-    def as_promised(self) -> bool:
-        """Whether it differs by no more than the plan says."""
-        if self.exactness == "bits" or self.max_abs_difference is None:
-            return self.equal
-        return self.max_abs_difference <= ROUNDING * self.largest
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What running both files showed.
-
-    Attributes
-    ----------
-    outputs
-        Every graph output, in the file's order.
-    original, planned
-        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
-        1.24).
-    exact
-        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
-    shipped
-        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
-    arena_bytes
-        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
-    input_bytes
-        Bytes of the graph's inputs, which onnxruntime does not count.
-    runs
-        Number of different random inputs.
-    deterministic
-        Whether the original gives the same bits twice; where it does not, differences mean nothing.
-    order_kept
-        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
-    """
-
-    outputs: tuple[OutputComparison, ...]
-    original: FileRun
-    planned: FileRun
-    shipped: FileRun
-    exact: FileRun | None
-    arena_bytes: int | None
-    input_bytes: int
-    runs: int
-    deterministic: bool
-    order_kept: bool
-
-    @property
-    def equal(self) -> bool:
-        """Whether every output is equal bit by bit."""
-        return all(o.equal for o in self.outputs)
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether no output depends on the inputs: then equal outputs show nothing."""
-        return all(o.vacuous for o in self.outputs)
 
 
 def run_onnx(
@@ -161,7 +47,7 @@ def run_onnx(
     *,
     seed: int = 0,
     inputs: int = 2,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     model: Path | None = None,
 ) -> RunReport:
@@ -203,7 +89,7 @@ def run_onnx(
             raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
         original_nodes, planned_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(original_nodes, planned_nodes, plan, planned)
-        feeds, base = draw(before, original, seed, inputs, dims or {})
+        feeds, base = draw(before, original, seed, inputs, dims)
         for feed in feeds:
             shipped.run(None, feed)
         try:
@@ -258,9 +144,7 @@ def _in_exact_arena(
     return read_profile(session.end_profiling())
 
 
-def draw(
-    session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
-) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
+def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
     """Random inputs with which the model runs, and what it gives for the first.
 
     Raises
@@ -268,6 +152,7 @@ def draw(
     InputError
         A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
     """
+    sizes, given = split_dims(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []
     for wanted in session.get_inputs():
@@ -276,7 +161,9 @@ def draw(
         shape = []
         for axis, d in enumerate(wanted.shape):
             key = f"{wanted.name}:{axis}"
-            size = d if isinstance(d, int) and d >= 0 else dims.get(key, dims.get(d) if isinstance(d, str) else None)
+            size = d if isinstance(d, int) and d >= 0 else sizes.get(key, sizes.get(d) if isinstance(d, str) else None)
+            if size is None and axis < len(given.get(wanted.name, ())):
+                size = given[wanted.name][axis]
             if size is None:
                 free.append(d if isinstance(d, str) else key)
             shape.append(size or 0)

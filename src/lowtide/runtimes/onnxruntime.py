@@ -15,6 +15,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
@@ -35,6 +36,8 @@ Event = tuple[int, int]
 @dataclass(frozen=True)
 class Onnxruntime(Plain):
     """onnxruntime's CPU provider: it runs a file's order as it likes, and places tensors by best fit in one block."""
+
+    arenas: ClassVar[int] = 1
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as onnxruntime runs it, and a block in which its best fit succeeds."""
@@ -100,7 +103,7 @@ def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int
 
 def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace."""
-    taken = {o.output: o for o in steps.in_place}
+    overwrite_of = {o.output: o for o in steps.in_place}
     chunk_of: dict[int, int] = {}
     ending: list[list[int]] = [[] for _ in order]
     for s, last in enumerate(steps.last):
@@ -134,7 +137,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
             s = model.storage_of.get(t)
             if s is None or s in chunk_of or not model.storages[s].size:
                 continue
-            over = taken.get(t)
+            over = overwrite_of.get(t)
             chunk_of[s] = begin(model.storages[s].size) if over is None else chunk_of[over.storage]
         apart += [begin(size) for size in after]
         result += [(chunk, 0) for chunk in apart]
@@ -164,10 +167,10 @@ def high_water(trace: Sequence[Event], block: int) -> int | None:
             at = bisect_left(free, (size, -1))
             if at == len(free):
                 return None
-            found, start = free[at]
-            drop(start, start + found)
-            if found > size:
-                add(start + size, start + found)
+            length, start = free[at]
+            drop(start, start + length)
+            if length > size:
+                add(start + size, start + length)
             place[chunk] = start, start + size
             highest = max(highest, start + size)
             continue

@@ -80,8 +80,8 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     method = own or methods().get(name)
     if method is None:
         raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
-    made = with_options(method, f"method {name}", options or {})
-    return made if own is not None else cast("Method", Foreign(made))
+    configured = with_options(method, f"method {name}", options or {})
+    return configured if own is not None else cast("Method", Foreign(configured))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:

@@ -59,7 +59,7 @@ class OneArena(Ordering):
 
         if self.budget is None:
             return None
-        return self.budget - self.reserve - runtime_of(problem.target).beside(problem.graph)
+        return runtime_of(problem.target).room(problem.graph, self.budget - self.reserve)
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find an order, then an arena for it or for one of equal peak, as the runtime takes it."""
@@ -81,7 +81,7 @@ class OneArena(Ordering):
         keys = self._judged(_with_runtime(_with_arena(keys, layout), layout, required, block), runtime)
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
         if self.spread:
-            keys = self._spread(problem, keys, layout, runtime, limits)
+            keys = self._minimise_reuse(problem, keys, layout, runtime, limits)
         return Answer(problem, layout.order, keys, search.method.name, seconds)
 
     def _judged(self, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
@@ -107,15 +107,17 @@ class OneArena(Ordering):
 
         if self.budget is None or keys["status"] not in ("over_budget", "impossible"):
             return None
-        beside = keys["required_bytes"] - keys.get("arena_bytes", 0)
-        return arena_conflict(problem.memory, layout, self.budget - beside, limits)
+        extra = keys["required_bytes"] - keys.get("arena_bytes", 0)
+        return arena_conflict(problem.memory, layout, self.budget - extra, limits)
 
-    def _spread(self, problem: Problem, keys: PlanKeys, layout: Layout, runtime: Runtime, limits: Limits) -> PlanKeys:
+    def _minimise_reuse(
+        self, problem: Problem, keys: PlanKeys, layout: Layout, runtime: Runtime, limits: Limits
+    ) -> PlanKeys:
         """Bytes reused only where the budget demands it; nothing changes over the budget."""
-        from lowtide.allocate.placed import spread_layout
+        from lowtide.allocate.placed import least_reuse_layout
 
         room = (self.budget or 0) - self.reserve
-        spread, alone = spread_layout(layout, problem.memory, room, limits)
+        spread, alone = least_reuse_layout(layout, problem.memory, room, limits)
         if not alone:
             return keys
         keys = _with_arena(keys, spread)
