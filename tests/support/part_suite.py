@@ -12,7 +12,7 @@ from lowtide.read import read_model
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.parts import apply
 from support.part_runs import differs
-from support.small_nets import Nets
+from support.small_nets import Nets, pyramid
 
 
 def _first(options: object) -> object:
@@ -148,7 +148,7 @@ def older() -> Nets:
 
 SUITE: Mapping[str, Callable[[], Nets]] = {
     made.__name__: made
-    for made in (windows, same, groups, tokens, sums, pieces, spread, twice, beside, norms, diagonal, older)
+    for made in (pyramid, windows, same, groups, tokens, sums, pieces, spread, twice, beside, norms, diagonal, older)
 }
 
 

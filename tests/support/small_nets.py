@@ -106,6 +106,23 @@ class Nets:
         return self._model(graph)
 
 
+def _first(options: Sequence[Any]) -> Any:
+    raise AssertionError("nothing is drawn")
+
+
+def pyramid() -> Nets:
+    """Convolutions that end smaller than they begin: what lies between is worth cutting."""
+    nets = Nets(_first)
+    x = nets.input((1, 2, 32, 8))
+    (a,) = nets.node("Conv", [x, nets.floats((12, 2, 3, 3), 0.3), nets.floats((12,))], pads=[1, 1, 1, 1])
+    (b,) = nets.node("Relu", [a])
+    (c,) = nets.node("Conv", [b, nets.floats((12, 12, 3, 3), 0.1)], pads=[1, 1, 1, 1], strides=[2, 2])
+    (d,) = nets.node("Conv", [c, nets.floats((12, 12, 3, 3), 0.1)], pads=[1, 1, 1, 1])
+    (e,) = nets.node("Add", [c, d])
+    nets.node("Conv", [e, nets.floats((2, 12, 1, 1), 0.3)])
+    return nets
+
+
 def random_net(pick: Pick, nodes: int = 8, opset: int = OPSET) -> onnx.ModelProto:
     """A network of about so many nodes: an image, or a few tokens."""
     nets = Nets(pick, opset)

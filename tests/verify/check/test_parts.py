@@ -1,0 +1,190 @@
+"""What a plan says of its parts is checked: the plan holds, and with any of it changed it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.errors import InputError, VerificationError
+from lowtide.plan import CutRegion, Plan, from_json
+from support.small_nets import pyramid
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that is worth cutting."""
+    path = tmp_path_factory.mktemp("parts") / "net.onnx"
+    path.write_bytes(pyramid().model().SerializeToString())
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(model: Path) -> Plan:
+    """Its plan with cuts."""
+    return lowtide.plan(model, target="strict", allow="fission")
+
+
+def test_a_plan_with_cuts_is_checked(model: Path, plan: Plan) -> None:
+    """It needs less than any order, says what it may do to the results, and comes back from its file the same."""
+    best = lowtide.plan(model, target="strict")
+    assert best.optimal
+    assert plan.peak_bytes < best.peak_bytes
+    assert plan.version == 2
+    assert plan.exactness in ("kernel", "sum")
+    assert any(isinstance(r, CutRegion) for r in plan.rewrites or ())
+    report = lowtide.verify(model, from_json(plan.to_json()), prove=True)
+    assert "parts" in [rule.name for rule in report.checks]
+
+
+def test_nothing_is_cut_where_it_need_not_be(model: Path, plan: Plan) -> None:
+    """Within the budget, or without a way that keeps every bit, the plan is that of the best order."""
+    best = lowtide.plan(model, target="strict")
+    assert best.arena_bytes is not None
+    within = lowtide.plan(model, target="strict", allow="fission", budget=best.required_bytes)
+    assert (within.rewrites, within.version) == (None, 1)
+    between = (plan.required_bytes + best.required_bytes) // 2
+    tight = lowtide.plan(model, target="strict", allow="fission", budget=between)
+    assert tight.status == "ok"
+    assert len(tight.order) <= len(plan.order)
+    exact = lowtide.plan(model, target="strict", allow="fission", exact_bits=True)
+    assert exact.exactness in (None, "bits")
+
+
+def _first(plan: dict[str, Any], role: str) -> dict[str, Any]:
+    return next(op for op in plan["ops"] if op.get("part", {}).get("role") == role)
+
+
+def _piece(plan: dict[str, Any]) -> dict[str, Any]:
+    (output,) = _first(plan, "part")["part"]["outputs"]
+    return next(t for t in plan["tensors"] if t["id"] == output)
+
+
+def _fewer_rows(plan: dict[str, Any]) -> None:
+    part = _first(plan, "part")["part"]
+    part["rows"] = [part["rows"][0], part["rows"][1] - 1]
+
+
+def _other_axis(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["part"]["axis"] += 1
+
+
+def _no_axis(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["part"]["axis"] = 99
+
+
+def _other_origin(plan: dict[str, Any]) -> None:
+    op = _first(plan, "part")
+    op["origin"] = [c["op"] for r in plan["rewrites"] for c in r["ops"] if c["op"] != op["origin"][0]][:1]
+
+
+def _other_operand(plan: dict[str, Any]) -> None:
+    parts = [op["part"] for op in plan["ops"] if op.get("part", {}).get("role") == "part"]
+    one = next(p for p in parts if p["inputs"][0] is not None)
+    other = next(p for p in reversed(parts) if p["inputs"][0] not in (None, one["inputs"][0]))
+    other["inputs"][0] = one["inputs"][0]
+
+
+def _no_operand(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["part"]["inputs"][0] = None
+
+
+def _other_box(plan: dict[str, Any]) -> None:
+    piece = _piece(plan)["piece"]
+    d = next(d for d, (a, b) in enumerate(piece["box"]) if b - a > 1)
+    piece["box"][d][1] -= 1
+
+
+def _other_size(plan: dict[str, Any]) -> None:
+    _piece(plan)["size"] -= 4
+
+
+def _other_type(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["type"] = "Relu"
+
+
+def _without_an_op(plan: dict[str, Any]) -> None:
+    plan["order"].remove(_first(plan, "join")["id"])
+
+
+def _joined_otherwise(plan: dict[str, Any]) -> None:
+    _first(plan, "join")["part"]["inputs"].reverse()
+
+
+def _sliced_otherwise(plan: dict[str, Any]) -> None:
+    part = _first(plan, "slice")["part"]
+    part["inputs"][1], part["inputs"][2] = part["inputs"][2], part["inputs"][1]
+
+
+def _other_numbers(plan: dict[str, Any]) -> None:
+    next(t for t in plan["tensors"] if t.get("numbers"))["numbers"][0] += 1
+
+
+def _cut_unknown(plan: dict[str, Any]) -> None:
+    plan["rewrites"][0]["ops"][0]["op"] = 99_999
+
+
+def _not_cut(plan: dict[str, Any]) -> None:
+    plan["rewrites"][0]["ops"].pop()
+
+
+def _promises_more(plan: dict[str, Any]) -> None:
+    plan["exactness"] = "bits"
+
+
+def _first_version(plan: dict[str, Any]) -> None:
+    plan["version"] = 1
+
+
+def _listed_twice(plan: dict[str, Any]) -> None:
+    plan["ops"].append(_first(plan, "part"))
+
+
+CHANGES: list[Change] = [
+    _fewer_rows, _other_axis, _no_axis, _other_origin, _other_operand, _no_operand, _other_box, _other_size,
+    _other_type, _without_an_op, _joined_otherwise, _sliced_otherwise, _other_numbers, _cut_unknown, _not_cut,
+    _promises_more, _first_version, _listed_twice,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_plan_does_not_hold(change: Change, model: Path, plan: Plan) -> None:
+    """Whatever of the parts is changed, it is named and nothing else happens."""
+    data = msgspec.json.decode(plan.to_json())
+    change(data)
+    with pytest.raises(VerificationError) as caught:
+        lowtide.verify(model, from_json(msgspec.json.encode(data)))
+    assert caught.value.failure == "parts"
+
+
+def test_the_model_is_written_as_the_plan_lists_it(model: Path, plan: Plan, tmp_path: Path) -> None:
+    """A decision that gives other parts than are listed writes nothing; the plan itself writes a model that reads."""
+    out = tmp_path / "cut.onnx"
+    plan.apply(model, out)
+    assert lowtide.plan(out, target="strict").peak_bytes <= plan.peak_bytes
+    data = msgspec.json.decode(plan.to_json())
+    ends = data["rewrites"][0]["ops"][0]["ends"]
+    ends[0] = max(1, ends[0] - 1)
+    other = tmp_path / "other.onnx"
+    with pytest.raises(InputError, match="rewrites"):
+        from_json(msgspec.json.encode(data)).apply(model, other)
+    assert not other.exists()
+
+
+def test_only_what_can_be_cut(tmp_path: Path) -> None:
+    """A graph of no format, and a word that is not known, are refused in one line."""
+    path = tmp_path / "a.graph.json"
+    path.write_text(
+        '{"name": "a", "tensors": [{"id": 0, "size": 4, "kind": "input"}, {"id": 1, "size": 4, "kind": "output"}],'
+        ' "ops": [{"id": 0, "inputs": [0], "outputs": [1]}]}'
+    )
+    with pytest.raises(InputError, match="only ONNX models are cut"):
+        lowtide.plan(path, allow="fission")
+    with pytest.raises(InputError, match="it may be fission"):
+        lowtide.plan(path, allow="fusion")
