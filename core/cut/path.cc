@@ -61,11 +61,11 @@ class Path {
         ops[end] = ops[end - 1] + 1;
         from[end] = end - 1;
       }
-      if (m_.before[end] + copied(end) > limit) continue;
+      if (follows(end) || m_.before[end] + copied(end) > limit) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
-        if (!hot || ops[begin] == kNever || m_.before[begin] > limit) continue;
+        if (!hot || ops[begin] == kNever || follows(begin) || m_.before[begin] > limit) continue;
         if (o_.stop && (evaluated_ & 255) == 0 && o_.stop()) {
           stopped_ = true;
           return false;
@@ -94,6 +94,15 @@ class Path {
     return true;
   }
 
+  // Whether the op at a position only changes in place what the one before made for it: no region begins or ends there.
+  bool follows(int at) const {
+    if (at == 0 || at >= static_cast<int>(m_.ops.size())) return false;
+    const CutOp& op = m_.ops[at];
+    if (op.reads.size() != 1 || !(op.view || !op.overwrites.empty())) return false;
+    const CutTensor& read = m_.tensors[op.reads[0].tensor];
+    return read.producer == at - 1 && read.readers.size() == 1 && !read.output;
+  }
+
   // Bytes beside what is live behind a region: parts of what its last op makes, while they are put together or added
   // up.
   Bytes copied(int end) const {
@@ -111,13 +120,14 @@ class Path {
     for (Candidate& candidate : interval.candidates) {
       bool grown = false;
       for (size_t k = 0; k < candidate.stripes.size(); ++k) {
-        if (k == candidate.costs.size()) {
+        if (k == candidate.costs.size()) candidate.costs.emplace_back();
+        RegionCost& cost = candidate.costs[k];
+        if (cost.ops == 0 && cost.peak <= limit) {
           if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
           grown = true;
-          candidate.costs.push_back(regions_.cost(candidate.stripes[k], candidate.push));
+          cost = regions_.cost(candidate.stripes[k], candidate.push, limit);
           ++evaluated_;
         }
-        const RegionCost& cost = candidate.costs[k];
         if (cost.peak > limit) continue;
         if (best.ops == 0 || cost.ops < best.ops)
           best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], cost.peak, cost.ops};

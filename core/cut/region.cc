@@ -221,6 +221,7 @@ void Regions::find_held() {
       held.dim = d;
       held.leaves = m_.tensors[t].output;
       held.pieces.clear();
+      held.bytes = 0;
       held.fresh = held.kept = held.have = {};
       held.lows.assign(stripes_, 0);
       held.lasts.assign(stripes_, -1);
@@ -247,6 +248,29 @@ void Regions::find_held() {
       }
     }
   }
+}
+
+void Regions::find_throughout() {
+  throughout_ = m_.before[begin_];
+  for (int op = begin_; op < end_; ++op)
+    for (const int s : m_.ops[op].touched) {
+      const CutStorage& storage = m_.storages[s];
+      if (storage.first >= begin_ || storage.last >= end_ || storage.last != op) continue;
+      throughout_ -= storage.size;
+    }
+}
+
+void Regions::recount(int t) {
+  Held& held = held_[t];
+  if (m_.ops[m_.tensors[t].producer].view) return;  // in memory that is another's
+  Bytes bytes = held.kept.piece < 0 ? 0 : pieces_[held.kept.piece].size;
+  if (held.leaves) {
+    for (const int at : held.pieces) bytes += at == held.kept.piece ? 0 : pieces_[at].size;
+  } else if (held.fresh.piece >= 0) {
+    bytes += pieces_[held.fresh.piece].size;
+  }
+  held_bytes_ += bytes - held.bytes;
+  held.bytes = bytes;
 }
 
 Bytes Regions::bytes(int tensor, int dim, RowRange rows) const {
@@ -338,6 +362,7 @@ void Regions::keep(int t, int stripe) {
   const int64_t later = stripe + 1 < stripes_ ? held.lows[stripe + 1] : kFar;
   if (later >= end) {
     held.kept = held.fresh = held.have = {};
+    recount(t);
     return;
   }
   const int64_t first = std::min(held.kept.piece < 0 ? end : held.kept.first, held.fresh.piece < 0 ? end : held.fresh.first);
@@ -346,6 +371,7 @@ void Regions::keep(int t, int stripe) {
   if (left != RowRange{kept.first, kept.end}) kept = {slice(kept.piece, t, held.dim, left), left.first, left.second};
   held.kept = kept;
   held.fresh = held.have = {};
+  recount(t);
 }
 
 int Regions::given(int op, const CutRead& read, RowRange rows) {
@@ -418,6 +444,7 @@ void Regions::part(int op, int stripe) {
       held.pieces.push_back(outputs[j]);
       held.fresh = {outputs[j], part.first, part.second};
       held.have = {};
+      recount(t);
     }
   }
 }
@@ -427,6 +454,7 @@ void Regions::add(int t, int at, int op, RowRange part) {
   Sum& sum = sums_[t];
   if (sum.piece < 0) {
     sum = {at, part.second};
+    held_bytes_ += pieces_[at].size;
     return;
   }
   const CutTensor& tensor = m_.tensors[t];
@@ -447,7 +475,7 @@ void Regions::whole(int op) {
   close(o.workspace);
 }
 
-RegionCost Regions::cost(int stripes, bool push) {
+RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   stripes_ = stripes;
   for (const int s : roomed_) room_of_[s] = -1;
   roomed_.clear();
@@ -463,6 +491,8 @@ RegionCost Regions::cost(int stripes, bool push) {
   else
     find_ends();
   find_held();
+  find_throughout();
+  held_bytes_ = 0;
   for (int op = begin_; op < end_; ++op)
     if (axes_[op] < 0) whole(op);
   for (int i = 0; i < stripes; ++i) {
@@ -470,6 +500,7 @@ RegionCost Regions::cost(int stripes, bool push) {
       if (!empty(rows(op, i))) part(op, i);
       for (const int t : held_ids_)
         if (held_[t].lasts[i] == op) keep(t, i);
+      if (throughout_ + held_bytes_ > limit) return {throughout_ + held_bytes_, 0};
     }
     for (const int t : held_ids_)
       if (held_[t].lasts[i] < 0) keep(t, i);

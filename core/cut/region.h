@@ -19,6 +19,8 @@ struct RowIndex {
   int64_t num = 1, den = 1, lo = 0, hi = 0;
 };
 
+inline constexpr Bytes kNoLimit = Bytes{1} << 62;
+
 using RowRange = std::pair<int64_t, int64_t>;
 
 struct CutAxis {
@@ -76,8 +78,8 @@ struct CutModel {
 };
 
 struct RegionCost {
-  Bytes peak = -1;  // -1: cannot be cut so
-  int ops = 0;      // how many there are in all: parts, slices, joins, and what runs whole
+  Bytes peak = 0;
+  int ops = 0;  // how many there are in all: parts, slices, joins, and what runs whole; 0: the peak is this or higher
 };
 
 // Evaluates regions of one model; keeps its buffers.
@@ -90,8 +92,8 @@ class Regions {
   // Axis of each position after `grow`, -1 for what is not cut: in the interval it runs before the stripes.
   const std::vector<int>& axes() const { return axes_; }
   // What the region that `grow` found takes in so many stripes: of what the last ops make (pull: others run as far as
-  // they are needed), or of what the first ones make (push: others run as far as they can).
-  RegionCost cost(int stripes, bool push);
+  // they are needed), or of what the first ones make (push: others run as far as they can). Given up above a limit.
+  RegionCost cost(int stripes, bool push, Bytes limit = kNoLimit);
   // The most stripes that differ.
   int64_t most_stripes(bool push) const;
 
@@ -107,6 +109,7 @@ class Regions {
     std::vector<int64_t> lows;  // of each stripe: the first row that it or a later one reads
     std::vector<int> lasts;     // and which op of it reads last; -1: none does
     std::vector<int> pieces;
+    Bytes bytes = 0;  // of those that are there, at the least
     Rows fresh, kept, have;
   };
   struct Sum {
@@ -140,6 +143,8 @@ class Regions {
   void find_ends();
   void push_ends();
   void find_held();
+  void find_throughout();
+  void recount(int tensor);
   void whole(int op);
   void part(int op, int stripe);
   void keep(int tensor, int stripe);
@@ -173,7 +178,9 @@ class Regions {
   std::vector<Room> rooms_;
   std::vector<int> room_of_;  // of each storage of the model; -1: none yet
   std::vector<int> roomed_;
-  Bytes local_ = 0;  // of the rooms of storages that are there before the region
+  Bytes throughout_ = 0;  // of storages that are there all the time
+  Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
+  Bytes local_ = 0;       // of the rooms of storages that are there before the region
   std::vector<Step> steps_;
   std::vector<int> touched_;
   std::vector<std::pair<int, Bytes>> overwrites_;
