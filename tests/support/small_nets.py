@@ -122,9 +122,9 @@ def random_net(pick: Pick, nodes: int = 8, opset: int = OPSET) -> onnx.ModelProt
         x = pick((live[-1], live[-1], pick(live)))
         options = IMAGE if len(nets.shapes[x]) == 4 else ANY
         pick(options)(nets, x)
-    if not nets.nodes:
-        nets.node("Relu", [nets.inputs[0]])
-    return nets.model((pick([name for node in nets.nodes for name in node.output]),) if pick((True, False)) else ())
+    made = [name for name in nets.shapes if name not in nets.inputs]
+    made = made or nets.node("Relu", [nets.inputs[0]])
+    return nets.model((pick(made),) if pick((True, False)) else ())
 
 
 def _padding(nets: Nets, taps: Sequence[int]) -> dict[str, Any]:
