@@ -86,7 +86,7 @@ class Nets:
         except (onnx.shape_inference.InferenceError, RuntimeError):
             return None
         shapes = [tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in typed.graph.output]
-        return shapes if all(0 < math.prod(s) <= _MOST_ELEMENTS and 0 not in s for s in shapes) else None
+        return shapes if all(s and 0 < math.prod(s) <= _MOST_ELEMENTS for s in shapes) else None
 
     def _model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
         return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", self.opset)])
