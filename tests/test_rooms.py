@@ -79,6 +79,8 @@ ELSEWHERE = {
     "cli/test_bench.py": "cli/values",
     "cli/test_commands.py": "plan cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
+    "transform/test_parts.py": "transform/cut ops/part ops/piece",
+    "write/test_onnx_parts.py": "write/onnx_rows",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

@@ -86,7 +86,7 @@ class Nets:
         except (onnx.shape_inference.InferenceError, RuntimeError):
             return None
         shapes = [tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in typed.graph.output]
-        return shapes if all(0 < math.prod(s) <= _MOST_ELEMENTS and 0 not in s for s in shapes) else None
+        return shapes if all(s and 0 < math.prod(s) <= _MOST_ELEMENTS for s in shapes) else None
 
     def _model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
         return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", self.opset)])
@@ -139,9 +139,9 @@ def random_net(pick: Pick, nodes: int = 8, opset: int = OPSET) -> onnx.ModelProt
         x = pick((live[-1], live[-1], pick(live)))
         options = IMAGE if len(nets.shapes[x]) == 4 else ANY
         pick(options)(nets, x)
-    if not nets.nodes:
-        nets.node("Relu", [nets.inputs[0]])
-    return nets.model((pick([name for node in nets.nodes for name in node.output]),) if pick((True, False)) else ())
+    made = [name for name in nets.shapes if name not in nets.inputs]
+    made = made or nets.node("Relu", [nets.inputs[0]])
+    return nets.model((pick(made),) if pick((True, False)) else ())
 
 
 def _padding(nets: Nets, taps: Sequence[int]) -> dict[str, Any]:

@@ -128,7 +128,13 @@ def _reads_all_along(graph: Graph, op: Op, known: Meaning, axis: int) -> bool:
 
 
 def given_box(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
-    """Rows of every dimension of an operand that a part of the axis is given."""
+    """Rows of every dimension of an operand that a part of the axis is given.
+
+    Raises
+    ------
+    ValueError
+        The operand is left out, or has another number of dimensions.
+    """
     dims = access.inputs[operand]
     if dims is None or len(dims) != len(shape):
         raise ValueError(f"operand {operand} of shape {shape} is read as {dims}")

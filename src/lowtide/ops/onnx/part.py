@@ -40,6 +40,12 @@ _SHAPED = frozenset({"Reshape", "Expand"})
 _BIAS_IS_OPTIONAL = 11
 """Version from which on Gemm has two operands or three."""
 
+_FLOATS = frozenset({"float16", "float32", "float64"})
+_ADDED = _FLOATS | {"int32", "int64"}
+"""Element types that onnxruntime's Add takes in every version that it has."""
+_ADDS_EQUALS, _COMPARES_INTEGERS, _NEWEST = 7, 12, 99
+"""Versions from which on Add needs no attributes, Max and Min take whole numbers; and one for a graph without."""
+
 _SLICE_BY_OPERANDS = 10
 """Version from which on starts and ends are operands."""
 
@@ -47,7 +53,9 @@ _SLICE_BY_OPERANDS = 10
 def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis are spelled; None: they are not."""
     form, access = known.form, known.access
-    if axis in access.reduce and (op.type not in _SUMS or _must_have_bias(graph, op)):
+    if axis in access.reduce and (
+        op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
+    ):
         return None
     grain = access.grain_of(axis)
     if isinstance(form, Convolution | Pool):
@@ -63,6 +71,14 @@ def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None
 def _must_have_bias(graph: Graph, op: Op) -> bool:
     """Whether only one part of a sum would have an operand that the op may not be without."""
     return op.type == "Gemm" and 0 < graph.opset < _BIAS_IS_OPTIONAL
+
+
+def _can_merge(graph: Graph, op: Op, merge: Merge) -> bool:
+    """Whether the node that merges takes what the op makes: before version 12, Max and Min take floats only."""
+    dtype, opset = graph.tensor_by_id[op.outputs[0]].dtype, graph.opset or _NEWEST
+    if merge == "sum":
+        return dtype in _ADDED and opset >= _ADDS_EQUALS
+    return dtype in _FLOATS or (dtype not in (None, "bool") and opset >= _COMPARES_INTEGERS)
 
 
 def _joins_constants(graph: Graph, op: Op) -> bool:
