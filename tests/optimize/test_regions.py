@@ -1,22 +1,135 @@
-"""The core's search of regions, held to the part graph that its answer gives."""
+"""Regions along an order: the core's footprint is the part graph's, and the best way is that of trying all."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from lowtide import _core
 from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.optimize.regions import best_regions
+from lowtide.graph import Graph
+from lowtide.optimize.regions import LONGEST, MOST_STRIPES, best_regions, cut_model
 from lowtide.read import read_model
 from lowtide.stop import Limits
-from lowtide.target import resolve
-from lowtide.transform.cut import Cutter
+from lowtide.target import BUILT_IN, Target
+from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.parts import apply
-from support.small_nets import random_net
+from support.small_nets import pyramid, random_net
+
+STRICT = BUILT_IN["strict"]
+
+
+@st.composite
+def _nets(draw: st.DrawFn) -> Graph:
+    model = random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from((3, 6, 9))))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        path.write_bytes(model.SerializeToString())
+        return read_model(path)
+
+
+def _region_peak(cutter: Cutter, region: Region, target: Target, interval: list[int]) -> tuple[int, int]:
+    """Highest footprint while an interval's ops or their parts run, and how many run."""
+    parts = apply(cutter, [region])
+    steps = profile(memory_model(parts.graph, target), range(len(parts.graph.ops)))
+    within = [i for i, op in enumerate(parts.graph.ops) if op.id in parts.parts or op.id in interval]
+    return max(steps.footprint[i] for i in within), len(within)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(_nets(), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
+def test_the_core_counts_as_the_part_graph(
+    graph: Graph, first: int, many: int, way: int, stripes: int, push: bool
+) -> None:
+    """Bytes of the highest step, how many ops run, and what is cut."""
+    cutter = Cutter(graph)
+    ids = list(graph.own_order)
+    begin = first % len(ids)
+    interval = ids[begin : begin + many]
+    ways = cutter.axes(interval[-1])
+    if not ways:
+        return
+    axis = ways[way % len(ways)]
+    model = cut_model(cutter, memory_model(graph, STRICT), range(len(ids)))
+    end = begin + len(interval)
+    cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, push)
+    axes = cutter.grow(interval, interval[-1], axis)
+    assert (cost is None) == (axes is None)
+    if cost is None or axes is None:
+        return
+    assert {ids[i]: a for i, a in enumerate(cost[2]) if a >= 0} == axes
+    region = cutter.region(interval, axes, stripes, push=push)
+    assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
+
+
+def _lowest(cutter: Cutter, target: Target, *, every: bool) -> int:
+    """The lowest peak over all ways along the own order, by trying them: stripes of every number, or of powers of 2."""
+    graph = cutter.graph
+    ids = list(graph.own_order)
+    steps = profile(memory_model(graph, target), range(len(ids)))
+    best = [0] + [2**62] * len(ids)
+    for end in range(1, len(ids) + 1):
+        best[end] = max(best[end - 1], steps.footprint[end - 1])
+        for begin in range(end):
+            interval = ids[begin:end]
+            for axis in cutter.axes(ids[end - 1]):
+                axes = cutter.grow(interval, ids[end - 1], axis)
+                if axes is None:
+                    continue
+                for push in (False, True):
+                    for stripes in range(2, 17):
+                        if not every and stripes & (stripes - 1):
+                            continue
+                        region = cutter.region(interval, axes, stripes, push=push)
+                        peak, _ = _region_peak(cutter, region, target, interval)
+                        best[end] = min(best[end], max(best[begin], peak))
+    return best[-1]
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(_nets())
+def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
+    """No higher than what powers of 2 give, no lower than what any stripes give, and the part graph needs just that."""
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    order = range(len(graph.ops))
+    way = best_regions(cutter, memory, order, Limits(60))
+    assert way.complete
+    assert _lowest(cutter, STRICT, every=True) <= way.peak <= _lowest(cutter, STRICT, every=False)
+    parts = apply(cutter, way.regions, graph.own_order)
+    assert profile(memory_model(parts.graph, STRICT), range(len(parts.graph.ops))).peak == way.peak
+
+
+def test_no_lower_peak_than_is_of_use() -> None:
+    """Above the least peak that is asked for nothing is cut finer than it has to be; what is interrupted says so."""
+    graph = _small()
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    order = range(len(graph.ops))
+    whole = profile(memory, order).peak
+    assert not best_regions(cutter, memory, order, Limits(60), least=whole).regions
+    free = best_regions(cutter, memory, order, Limits(60))
+    asked = best_regions(cutter, memory, order, Limits(60), least=(free.peak + whole) // 2)
+    assert free.peak < asked.peak <= (free.peak + whole) // 2
+    counts = [len(apply(cutter, way.regions).graph.ops) for way in (free, asked)]
+    assert counts[1] < counts[0]
+    stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, lambda: True)
+    assert not stopped.complete
+
+
+def _small() -> Graph:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        path.write_bytes(pyramid().model().SerializeToString())
+        return read_model(path)
 
 
 @pytest.mark.parametrize("target", ["generic", "onnxruntime"])
@@ -31,7 +144,7 @@ def test_the_peak_is_that_of_the_parts(target: str, tmp_path: Path) -> None:
             graph = read_model(source)
         except InputError:
             continue  # onnx types a network otherwise as a whole than node by node
-        problem = Problem.of(graph, resolve(target))
+        problem = Problem.of(graph, BUILT_IN[target])
         own = range(len(graph.ops))
         cutter = Cutter(graph)
         way = best_regions(cutter, problem.memory, own, Limits(seconds=20))
