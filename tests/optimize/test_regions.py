@@ -28,8 +28,8 @@ STRICT = BUILT_IN["strict"]
 
 
 @st.composite
-def _nets(draw: st.DrawFn) -> Graph:
-    model = random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from((3, 6, 9))))
+def _nets(draw: st.DrawFn, sizes: tuple[int, ...]) -> Graph:
+    model = random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from(sizes)))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         path.write_bytes(model.SerializeToString())
@@ -45,8 +45,8 @@ def _region_peak(cutter: Cutter, region: Region, target: Target, interval: list[
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(_nets(), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
+@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(_nets((3, 6, 9)), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
 def test_the_core_counts_as_the_part_graph(
     graph: Graph, first: int, many: int, way: int, stripes: int, push: bool
 ) -> None:
@@ -96,8 +96,8 @@ def _lowest(cutter: Cutter, target: Target, *, every: bool) -> int:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck))
-@given(_nets())
+@settings(deadline=None, derandomize=True, max_examples=12, suppress_health_check=list(HealthCheck))
+@given(_nets((2, 4)))
 def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
     """No higher than what powers of 2 give, no lower than what any stripes give, and the part graph needs just that."""
     cutter, memory = Cutter(graph), memory_model(graph, STRICT)
