@@ -342,6 +342,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
+    With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
     parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `conflict` is there where a plan is over budget and the reason was found.
@@ -394,6 +395,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
     runtime_arenas: RuntimeArenas | None = None
+    runtime_unknown: list[str] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None

@@ -19,6 +19,8 @@ from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
+from lowtide.graph import Graph
+from lowtide.rules.onnxruntime.known import unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.schedule.restore_own_order import equal_orders
@@ -42,6 +44,10 @@ class Onnxruntime(Plain):
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as onnxruntime runs it, and a block in which its best fit succeeds."""
         return OwnArena(*smallest_block(model, order, limits, others=others))
+
+    def unknown(self, graph: Graph) -> list[str]:
+        """Kernels that were not measured, or whose memory hangs on more than the file says."""
+        return unknown_kernels(graph)
 
 
 def smallest_block(

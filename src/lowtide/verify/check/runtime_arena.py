@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.plan import Plan
+from lowtide.rules.onnxruntime.known import unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
@@ -100,6 +101,10 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     """Run through the plan's order as onnxruntime does."""
     if plan.runtime_arena_bytes is None:
         return ""
+    unknown = unknown_kernels(graph)
+    if unknown != (plan.runtime_unknown or []):
+        names, claim = (", ".join(types or ["none"]) for types in (unknown, plan.runtime_unknown))
+        raise VerificationError("runtime_arena", f"not known are the kernels of {names}, not {claim}")
     block = _Block(plan.runtime_arena_bytes, target.alignment)
     ran: set[int] = set()
     owner_of: dict[int, int] = {}
@@ -135,7 +140,8 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
                 block.give(owner_of.pop(b))
-    return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them"
+    more = f"; at least, as the kernels of {', '.join(unknown)} may take more" if unknown else ""
+    return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them{more}"
 
 
 def _before(block: _Block, sizes: Sequence[int], op: Op) -> None:
