@@ -9,9 +9,11 @@ and a DequantizeLinear that several ops read, of which it makes one for each.
 
 from __future__ import annotations
 
-from lowtide.graph import Graph, Op
+from itertools import product
+
+from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.onnxruntime.einsum import einsum_chunks
-from lowtide.rules.onnxruntime.rule import ALIAS, reads_by_pointers
+from lowtide.rules.onnxruntime.rule import ALIAS, kept_chunks, reads_by_pointers
 
 _ONNX = """
 Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitwiseAnd BitwiseOr
@@ -42,6 +44,11 @@ MEASURED = frozenset(_ONNX.split()).union(
 )
 """Kernels that take what `lowtide.rules.onnxruntime.rule.chunks` says, most of them nothing."""
 
+CONDITIONAL = "If"
+"""The op that runs one of its bodies; what it makes is there before."""
+MOST_CONDITIONAL = 4
+"""A block is tried with each choice of branches up to so many conditional ops."""
+
 _CONVERTED = frozenset({"float16", "bfloat16"})
 _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}
 
@@ -49,10 +56,32 @@ _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}
 def unknown_kernels(graph: Graph) -> list[str]:
     """Types of the ops, those in bodies too, of which it is not known what their kernels take, each once, sorted."""
     found = {op.type for op in graph.ops if not _known(graph, op)}
+    if _conditionals(graph) > MOST_CONDITIONAL:
+        found.add(CONDITIONAL)
     for op in graph.ops:
         for body in op.bodies:
             found.update(unknown_kernels(body))
     return sorted(found)
+
+
+def branch_choices(graph: Graph) -> list[tuple[int, ...]]:
+    """Each choice of bodies for the conditional ops of a graph and of its bodies; of many, all first and all last."""
+    count = _conditionals(graph)
+    if count > MOST_CONDITIONAL:
+        return [(0,) * count, (1,) * count]
+    return list(product((0, 1), repeat=count))
+
+
+def _unread(body: Graph) -> bool:
+    """Whether an op of a body makes what nobody reads: it is not given back at once there."""
+    return any(
+        t not in body.consumers and body.tensor_by_id[t].kind is not Kind.OUTPUT for op in body.ops for t in op.outputs
+    )
+
+
+def _conditionals(graph: Graph) -> int:
+    own = sum(op.type == CONDITIONAL for op in graph.ops)
+    return own + sum(_conditionals(body) for op in graph.ops for body in op.bodies)
 
 
 def _known(graph: Graph, op: Op) -> bool:
@@ -71,6 +100,8 @@ def _known(graph: Graph, op: Op) -> bool:
                 and len(shapes) > 3
                 and not reads_by_pointers(op, shapes[0], shapes[3], tensors[op.outputs[0]].shape)
             )
+        case "If":
+            return not any(kept_chunks(body) or _unread(body) for body in op.bodies)
         case "BatchNormalization" | "Dropout":
             return not op.attributes.get("training_mode")
         case "Resize":
