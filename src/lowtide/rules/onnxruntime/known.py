@@ -55,7 +55,7 @@ _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}
 
 def unknown_kernels(graph: Graph) -> list[str]:
     """Types of the ops, those in bodies too, of which it is not known what their kernels take, each once, sorted."""
-    found = {op.type for op in graph.ops if not _known(graph, op)}
+    found = {op.type for op in graph.ops if not _is_measured(graph, op)}
     if _conditionals(graph) > MOST_CONDITIONAL:
         found.add(CONDITIONAL)
     for op in graph.ops:
@@ -84,7 +84,7 @@ def _conditionals(graph: Graph) -> int:
     return own + sum(_conditionals(body) for op in graph.ops for body in op.bodies)
 
 
-def _known(graph: Graph, op: Op) -> bool:
+def _is_measured(graph: Graph, op: Op) -> bool:
     tensors = graph.tensor_by_id
     types = {tensors[t].dtype for t in (*op.inputs, *op.outputs)}
     if op.type not in MEASURED or (types & _CONVERTED and op.type not in _ANY_TYPE):
