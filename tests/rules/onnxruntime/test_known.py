@@ -151,6 +151,14 @@ def test_what_the_runtime_converts_or_doubles_is_not_known(tmp_path: Path, capsy
     assert unknown_kernels(lowtide.load(_saved(twice, tmp_path))) == ["DequantizeLinear"]
 
 
+def test_ops_without_a_type_are_named_as_such(tmp_path: Path) -> None:
+    """Graph JSON need not say any."""
+    from lowtide.graph import Graph, Kind, Op, Tensor
+
+    graph = Graph("g", (Tensor(0, 8, Kind.INPUT), Tensor(1, 8, Kind.OUTPUT)), (Op(0, (0,), (1,)),))
+    assert lowtide.plan(graph, target="onnxruntime").runtime_unknown == ["ops without a type"]
+
+
 def test_a_plan_cannot_claim_to_know(tmp_path: Path) -> None:
     """What is not known follows from the graph, in the checker too."""
     import msgspec

@@ -49,13 +49,15 @@ CONDITIONAL = "If"
 MOST_CONDITIONAL = 4
 """A block is tried with each choice of branches up to so many conditional ops."""
 
+UNTYPED = "ops without a type"
+"""What is named for those of a graph that says no types."""
 _CONVERTED = frozenset({"float16", "bfloat16"})
 _ANY_TYPE = ALIAS | {"Cast", "Constant", "Shape", "Size"}
 
 
 def unknown_kernels(graph: Graph) -> list[str]:
     """Types of the ops, those in bodies too, of which it is not known what their kernels take, each once, sorted."""
-    found = {op.type for op in graph.ops if not _is_measured(graph, op)}
+    found = {op.type or UNTYPED for op in graph.ops if not _is_measured(graph, op)}
     if _conditionals(graph) > MOST_CONDITIONAL:
         found.add(CONDITIONAL)
     for op in graph.ops:
