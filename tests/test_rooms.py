@@ -57,7 +57,7 @@ ELSEWHERE = {
     "write/onnxruntime_snippet api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net runtimes/tflm/arena",
     "rules/tflm/test_libraries.py": "api/kernels rules/tflm/flexbuffer",
-    "runtimes/tflm/test_persistent.py": "run/tflite runtimes/tflm/builds "
+    "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "bench/torch_nets",
     # what one makes and the other checks or prints

@@ -14,11 +14,11 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
+from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Rewrite
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
 
-Exactness = Literal["bits", "kernel", "sum"]
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
@@ -80,24 +80,6 @@ class NoCertificate(msgspec.Struct, frozen=True, tag="none", tag_field="kind"):
 Certificate = CutCertificate | SearchCertificate | NoCertificate
 
 
-Rows = tuple[int, int]
-"""Rows ``[first, end)`` of a dimension or an axis."""
-
-
-class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
-
-    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"`` and
-    ``"merge"`` take pieces out, put them side by side, and make one of two parts of a sum.
-    """
-
-    role: Literal["part", "slice", "join", "merge"]
-    inputs: list[int | None]
-    outputs: list[int]
-    axis: int | None = None
-    rows: Rows | None = None
-
-
 class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An op of the planned graph. `origin`: the op of the user's graph that one made by a cut is a part of."""
 
@@ -107,14 +89,6 @@ class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recompute_of: int | None = None
     origin: list[int] | None = None
     part: PlanPart | None = None
-
-
-class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone."""
-
-    of: int
-    box: list[Rows]
-    terms: Rows | None = None
 
 
 class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -178,36 +152,6 @@ class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lead: int = 0
     parameters: bool = False
     rematerialise: bool = False
-
-
-class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_field="kind"):
-    """Op `op` is op `of` once more and stands behind it; `readers` read from it what `of` makes as `replaced`.
-
-    `outputs` are its tensors, in the order of those of `of`.
-    """
-
-    op: int
-    of: int
-    replaced: int
-    outputs: list[int]
-    readers: list[int]
-
-
-class CutOp(msgspec.Struct, frozen=True, kw_only=True):
-    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
-
-    op: int
-    axis: int
-    ends: list[int]
-
-
-class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind"):
-    """Ops that run in parts, one stripe after another, each stripe in the order of the list."""
-
-    ops: list[CutOp]
-
-
-Rewrite = Recompute | CutRegion
 
 
 class TrafficPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -395,6 +339,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
+    With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
     parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `conflict` is there where a plan is over budget and the reason was found.
@@ -451,6 +396,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
     runtime_arenas: RuntimeArenas | None = None
+    runtime_unknown: list[str] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowtide.plan import Exactness
+from lowtide.rewrites import Exactness
 
 ROUNDING = 1e-4
 """Share of an output's largest magnitude by which other kernels, and sums in another order, may move it."""
@@ -158,14 +158,33 @@ class RuntimeRun:
     refused: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PackageArena:
+    """What the pip package was predicted to take for the planned file, in bytes, and whether that is exact.
+
+    The plan may be for another build, for firmware's or for a library's kernels, which cannot be run here.
+    """
+
+    head_bytes: int
+    arena_bytes: int
+    exact: bool
+    build: str
+
+
 @dataclass(frozen=True)
 class TfliteRunReport:
-    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
+    """What all runtimes showed.
+
+    `planned_bytes`, `required_bytes`: TFLM's head and arenas in the plan, for the `build` that it speaks of.
+    `predicted`: the same of the package that was run.
+    """
 
     runtimes: tuple[RuntimeRun, ...]
     inputs: int
     planned_bytes: int | None
     required_bytes: int | None
+    predicted: PackageArena | None = None
+    build: str = ""
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from lowtide.graph import Graph
 from lowtide.read import read_model
@@ -41,8 +40,8 @@ class Instance:
         said = ",".join(f"{k}={v}" for k, v in self.attributes.items())
         return f"{self.kind}[{said[:40]}]{self.opset}"
 
-    def model(self) -> onnx.ModelProto:
-        """The model of this one node."""
+    def model(self, ir_version: int = 10) -> ModelProto:
+        """A model of this one node."""
         names, inputs, fixed = [], [], []
         for i, operand in enumerate(self.operands):
             names.append("" if operand is None else f"x{i}")
@@ -60,7 +59,7 @@ class Instance:
         opsets = [helper.make_opsetid("", self.opset)]
         if self.domain:
             opsets.append(helper.make_opsetid(self.domain, 1))
-        return helper.make_model(alone, ir_version=10, opset_imports=opsets)
+        return helper.make_model(alone, ir_version=ir_version, opset_imports=opsets)
 
     def graph(self) -> Graph:
         """The graph of this one node, as the reader has it."""

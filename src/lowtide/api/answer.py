@@ -10,18 +10,13 @@ from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import (
     Certificate,
-    Exactness,
     Plan,
     PlanConflict,
     PlanMemory,
     PlanMove,
     PlanOp,
-    PlanPart,
-    PlanPiece,
     PlanTensor,
-    Recompute,
     Residency,
-    Rewrite,
     RuntimeArenas,
     RuntimeParts,
     Seconds,
@@ -30,6 +25,7 @@ from lowtide.plan import (
     Stopped,
     TrafficProof,
 )
+from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Recompute, Rewrite
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
@@ -69,6 +65,7 @@ class PlanKeys(TypedDict, total=False):
     runtime_arena_bytes: int | None
     runtime_parts: RuntimeParts | None
     runtime_arenas: RuntimeArenas
+    runtime_unknown: list[str] | None
     conflict: PlanConflict | None
 
 

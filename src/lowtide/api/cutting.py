@@ -14,7 +14,8 @@ from lowtide.api.models import load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import CutOp, CutRegion, Exactness, Plan
+from lowtide.plan import Plan
+from lowtide.rewrites import CutOp, CutRegion, Exactness
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits
 

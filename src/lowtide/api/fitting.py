@@ -29,6 +29,7 @@ class Check:
     over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of, and with several
     memories `arenas` where these lie.
     `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
+    With `runtime_unknown` at least so much is required: it is not known what the kernels of these op types take.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -45,6 +46,7 @@ class Check:
     arenas: RuntimeArenas | None = None
     conflict: str | None = None
     own_plan: bool | None = None
+    runtime_unknown: list[str] | None = None
 
     def __repr__(self) -> str:
         return brief(
@@ -176,4 +178,5 @@ def _of_plan(plan: Plan) -> Check:
         plan.runtime_parts,
         plan.runtime_arenas,
         conflict_text(plan),
+        runtime_unknown=plan.runtime_unknown,
     )

@@ -104,14 +104,14 @@ def plan_sizes(
     return SizeTable(first.graph, first.target, rows, _linear(rows))
 
 
-def _row(dims: Mapping[str, int], made: Plan, first: Plan) -> SizeRow:
+def _row(dims: Mapping[str, int], of_sizes: Plan, first: Plan) -> SizeRow:
     return SizeRow(
         dims=dims,
-        **{name: getattr(made, name) for name in FIGURES},
-        optimal=made.optimal,
-        status=made.status,
-        same_order=made.order == first.order,
-        interrupted=made.stopped == "interrupt",
+        **{name: getattr(of_sizes, name) for name in FIGURES},
+        optimal=of_sizes.optimal,
+        status=of_sizes.status,
+        same_order=of_sizes.order == first.order,
+        interrupted=of_sizes.stopped == "interrupt",
     )
 
 

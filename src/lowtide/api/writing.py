@@ -12,7 +12,8 @@ from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
-from lowtide.plan import Plan, Recompute
+from lowtide.plan import Plan
+from lowtide.rewrites import Recompute
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target

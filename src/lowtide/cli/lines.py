@@ -25,7 +25,11 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
         f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
         for m in check.memories or ()
     ]
-    return f"{verdict}: required {'; '.join(each) or whole} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
+    least = "at least " if check.runtime_unknown else ""
+    proof = f"target {check.target}, {_proof(check, as_is=as_is)}"
+    if check.runtime_unknown:
+        proof += f", not known what the kernels of {', '.join(check.runtime_unknown)} take"
+    return f"{verdict}: required {least}{'; '.join(each) or whole} ({proof}){why}"
 
 
 def _proof(check: Check, *, as_is: bool) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lowtide.plan import Plan, Recompute
+from lowtide.plan import Plan
 from lowtide.report.columns import change, columns
+from lowtide.rewrites import Recompute
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40

@@ -17,10 +17,12 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError
 from lowtide.plan import Plan
-from lowtide.run_reports import MeasuredArena, OutputComparison, RuntimeRun, TfliteRunReport
+from lowtide.run_reports import MeasuredArena, OutputComparison, PackageArena, RuntimeRun, TfliteRunReport
 
 RUNTIMES = {"tflm": "tflite_micro", "litert": "ai_edge_litert", "litert-xnnpack": "ai_edge_litert"}
 """What is run, and the package that brings it. LiteRT runs without delegates, and once more with XNNPACK."""
+PACKAGE = "tflm,kernels=reference,interpreter=recording"
+"""The target whose build the pip package is."""
 INPUTS = 20
 _PATIENCE_SECONDS = 600
 
@@ -44,8 +46,8 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
     MissingExtraError
         Neither tflite-micro nor ai-edge-litert is installed.
     VerificationError
-        ``run``: a runtime runs the original and not the planned file; ``measured``: TFLM's head is not the arena of a
-        plan for it.
+        ``run``: a runtime runs the original and not the planned file; ``measured``: TFLM takes another head, or another
+        arena, than was called exact for the package that is run.
     """
     tensors = [t.id for t in plan.tensors if t.kind != "constant"]
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
@@ -65,14 +67,48 @@ def run_tflite(original: Path, planned: Path, plan: Plan, *, seed: int = 0, inpu
         runs.append(RuntimeRun(name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1]))
     if all(r.refused for r in runs):
         raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in runs), str(original))
-    planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
-    report = TfliteRunReport(tuple(runs), inputs, planned_bytes, plan.runtime_arena_bytes)
-    tflm = report.tflm
-    if plan.runtime_parts is not None and tflm is not None and tflm.planned is not None:
-        head = tflm.planned.head_bytes
-        if head != plan.arena_bytes:
-            raise VerificationError("measured", f"TFLM's head takes {head} bytes; the plan says {plan.arena_bytes}")
+    parts = plan.runtime_parts
+    report = TfliteRunReport(
+        tuple(runs),
+        inputs,
+        plan.arena_bytes if parts is not None else None,
+        plan.runtime_arena_bytes,
+        package_arena(planned) if parts is not None else None,
+        "" if parts is None else parts.build,
+    )
+    _check_measured(report)
     return report
+
+
+def package_arena(path: Path) -> PackageArena | None:
+    """What the pip package takes for a file with the offline plan that it holds; None if that is not known."""
+    from lowtide.read.tflite.reader import read_tflite
+    from lowtide.runtimes.tflm.arena import Tflm
+    from lowtide.target import resolve
+
+    arena = Tflm(resolve(PACKAGE)).as_it_stands(read_tflite(path))
+    if arena is None:
+        return None
+    return PackageArena(arena.planned_bytes, arena.required_bytes, arena.parts.exact, arena.parts.build)
+
+
+def _check_measured(report: TfliteRunReport) -> None:
+    """Raise `VerificationError` if TFLM took other bytes than were called exact for it."""
+    said, tflm = report.predicted, report.tflm
+    if said is None or tflm is None or tflm.planned is None:
+        return
+    seen = tflm.planned
+    if report.build == said.build and (report.planned_bytes, report.required_bytes) != (
+        said.head_bytes,
+        said.arena_bytes,
+    ):
+        what = f"the plan says {report.planned_bytes} and {report.required_bytes} bytes of head and arena"
+        raise VerificationError("measured", f"{what}; its file takes {said.head_bytes} and {said.arena_bytes}")
+    if seen.head_bytes != said.head_bytes:
+        raise VerificationError("measured", f"TFLM's head takes {seen.head_bytes} bytes; predicted {said.head_bytes}")
+    if said.exact and seen.smallest_arena_bytes != said.arena_bytes:
+        what = f"TFLM starts with {seen.smallest_arena_bytes} bytes, by bisection"
+        raise VerificationError("measured", f"{what}; predicted {said.arena_bytes}, to the byte")
 
 
 def ask(runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[int] = ()) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import kind_of
-from lowtide.plan import Recompute
+from lowtide.rewrites import Recompute
 from lowtide.transform.change import Change
 from lowtide.transform.rename import reading
 

@@ -11,7 +11,8 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError, VerificationError
-from lowtide.plan import CutRegion, Plan, from_json
+from lowtide.plan import Plan, from_json
+from lowtide.rewrites import CutRegion
 from support.small_nets import pyramid
 
 Change = Callable[[dict[str, Any]], None]

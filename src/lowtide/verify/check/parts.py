@@ -19,7 +19,8 @@ from lowtide.ops.access import Access, Exact
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, speller, spelling
-from lowtide.plan import CutRegion, Exactness, Plan, PlanOp, PlanPart, PlanTensor, Rows
+from lowtide.plan import Plan, PlanOp, PlanTensor
+from lowtide.rewrites import CutRegion, Exactness, PlanPart, Rows
 
 Box = tuple[Rows, ...]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import kind_of
-from lowtide.plan import Plan, Recompute
+from lowtide.plan import Plan
+from lowtide.rewrites import Recompute
 from lowtide.verify.check.parts import has_cuts, parted
 
 

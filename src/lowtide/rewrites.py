@@ -1,0 +1,66 @@
+"""What a plan says was changed of the graph: ops that run again, ops that are cut, and what new ops and tensors are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Exactness = Literal["bits", "kernel", "sum"]
+"""What the outputs of a changed graph may differ by: nothing; what another kernel for another shape rounds
+differently; what adding up in another order does."""
+
+Rows = tuple[int, int]
+"""Rows ``[first, end)`` of a dimension or an axis."""
+
+
+class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
+
+    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"`` and
+    ``"merge"`` take pieces out, put them side by side, and make one of two parts of a sum.
+    """
+
+    role: Literal["part", "slice", "join", "merge"]
+    inputs: list[int | None]
+    outputs: list[int]
+    axis: int | None = None
+    rows: Rows | None = None
+
+
+class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone."""
+
+    of: int
+    box: list[Rows]
+    terms: Rows | None = None
+
+
+class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_field="kind"):
+    """Op `op` is op `of` once more and stands behind it; `readers` read from it what `of` makes as `replaced`.
+
+    `outputs` are its tensors, in the order of those of `of`.
+    """
+
+    op: int
+    of: int
+    replaced: int
+    outputs: list[int]
+    readers: list[int]
+
+
+class CutOp(msgspec.Struct, frozen=True, kw_only=True):
+    """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
+
+    op: int
+    axis: int
+    ends: list[int]
+
+
+class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind"):
+    """Ops that run in parts, one stripe after another, each stripe in the order of the list."""
+
+    ops: list[CutOp]
+
+
+Rewrite = Recompute | CutRegion
