@@ -80,6 +80,8 @@ ELSEWHERE = {
     "cli/test_commands.py": "plan cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/cut ops/part ops/piece",
+    "optimize/test_regions.py": "optimize/workspace",
+    "verify/check/test_parts.py": "rewrites api/cutting",
     "write/test_onnx_parts.py": "write/onnx_rows",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",

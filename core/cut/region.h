@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/model.h"
+#include "cut/rows.h"
 
 namespace tide {
 
@@ -20,8 +21,6 @@ struct RowIndex {
 };
 
 inline constexpr Bytes kNoLimit = Bytes{1} << 62;
-
-using RowRange = std::pair<int64_t, int64_t>;
 
 struct CutAxis {
   int64_t size;

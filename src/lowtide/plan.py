@@ -347,7 +347,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     change the target.
     With cuts among the `rewrites`, `ops`, `tensors` and `order` are the part graph's, `lower_bound_bytes` speaks of its
     orders, and `exactness` says what the outputs may differ by: ``"bits"`` nothing; ``"kernel"`` what another kernel
-    for another shape rounds differently; ``"sum"`` what adding up in another order does.
+    for another shape rounds differently; ``"sum"`` what adding up in another order does. `allow` is what the plan was
+    allowed to change: then no budget is said to be impossible, since what is proved is about orders.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes.
@@ -391,6 +392,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
     exactness: Exactness | None = None
+    allow: list[str] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None

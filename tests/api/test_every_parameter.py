@@ -16,6 +16,7 @@ from lowtide.api.job import Job
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Reports, Row, Rows, Shows, a_function, a_list, cases, keywords
 from support.small_models import branches, graph_file, matrix_product
+from support.small_nets import pyramid
 
 HARD = {"model": "hard"}
 FREE = {"model": "free", "target": "onnxruntime"}
@@ -39,6 +40,8 @@ PLAN: dict[str, Rows] = {
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", FREE | {"dims": {"n": 4}}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
+        "allow": Changes("fission", "rewrites", {"model": "pyramid"}),
+        "exact_bits": Changes(True, "rewrites", {"model": "pyramid", "allow": "fission"}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -65,6 +68,8 @@ PLAN: dict[str, Rows] = {
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", {"model": "free", "target": "generic", "dims": {"n": 4}}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
+        "allow": Refused("fission", "--allow is for one arena"),
+        "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -91,6 +96,8 @@ PLAN: dict[str, Rows] = {
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "status", {"model": "free", "memories": ["fast=256"], "dims": {"n": 4}}),
         "require_optimal": Changes(True, "status", {"method": "belady"}),
+        "allow": Refused("fission", "--allow is for one arena"),
+        "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Refused(["t1"], "--persistent keeps a tensor in its place, and a plan with spilling moves it"),
@@ -107,13 +114,14 @@ GOALS: dict[str, dict[str, Any]] = {"one arena": {}, "several memories": BANKS, 
 
 
 def paths(folder: Path) -> dict[str, Path]:
-    """A small model, one that is hard to prove, and one with a free dimension."""
+    """A small model, one that is hard to prove, one with a free dimension, and one that is worth cutting."""
     nodes = [node("Relu", "x", "a"), node("Concat", "a x", "b", axis=0), node("Sigmoid", "b", "y")]
     free = model(nodes, [value("x", ("n", 4))], [value("y", ("m", 4))])
     return {
         "small": graph_file(folder, branches()),
         "hard": graph_file(folder, matrix_product(4), "hard.graph.json"),
         "free": saved(free, folder, "free.onnx"),
+        "pyramid": saved(pyramid().model(), folder, "pyramid.onnx"),
     }
 
 

@@ -60,6 +60,7 @@ class PlanKeys(TypedDict, total=False):
     spilling: Spilling
     rewrites: list[Rewrite] | None
     exactness: Exactness | None
+    allow: list[str] | None
     reserve_bytes: int | None
     budget_bytes: int | None
     runtime_arena_bytes: int | None

@@ -48,43 +48,47 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
 def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best plan with regions cut, or without if that needs no more.
 
+    What is proved is about orders of one graph, so that no budget is impossible here.
+
     Raises
     ------
     InputError
         The model is in a format whose ops cannot be cut.
     """
     from lowtide.ops.part import speller
-    from lowtide.optimize.regions import best_regions
-    from lowtide.transform.cut import Cutter
-    from lowtide.transform.parts import apply
 
     if speller(problem.graph) is None:
         raise InputError("only ONNX models are cut; leave out --allow", problem.place)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
-    room = job.goal.room(problem)
-    if room is not None and uncut.keys["required_bytes"] <= (job.goal.budget or 0):
-        return uncut
+    within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
+    cut = None if within else _cut(job, job.goal, problem, uncut, limits)
+    best = uncut if cut is None or cut.keys["required_bytes"] >= uncut.keys["required_bytes"] else cut
+    keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
+    if keys["status"] == "impossible":
+        keys["status"] = "over_budget"
+    return replace(best, keys=keys)
+
+
+def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> Answer | None:
+    """The best plan for regions along the best order; None if there is nothing to cut."""
+    from lowtide.optimize.regions import best_regions
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import apply
+
     cutter = Cutter(problem.graph, exact_bits=job.exact_bits)
-    order = uncut.order
-    way = best_regions(
-        cutter, problem.memory, order, replace(limits, seconds=limits.seconds * _SEARCH), least=room or 0
-    )
+    search = replace(limits, seconds=limits.seconds * _SEARCH)
+    way = best_regions(cutter, problem.memory, uncut.order, search, least=goal.room(problem) or 0)
     if not way.regions:
-        return uncut
-    parts = apply(cutter, way.regions, [problem.graph.ops[i].id for i in order])
-    answer = job.goal.solve(Problem.of(parts.graph, problem.target), job.search, limits)
-    if answer.keys["required_bytes"] >= uncut.keys["required_bytes"]:
-        return uncut
+        return None
+    parts = apply(cutter, way.regions, [problem.graph.ops[i].id for i in uncut.order])
+    answer = goal.solve(Problem.of(parts.graph, problem.target), job.search, limits)
+    search_keys = {"uncut_peak_bytes": uncut.keys["peak_bytes"], "regions": way.evaluated}
     keys: PlanKeys = {
         **answer.keys,
         "rewrites": [*as_rewrites(parts)],
         "exactness": _exactness(cutter, way.regions),
-        "search": {
-            **answer.keys.get("search", {}),
-            "uncut_peak_bytes": uncut.keys["peak_bytes"],
-            "regions": way.evaluated,
-        },
+        "search": {**answer.keys.get("search", {}), **search_keys},
     }
     return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes)
 

@@ -143,6 +143,8 @@ class Job:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
         object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
+        if self.exact_bits and not self.allow:
+            raise InputError("--exact-bits is about what --allow may change; name that, as with --allow fission")
         self.goal.check(self)
 
     @property

@@ -75,7 +75,7 @@ class Glue:
 class Speller(Protocol):
     """What the module of a dialect that can spell parts offers."""
 
-    def spelling(self, graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+    def spelling(self, graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
         """How parts of an op along an axis of its access are spelled; None: they are not."""
         ...
 
@@ -98,29 +98,36 @@ def speller(graph: Graph) -> Speller | None:
     return None if name is None else cast(Speller, import_module(name))
 
 
-def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis of its access are spelled in its format; None if they cannot be."""
     module = speller(graph)
-    if module is None or known.opaque is not None or known.random or known.mutates or op.bodies or op.after:
+    if (
+        module is None
+        or op_meaning.opaque is not None
+        or op_meaning.random
+        or op_meaning.mutates
+        or op.bodies
+        or op.after
+    ):
         return None
-    if known.access.exactness(axis) == "never":
+    if op_meaning.access.exactness(axis) == "never":
         return None
-    if not isinstance(known.form, Concat) and not _reads_all_along(graph, op, known, axis):
+    if not isinstance(op_meaning.form, Concat) and not _reads_all_along(graph, op, op_meaning, axis):
         return None
-    return module.spelling(graph, op, known, axis)
+    return module.spelling(graph, op, op_meaning, axis)
 
 
-def _reads_all_along(graph: Graph, op: Op, known: Meaning, axis: int) -> bool:
+def _reads_all_along(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> bool:
     """Whether every part reads rows of each operand that is cut; an operand of no rows is none.
 
     Windows may see padding alone, scattered rows end before what they are scattered into. Indices never fall, or never
     rise, so that the ends of the axis tell.
     """
-    size, grain = known.access.sizes[axis], known.access.grain_of(axis)
+    size, grain = op_meaning.access.sizes[axis], op_meaning.access.grain_of(axis)
     ends = ((0, min(grain, size)), ((size - 1) // grain * grain, size))
     for i, t in enumerate(op.operands or op.inputs):
         shape = () if t is None else graph.tensor_by_id[t].shape or ()
-        dims = known.access.inputs[i] or ()
+        dims = op_meaning.access.inputs[i] or ()
         for index, rows in zip(dims, shape, strict=True):
             if index is not None and index.axis == axis and any(index.need(*end, rows) == (0, 0) for end in ends):
                 return False

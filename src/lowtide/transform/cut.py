@@ -94,8 +94,8 @@ class Cutter:
             self._spellings[key] = how
         return self._spellings[key]
 
-    def _exact(self, known: Meaning, axis: int) -> bool:
-        return not self.exact_bits or known.access.exactness(axis) == "bits"
+    def _exact(self, op_meaning: Meaning, axis: int) -> bool:
+        return not self.exact_bits or op_meaning.access.exactness(axis) == "bits"
 
     def axes(self, op: int) -> tuple[int, ...]:
         """Axes that an op can be cut along."""
@@ -268,8 +268,8 @@ class Cutter:
         return result
 
 
-def needed(known: Meaning, axis: int, index: Index, rows: tuple[int, int], size: int) -> tuple[int, int]:
+def needed(op_meaning: Meaning, axis: int, index: Index, rows: tuple[int, int], size: int) -> tuple[int, int]:
     """Rows of a dimension of `size` rows that a part of an op needs."""
     if rows[0] >= rows[1]:
         return (0, 0)
-    return index.need(*known.access.aligned({axis: rows})[axis], size)
+    return index.need(*op_meaning.access.aligned({axis: rows})[axis], size)

@@ -349,7 +349,7 @@ class _Stripes:
             if reduced:
                 self._add(t, at, rows, access.sizes[cut.axis], access.merge)
             else:
-                self._made(t, at, rows)
+                self._take(t, at, rows)
 
     def _shape(self, tensor: int) -> tuple[int, ...]:
         known = self.graph.tensor_by_id.get(tensor)
@@ -408,7 +408,7 @@ class _Stripes:
             self.slices[key] = output
         return self.slices[key]
 
-    def _made(self, t: int, at: int, rows: Range) -> None:
+    def _take(self, t: int, at: int, rows: Range) -> None:
         held = self.held[t]
         held.rows.append((at, rows))
         held.fresh, held.have = (at, *rows), None

@@ -208,8 +208,10 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 
 def test_every_named_failure_is_provoked() -> None:
-    """The mutations reach all failures; `replay` has a test of its own, memories, moves and conflicts a file each."""
-    elsewhere = {"replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed"}
+    """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts a file each."""
+    elsewhere = {
+        "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
+    }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
 

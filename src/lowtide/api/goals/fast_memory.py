@@ -87,6 +87,8 @@ class FastMemory:
 
     def check(self, job: Job) -> None:
         """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
+        if job.allow:
+            raise InputError("--allow is for one arena; leave it out, or the memories")
         target = job.target
         if target.overlap != "never" or target.rule or not target.count_inputs:
             raise InputError(f"target {target.name} has one arena; spill under another one, as with --target generic")

@@ -47,11 +47,13 @@ class OneArena(Ordering):
         return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve", least=0), spread)
 
     def check(self, job: Job) -> None:
-        """Bytes can be spread out only within a budget, and not in a runtime's own arena."""
+        """Bytes can be spread out only within a budget, and not in a runtime's own arena; what is placed is not cut."""
         if self.spread and self.budget is None:
             raise InputError("--spread needs --budget: without a limit nothing would be reused")
         if self.spread and job.target.rule:
             raise InputError(f"target {job.target.name} places tensors by rules of its own; leave out --spread")
+        if job.allow and job.rules.named:
+            raise InputError("--allow cuts tensors, and some are to keep a place of their own; leave one of them out")
 
     def room(self, problem: Problem) -> int | None:
         """Bytes that a budget leaves for the arena, beside the reserve and what the runtime keeps; None without one."""

@@ -86,6 +86,8 @@ class SeveralMemories(Ordering):
         """Runtimes with one arena of their own have only that; those with two place these."""
         from lowtide.runtimes.registry import runtime_of
 
+        if job.allow:
+            raise InputError("--allow is for one arena; leave it out, or the memories")
         arenas = runtime_of(job.target).arenas
         if arenas == 1:
             name = job.target.name

@@ -50,9 +50,9 @@ _SLICE_BY_OPERANDS = 10
 """Version from which on starts and ends are operands."""
 
 
-def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """How parts of an op along an axis are spelled; None: they are not."""
-    form, access = known.form, known.access
+    form, access = op_meaning.form, op_meaning.access
     if axis in access.reduce and (
         op.type not in _SUMS or _must_have_bias(graph, op) or not _can_merge(graph, op, access.merge)
     ):
@@ -61,7 +61,7 @@ def spelling(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None
     if isinstance(form, Convolution | Pool):
         return _windowed(graph, op, form, axis, grain)
     if isinstance(form, Piece):
-        return _piece(graph, op, known, axis)
+        return _piece(graph, op, op_meaning, axis)
     if not _unchanged(op, form) or (isinstance(form, Concat) and axis == form.dim and _joins_constants(graph, op)):
         return None
     shaped = op.type in _SHAPED
@@ -154,18 +154,18 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
     return max(0, -first), max(0, end - size)
 
 
-def _piece(graph: Graph, op: Op, known: Meaning, axis: int) -> Spelling | None:
+def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
     """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
 
     Literal operands speak of the whole dimension, so along the axis they must leave out, move and add nothing.
     """
-    indices = known.access.inputs[0] or ()
+    indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
     if len(along) != 1 or op.type not in ("Slice", "Pad", "Resize", "Upsample"):
         return None
     ((d, index),) = along
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
-    if index.same and known.access.sizes[axis] == size:
+    if index.same and op_meaning.access.sizes[axis] == size:
         return _sized(op, 1)
     repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
     return _sized(op, index.den) if repeated and op.type in ("Resize", "Upsample") else None

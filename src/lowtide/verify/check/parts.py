@@ -204,10 +204,10 @@ class _Parts:
         self.tensors[t] = made
         self.held[t] = held
 
-    def _same_size(self, listed: PlanTensor, made: Tensor) -> None:
-        if (listed.size, listed.kind) != (made.size, made.kind.value):
+    def _same_size(self, listed: PlanTensor, tensor: Tensor) -> None:
+        if (listed.size, listed.kind) != (tensor.size, tensor.kind.value):
             raise _fail(
-                f"tensor {made.id} has {listed.size} bytes ({listed.kind}), and takes {made.size} ({made.kind})"
+                f"tensor {tensor.id} has {listed.size} bytes ({listed.kind}), and takes {tensor.size} ({tensor.kind})"
             )
 
     def _meaning(self, op: Op) -> Meaning:

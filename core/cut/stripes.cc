@@ -1,0 +1,305 @@
+// The stripes of a region as storages: what each step makes, reads and gives back.
+#include "cut/region.h"
+
+#include <algorithm>
+
+#include "cut/rows.h"
+
+namespace tide {
+
+namespace {
+
+constexpr int64_t kFar = int64_t{1} << 62;
+
+}  // namespace
+
+Bytes Regions::bytes(int tensor, int dim, RowRange rows) const {
+  const CutTensor& t = m_.tensors[tensor];
+  return ceil_div(t.size * (rows.second - rows.first), std::max<int64_t>(1, t.shape[dim]));
+}
+
+int Regions::piece(Bytes size) {
+  rooms_.push_back({size, -2, -2, false, true});
+  pieces_.push_back({static_cast<int>(rooms_.size()) - 1, size});
+  return static_cast<int>(pieces_.size()) - 1;
+}
+
+int Regions::room_of(int storage) {
+  int& room = room_of_[storage];
+  if (room < 0) {
+    const CutStorage& s = m_.storages[storage];
+    const bool there = s.first < begin_;
+    room = static_cast<int>(rooms_.size());
+    rooms_.push_back({s.size, there ? -1 : -2, -2, s.last >= end_, false});
+    roomed_.push_back(storage);
+    if (there) local_ += s.size;
+  }
+  return room;
+}
+
+int Regions::piece_of_storage(int storage, Bytes size) {
+  if (storage < 0) {  // the caller's memory, which costs nothing
+    const int at = piece(0);
+    pieces_[at].size = size;
+    return at;
+  }
+  pieces_.push_back({room_of(storage), size});
+  return static_cast<int>(pieces_.size()) - 1;
+}
+
+Bytes Regions::workspace(int op, RowRange part) const {
+  for (const auto& [rows, bytes] : m_.ops[op].axes[axes_[op]].workspace)
+    if (part.second - part.first <= rows) return bytes;
+  return m_.ops[op].workspace;
+}
+
+void Regions::close(Bytes workspace) { steps_.push_back({touched_.size(), overwrites_.size(), workspace}); }
+
+int Regions::slice(int from, int tensor, int dim, RowRange rows) {
+  for (const Slice& s : slices_)
+    if (s.from == from && s.dim == dim && s.rows == rows) return s.piece;
+  const int read = from >= 0 ? from : piece_of_storage(m_.tensors[tensor].storage, m_.tensors[tensor].size);
+  const int result = piece(bytes(tensor, dim, rows));
+  touch(read);
+  touch(result);
+  close(0);
+  slices_.push_back({from, dim, rows, result});
+  return result;
+}
+
+void Regions::have(int t) {
+  Held& held = held_[t];
+  if (held.have.piece >= 0) return;
+  if (held.kept.piece < 0 || held.fresh.piece < 0) {
+    held.have = held.fresh.piece < 0 ? held.kept : held.fresh;
+    return;
+  }
+  const RowRange both{held.kept.first, held.fresh.end};
+  const int joined = piece(bytes(t, held.dim, both));
+  touch(held.kept.piece);
+  touch(held.fresh.piece);
+  touch(joined);
+  close(0);
+  held.have = {joined, both.first, both.second};
+}
+
+Regions::Rows Regions::around(int t, RowRange rows) {
+  const Held& held = held_[t];
+  const Rows* found = nullptr;
+  for (const Rows* there : {&held.have, &held.fresh, &held.kept}) {
+    if (there->piece < 0 || there->first > rows.first || rows.second > there->end) continue;
+    if (RowRange{there->first, there->end} == rows) return *there;
+    if (!found) found = there;
+  }
+  if (found) return *found;
+  have(t);
+  return held.have;
+}
+
+void Regions::keep(int t, int stripe) {
+  Held& held = held_[t];
+  const int64_t end = std::max(held.kept.piece < 0 ? 0 : held.kept.end, held.fresh.piece < 0 ? 0 : held.fresh.end);
+  const int64_t later = stripe + 1 < stripes_ ? held.lows[stripe + 1] : kFar;
+  if (later >= end) {
+    held.kept = held.fresh = held.have = {};
+    recount(t);
+    return;
+  }
+  const int64_t first =
+      std::min(held.kept.piece < 0 ? end : held.kept.first, held.fresh.piece < 0 ? end : held.fresh.first);
+  const RowRange left{std::max(later, first), end};
+  Rows kept = around(t, left);
+  if (left != RowRange{kept.first, kept.end}) kept = {slice(kept.piece, t, held.dim, left), left.first, left.second};
+  held.kept = kept;
+  held.fresh = held.have = {};
+  recount(t);
+}
+
+int Regions::given(int op, const CutRead& read, RowRange rows) {
+  const int t = read.tensor;
+  const CutTensor& tensor = m_.tensors[t];
+  int dim = -1;
+  RowRange part{0, 0};
+  for (size_t d = 0; d < read.dims.size(); ++d)
+    if (read.dims[d].axis == axes_[op]) {
+      dim = static_cast<int>(d);
+      part = need(op, read.dims[d], rows, tensor.shape[d]);
+    }
+  const Held& held = held_[t];
+  const bool inside =
+      held.dim >= 0 && tensor.producer >= begin_ && tensor.producer < end_ && axes_[tensor.producer] >= 0;
+  if (dim >= 0 && empty(part)) return -1;
+  if (!inside) {
+    if (dim < 0 || part == RowRange{0, tensor.shape[dim]}) return piece_of_storage(tensor.storage, tensor.size);
+    return slice(-1 - t, t, dim, part);
+  }
+  const Rows got = around(t, part);
+  return part == RowRange{got.first, got.end} ? got.piece : slice(got.piece, t, held.dim, part);
+}
+
+void Regions::part(int op, int stripe) {
+  const CutOp& o = m_.ops[op];
+  const CutAxis& axis = o.axes[axes_[op]];
+  const RowRange part = rows(op, stripe);
+  std::vector<int> inputs;
+  inputs.reserve(o.reads.size());
+  for (const auto& read : o.reads) inputs.push_back(given(op, read, part));
+  std::vector<int> outputs;
+  for (const auto& made : o.made) {
+    const CutTensor& tensor = m_.tensors[made.tensor];
+    const int d = axis.reduced ? -1 : dim_of(op, made.tensor);
+    const Bytes size = d < 0 ? tensor.size : bytes(made.tensor, d, part);
+    int output;
+    if (part == RowRange{0, axis.size}) {
+      output = piece_of_storage(tensor.storage, size);
+    } else {
+      output = piece(size);
+      if (o.view)
+        for (size_t k = 0; k < inputs.size(); ++k)
+          if (o.reads[k].first && inputs[k] >= 0 && pieces_[inputs[k]].size == size) {
+            rooms_.pop_back();
+            pieces_[output].room = pieces_[inputs[k]].room;
+          }
+    }
+    outputs.push_back(output);
+  }
+  for (const int at : inputs)
+    if (at >= 0) touch(at);
+  for (const int at : outputs) touch(at);
+  if (outputs.size() == 1)
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (o.reads[k].may_overwrite && inputs[k] >= 0) {
+        const Bytes size = pieces_[outputs[0]].size;
+        const int room = pieces_[inputs[k]].room;
+        if (rooms_[room].own && rooms_[room].size == size && pieces_[inputs[k]].size == size &&
+            room != pieces_[outputs[0]].room)
+          overwrites_.emplace_back(room, size);
+      }
+  close(workspace(op, part));
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    const int t = o.made[j].tensor;
+    if (axis.reduced) {
+      add(t, outputs[j], op, part);
+    } else {
+      Held& held = held_[t];
+      held.pieces.push_back(outputs[j]);
+      held.fresh = {outputs[j], part.first, part.second};
+      held.have = {};
+      recount(t);
+    }
+  }
+}
+
+void Regions::add(int t, int at, int op, RowRange part) {
+  const int64_t size = m_.ops[op].axes[axes_[op]].size;
+  Sum& sum = sums_[t];
+  if (sum.piece < 0) {
+    sum = {at, part.second};
+    held_bytes_ += pieces_[at].size;
+    return;
+  }
+  const CutTensor& tensor = m_.tensors[t];
+  const int result = part.second == size ? piece_of_storage(tensor.storage, tensor.size) : piece(tensor.size);
+  touch(sum.piece);
+  touch(at);
+  touch(result);
+  for (const int operand : {sum.piece, at})
+    if (m_.sums_in_place) overwrites_.emplace_back(pieces_[operand].room, tensor.size);
+  close(0);
+  sum = {result, part.second};
+}
+
+void Regions::whole(int op) {
+  const CutOp& o = m_.ops[op];
+  for (const int s : o.touched) touched_.push_back(room_of(s));
+  for (const auto& [s, saving] : o.overwrites) overwrites_.emplace_back(room_of(s), saving);
+  close(o.workspace);
+}
+
+RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
+  stripes_ = stripes;
+  for (const int s : roomed_) room_of_[s] = -1;
+  roomed_.clear();
+  rooms_.clear();
+  pieces_.clear();
+  steps_.clear();
+  touched_.clear();
+  overwrites_.clear();
+  slices_.clear();
+  local_ = 0;
+  if (push)
+    push_ends();
+  else
+    find_ends();
+  find_held();
+  find_throughout();
+  held_bytes_ = 0;
+  for (int op = begin_; op < end_; ++op)
+    if (axes_[op] < 0) whole(op);
+  for (int i = 0; i < stripes; ++i) {
+    for (const int op : cut_) {
+      if (!empty(rows(op, i))) part(op, i);
+      for (const int t : held_ids_)
+        if (held_[t].lasts[i] == op) keep(t, i);
+      if (throughout_ + held_bytes_ > limit) return {throughout_ + held_bytes_, 0};
+    }
+    for (const int t : held_ids_)
+      if (held_[t].lasts[i] < 0) keep(t, i);
+    slices_.clear();
+  }
+  for (const int t : held_ids_) {
+    if (!held_[t].leaves || held_[t].pieces.size() == 1) continue;
+    for (const int at : held_[t].pieces) touch(at);
+    const CutTensor& tensor = m_.tensors[t];
+    const int result = piece(tensor.size);
+    rooms_.back().stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
+    touch(result);
+    close(0);
+  }
+  const Bytes peak = sweep(m_.before[begin_] - local_);
+  return {peak, static_cast<int>(steps_.size())};
+}
+
+Bytes Regions::sweep(Bytes base) {
+  size_t at = 0;
+  const int n = static_cast<int>(steps_.size());
+  for (int k = 0; k < n; ++k)
+    for (; at < steps_[k].touched; ++at) {
+      Room& room = rooms_[touched_[at]];
+      if (room.first == -2) room.first = k;
+      room.last = k;
+    }
+  Bytes live = base;
+  for (Room& room : rooms_) {
+    if (room.stays) room.last = n;
+    if (room.first == -1) live += room.size;
+  }
+  Bytes peak = 0;
+  at = 0;
+  size_t over = 0;
+  for (int k = 0; k < n; ++k) {
+    const size_t from = at;
+    for (size_t x = at; x < steps_[k].touched; ++x) {
+      Room& room = rooms_[touched_[x]];
+      if (room.first == k) {
+        live += room.size;
+        room.first = -3;  // counted, should it be touched twice
+      }
+    }
+    Bytes saving = 0;
+    for (; over < steps_[k].overwrites; ++over)
+      if (rooms_[overwrites_[over].first].last == k) saving = std::max(saving, overwrites_[over].second);
+    peak = std::max(peak, live + steps_[k].workspace - saving);
+    for (size_t x = from; x < steps_[k].touched; ++x) {
+      Room& room = rooms_[touched_[x]];
+      if (room.last == k) {
+        live -= room.size;
+        room.last = -3;
+      }
+    }
+    at = steps_[k].touched;
+  }
+  return peak;
+}
+
+}  // namespace tide
