@@ -17,6 +17,7 @@ from lowtide.files import read_whole
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+Sure = Literal["exact", "at least", "at most"]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
 """Exit status of a command by what it reached."""
@@ -230,6 +231,21 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
 
 
+class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runtime takes, in bytes: by its defaults for the file as it stands, and with the plan.
+
+    `what` is ``"head"`` or ``"kTensorArenaSize"`` (TFLM), ``"in use"`` (most bytes of tensors and workspace at once) or
+    ``"arena"`` (taken from the system). `sure`: ``"exact"``, ``"at least"`` or ``"at most"``, of both. `planned_bytes`
+    is None where it was not worked out.
+    """
+
+    runtime: str
+    what: str
+    default_bytes: int
+    planned_bytes: int | None
+    sure: Sure = "exact"
+
+
 class Hole(msgspec.Struct, frozen=True):
     """Free bytes of an arena from `offset` on; `above` and `below` name what bounds it, None at the arena's start."""
 
@@ -321,6 +337,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     `runtime_parts` says what that block consists of under tflm.
+    `runtime_figures` is what the runtime takes by its defaults, and with this plan; for `generic`, onnxruntime.
     `conflict` is there where a plan is over budget and the reason was found.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
     change the target.
@@ -369,6 +386,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
+    runtime_figures: list[RuntimeFigure] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None

@@ -169,6 +169,7 @@ def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
         ops_to_order=registry.left_to_order(name, counters),
         states=plan.figures.states,
         variables=plan.figures.variables,
+        runtime_figures=plan.runtime_figures,
         counters=counters,
         seconds=seconds,
     )

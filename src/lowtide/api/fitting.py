@@ -12,7 +12,7 @@ from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeParts, Status, Stopped, exit_status
+from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Status, Stopped, exit_status
 from lowtide.target import resolve
 
 
@@ -22,6 +22,7 @@ class Check:
 
     `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
     over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
+    `runtime_figures` is what the runtime takes by its defaults, and with the plan.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -36,6 +37,7 @@ class Check:
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
     conflict: str | None = None
+    runtime_figures: list[RuntimeFigure] | None = None
 
     @property
     def exit_status(self) -> int:
@@ -123,4 +125,5 @@ def _of_plan(plan: Plan) -> Check:
         uses,
         plan.runtime_parts,
         conflict_text(plan),
+        plan.runtime_figures,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.answer import assemble
+from lowtide.api.answer import Answer, assemble
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.models import NO_DIMS
@@ -138,7 +138,7 @@ def plan_job(
     problem = job.problem()
     read = clock.perf_counter()
     answer = job.goal.solve(problem, job.search, job.search.limits(trace, report))
-    plan = assemble(answer, job.rules, job.search.seed)
+    plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, quick=job.search.quick)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -151,6 +151,18 @@ def plan_job(
         total=done - began,
     )
     return msgspec.structs.replace(plan, seconds=seconds)
+
+
+def _with_figures(plan: Plan, answer: Answer, *, quick: bool) -> Plan:
+    """The plan with what its runtime takes by its defaults, and with it; nothing of plans for several memories."""
+    import msgspec
+
+    from lowtide.runtimes.figures import Planned, runtime_figures
+
+    if plan.memories is not None or plan.arena_bytes is None:
+        return plan
+    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick)
+    return msgspec.structs.replace(plan, runtime_figures=figures)
 
 
 def find_goal(

@@ -92,6 +92,10 @@ def check(options: argparse.Namespace) -> int:
     from lowtide.cli.lines import check_line
 
     reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
+    if check.runtime_figures and not options.quiet:
+        from lowtide.report.figures import figures_line
+
+        say(figures_line(check.runtime_figures))
     show(check_line(check, reserve, as_is=options.as_is))
     if check.parts is not None and not options.quiet:
         from lowtide.report.text import parts_text

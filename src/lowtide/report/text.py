@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from lowtide.names import shorten
 from lowtide.ops.table import TABLE
-from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeParts, SearchCertificate
+from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeFigure, RuntimeParts, SearchCertificate
 from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.figures import figures_text
 from lowtide.rules import RULES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
@@ -69,10 +70,6 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
-        if plan.runtime_parts.own_planned is not None and plan.arena_bytes is not None:
-            own = plan.runtime_parts.own_planned
-            gain = change(own, plan.arena_bytes)
-            rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
@@ -126,11 +123,18 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         [
             columns([(key.ljust(width), text) for key, text in head]),
             "",
+            *_today(plan.runtime_figures, plan.target),
             columns([(key.ljust(width), *_size_cells(size), note) for key, size, note in rows], right=[1]),
             "",
             columns([(key.ljust(width), text) for key, text in tail]),
         ]
     )
+
+
+def _today(figures: Sequence[RuntimeFigure] | None, target: str) -> list[str]:
+    """What the runtime takes by its defaults and with the plan, and a line between."""
+    text = figures_text(figures, target)
+    return [text, ""] if text else []
 
 
 def _runtime(plan: Plan) -> str:
@@ -241,6 +245,9 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     head = [
         ("model", f"{seen.graph}, {format_count(seen.ops, 'op')}"),
         ("target", seen.target),
+    ]
+    lines = [columns(head), "", *_today(seen.runtime_figures, seen.target)]
+    head = [
         ("own order peak", format_size(seen.own_order_peak_bytes)),
         ("best known peak", best),
         ("lower bound", format_size(seen.lower_bound_bytes)),
@@ -250,10 +257,10 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
         head.append(("bytes lost", seen.arena_lost.text))
     if seen.fission is not None:
         head.append(("cuts could give", _fission_text(seen)))
-    lines = [columns(head)]
+    lines.append(columns(head))
     peak = seen.peak
     if peak is None:
-        return lines[0]
+        return "\n".join(lines)
     bars = sparkline(seen.footprint_bytes, width, plain=plain)
     at = next(k for k in range(len(bars)) if (k + 1) * len(seen.footprint_bytes) // len(bars) > peak.step)
     lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]

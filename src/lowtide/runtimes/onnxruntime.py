@@ -11,7 +11,6 @@ whether they fit is not monotone in its size, so every answer here is one that w
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +19,7 @@ from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
+from lowtide.runtimes.best_fit import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -146,39 +146,20 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
 
 def high_water(trace: Sequence[Event], block: int) -> int | None:
     """End of the highest chunk ever allocated in a block of so many bytes; None if they do not fit."""
-    free = [(block, 0)]
-    begins, ends = {0: block}, {block: 0}
+    free = FreeChunks()
+    free.add(0, block)
     place: dict[int, tuple[int, int]] = {}
     highest = 0
-
-    def drop(start: int, end: int) -> None:
-        del begins[start], ends[end]
-        del free[bisect_left(free, (end - start, start))]
-
-    def add(start: int, end: int) -> None:
-        begins[start], ends[end] = end, start
-        insort(free, (end - start, start))
-
     for chunk, size in trace:
-        if size:
-            at = bisect_left(free, (size, -1))
-            if at == len(free):
-                return None
-            found, start = free[at]
-            drop(start, start + found)
-            if found > size:
-                add(start + size, start + found)
-            place[chunk] = start, start + size
-            highest = max(highest, start + size)
+        if not size:
+            free.give(*place.pop(chunk))
             continue
-        start, end = place.pop(chunk)
-        if end in begins:
-            after = begins[end]
-            drop(end, after)
-            end = after
-        if start in ends:
-            before = ends[start]
-            drop(before, start)
-            start = before
-        add(start, end)
+        found = free.take(size)
+        if found is None:
+            return None
+        start, end = found
+        if end - start > size:
+            free.add(start + size, end)
+        place[chunk] = start, start + size
+        highest = max(highest, start + size)
     return highest
