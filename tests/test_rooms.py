@@ -52,7 +52,7 @@ ELSEWHERE = {
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
     "write/onnxruntime_snippet api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net runtimes/tflm/arena",
-    "rules/tflm/test_libraries.py": "api/kernels rules/tflm/flexbuffer",
+    "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "run/tflite runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "bench/torch_nets",

@@ -12,6 +12,7 @@ from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
+from lowtide.api.kernels import choices_to_show, kernel_choices
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
@@ -42,9 +43,11 @@ __all__ = [
     "board",
     "boards",
     "check",
+    "choices_to_show",
     "compare",
     "export",
     "inspect",
+    "kernel_choices",
     "load",
     "method_name",
     "plan",

@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from lowtide.api.models import load
+from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.rules.tflm.libraries import Library
 from lowtide.target import Target, resolve
+
+MOST_OPS = 300
+"""Screens show the choices for models of so many ops at most; each choice is a plan of its own."""
+_SHOWN = ("method", "options", "time", "search_memory", "seed", "overwrite_inputs", "pin_inputs")
+_SHOWN += ("persistent", "double_buffered", "fixed")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def kernel_choices(
     target
         TFLM's; its other fields stay as they are.
     settings
-        Those of `lowtide.plan`.
+        Those of `lowtide.plan`, but for the reserve and memories apart.
 
     Raises
     ------
@@ -51,7 +56,7 @@ def kernel_choices(
     """
     from lowtide.api.planning import plan
 
-    graph = model if isinstance(model, Graph) else load(model)
+    graph = load(model, settings.pop("dims", NO_DIMS))
     rules = resolve(target, source=graph.source)
     if rules.rule != "tflm":
         raise InputError(f"kernels are chosen under target tflm only, and this is {rules.name}", graph.source)
@@ -64,3 +69,23 @@ def kernel_choices(
             made.arena_bytes or 0, made.required_bytes, parts is not None and parts.exact, made.optimal, made
         )
     return choices
+
+
+def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[Library, KernelChoice] | None:
+    """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
+
+    None if there are none: another target, kernels that are named, several memories, no .tflite file, or one of more
+    than `MOST_OPS` ops.
+    """
+    from lowtide.read.tflite.model import TfliteFile
+
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(settings.get("target", "auto"), source=source)
+    several = any(settings.get(name) for name in ("banks", "board", "memories"))
+    if rules.rule != "tflm" or rules.kernels != "any" or several:
+        return None
+    graph = load(model, settings.get("dims", NO_DIMS))
+    if not isinstance(graph.file, TfliteFile) or len(graph.ops) > MOST_OPS:
+        return None
+    kept = {name: settings[name] for name in _SHOWN if name in settings}
+    return kernel_choices(graph, rules, quick=True, **kept)

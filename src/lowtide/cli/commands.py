@@ -55,6 +55,7 @@ def plan(options: argparse.Namespace) -> int:
         from lowtide.report.text import plan_text
 
         show(plan_text(plan, verbose=options.verbose))
+        _show_kernels(model, settings)
     if not options.quiet:
         for path in files.paths if optimized is None else (optimized.model, *files.paths):
             say(f"wrote {path}")
@@ -67,7 +68,8 @@ def plan(options: argparse.Namespace) -> int:
 
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
-    seen = api.inspect(options.model, report=options.line, **_method(options), **_common(options, options.model))
+    settings = {**_method(options), **_common(options, options.model)}
+    seen = api.inspect(options.model, report=options.line, **settings)
     options.line.end()
     if options.json:
         show_json(seen)
@@ -76,6 +78,7 @@ def inspect(options: argparse.Namespace) -> int:
 
         width = min(BARS, shutil.get_terminal_size().columns - 2)
         show(inspection_text(seen, width=max(width, 1), plain=not _unicode()))
+        _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
 
 
@@ -101,6 +104,11 @@ def check(options: argparse.Namespace) -> int:
         from lowtide.report.text import parts_text
 
         say(f"kTensorArenaSize: {parts_text(check.parts)}")
+        choices = None if options.as_is else api.choices_to_show(options.model, settings)
+        if choices is not None:
+            from lowtide.report.kernels import kernels_line
+
+            say(kernels_line(choices, check.available_bytes - reserve))
     return check.exit_status
 
 
@@ -343,6 +351,15 @@ def _optimized(options: argparse.Namespace) -> Optimized | None:
     if optimized.level != options.runtime_level and not options.quiet:
         say(f"level {optimized.level} needs the smaller arena")
     return optimized
+
+
+def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
+    """What other kernels would give, where it is left open whose run."""
+    choices = api.choices_to_show(model, settings)
+    if choices is not None:
+        from lowtide.report.kernels import kernels_text
+
+        show(f"\n{kernels_text(choices)}")
 
 
 def _announce(options: argparse.Namespace, model: str | Path) -> None:
