@@ -127,6 +127,8 @@ def test_check_json(tmp_path: Path, capsys: Captured):
         "target": "strict",
         "status": "ok",
         "stopped": "proof",
+        "sure": "exact",
+        "least_bytes": 109,
     }
 
 

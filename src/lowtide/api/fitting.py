@@ -12,7 +12,8 @@ from lowtide.api.models import NO_DIMS, load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Status, Stopped, exit_status
+from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Status, Stopped, Sure, exit_status
+from lowtide.report.columns import CUT_SHORT
 from lowtide.target import resolve
 
 
@@ -20,7 +21,9 @@ from lowtide.target import resolve
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
-    `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
+    `required_bytes` includes the reserve. It is what `plan` prints where `sure` is ``"exact"``, and no less than that
+    where it is ``"at most"``: the search stopped once it was known whether it fits. `least_bytes` are proved to be
+    needed by any plan. `stopped` says why the search ended. With several memories the sizes are sums
     over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
     `runtime_figures` is what the runtime takes by its defaults, and with the plan.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
@@ -34,6 +37,8 @@ class Check:
     target: str
     status: Status
     stopped: Stopped
+    sure: Sure = "exact"
+    least_bytes: int = 0
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
     conflict: str | None = None
@@ -48,7 +53,8 @@ class Check:
 def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
-    It tries what `plan` tries, and stops at the first arena that fits.
+    It tries what `plan` tries, and stops at the first arena that fits, or once it is proved that none does. Where
+    nothing fits and nothing is proved, it is the plan that `plan` gives.
 
     Parameters
     ----------
@@ -67,7 +73,24 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
-    return _of_plan(_as_it_stands(model, settings) if as_is else plan(model, **settings))
+    if as_is:
+        return _of_plan(_as_it_stands(model, settings), "exact")
+    best = plan(model, **settings)
+    if settings["quick"] and best.status == "over_budget" and best.stopped not in CUT_SHORT:
+        settings["quick"] = False
+        best = plan(model, **settings)
+    return _of_plan(best, _sure(best, quick=bool(settings["quick"])))
+
+
+def _sure(best: Plan, *, quick: bool) -> Sure:
+    """Whether a plan needs what the best one does, or that much at most."""
+    whole = not quick or (best.memories is not None and best.status != "impossible")
+    least = best.required_bytes == _least_bytes(best)
+    return "exact" if least or (whole and best.stopped not in CUT_SHORT) else "at most"
+
+
+def _least_bytes(best: Plan) -> int:
+    return best.least_required_bytes + (best.reserve_bytes or 0)
 
 
 def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
@@ -104,7 +127,7 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
     )
 
 
-def _of_plan(plan: Plan) -> Check:
+def _of_plan(plan: Plan, sure: Sure) -> Check:
     from lowtide.report.conflict import conflict_text
 
     uses = memory_uses(plan) or None
@@ -122,8 +145,19 @@ def _of_plan(plan: Plan) -> Check:
         plan.target,
         plan.status,
         plan.stopped,
+        sure,
+        _least_bytes(plan),
         uses,
         plan.runtime_parts,
         conflict_text(plan),
-        plan.runtime_figures,
+        _at_most(plan.runtime_figures) if sure == "at most" else plan.runtime_figures,
     )
+
+
+def _at_most(figures: list[RuntimeFigure] | None) -> list[RuntimeFigure] | None:
+    """The same of a plan that is not the best one: what is exact needs that much at most."""
+    import msgspec
+
+    if figures is None:
+        return None
+    return [msgspec.structs.replace(f, sure="at most") if f.sure == "exact" else f for f in figures]

@@ -20,12 +20,23 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
             "impossible": "cannot fit, whatever the order",
         }[check.status]
     why = "" if check.conflict is None else f"; {check.conflict}"
-    whole = f"{check.required_bytes:,} B, available {check.available_bytes:,} B, excess {check.excess_bytes:,} B"
     each = [
         f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
         for m in check.memories or ()
     ]
-    return f"{verdict}: required {'; '.join(each) or whole} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
+    sizes = "; ".join(each) or _sizes(check)
+    return f"{verdict}: required {sizes} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
+
+
+def _sizes(check: Check) -> str:
+    """Required, available, excess; of what is not the best plan's what is proved, and no more."""
+    most = "at most " if check.sure == "at most" else ""
+    excess, more = check.excess_bytes, most
+    if most and check.status == "impossible":
+        excess, more = check.least_bytes - check.available_bytes, "at least "
+    elif not excess:
+        more = ""
+    return f"{most}{check.required_bytes:,} B, available {check.available_bytes:,} B, excess {more}{excess:,} B"
 
 
 def _proof(check: Check, *, as_is: bool) -> str:
@@ -33,6 +44,8 @@ def _proof(check: Check, *, as_is: bool) -> str:
         proof = "own order and offsets" if check.parts is not None else "own order"
     elif check.status == "impossible" and not check.optimal:
         proof = "peak not proved least"
+    elif check.sure == "at most":
+        proof = f"at least {check.least_bytes:,} B are needed; `lowtide plan` finds the least"
     else:
         proof = "peak proved optimal" if check.optimal else f"lower bound {check.lower_bound_bytes:,} B"
     return f"{proof}, {CUT_SHORT[check.stopped]}" if check.stopped in CUT_SHORT else proof

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lowtide.analyse.liveness import Profile, profile
-from lowtide.analyse.storage import MemoryModel
+from lowtide.analyse.storage import MemoryModel, body_bytes
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.runtimes.best_fit import FreeChunks
@@ -99,7 +99,10 @@ def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int
 
 
 def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Event]:
-    """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace."""
+    """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace.
+
+    The body of an op is one chunk, of what its worst one has in use at once.
+    """
     taken = {o.output: o for o in steps.in_place}
     chunk_of: dict[int, int] = {}
     ending: list[list[int]] = [[] for _ in order]
@@ -136,7 +139,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
                 continue
             over = taken.get(t)
             chunk_of[s] = begin(model.storages[s].size) if over is None else chunk_of[over.storage]
-        apart += [begin(size) for size in after]
+        apart += [begin(size) for size in (*after, body_bytes(model.graph, op, model.target)) if size]
         result += [(chunk, 0) for chunk in apart]
         for s in ending[step]:
             if s in chunk_of and s not in handed_on:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from lowtide.analyse.storage import MemoryModel
+from lowtide.analyse.storage import MemoryModel, body_bytes
 from lowtide.graph import Graph, Kind, Op
 from lowtide.rules.onnxruntime.rule import CHUNK_BYTES, OnnxRuntimeRule, chunks, kept_chunks
 from lowtide.runtimes.best_fit import FreeChunks
@@ -140,7 +140,8 @@ def _takes(model: MemoryModel, order: Sequence[int]) -> list[Take]:
             if root not in taken and size_of.get(root):
                 taken.add(root)
                 trace.append((root, size_of[root]))
-        held += _workspace(trace, after, fresh)
+        inside = body_bytes(graph, op, model.target)
+        held += _workspace(trace, (*after, inside) if inside else after, fresh)
         trace += [(chunk, 0) for chunk in held]
         trace += [(root, 0) for root in ending[step] if root in taken]
     return trace

@@ -14,7 +14,7 @@ from lowtide.plan import Plan
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
-from lowtide.verify.check.memory import CheckedMemory, work_out
+from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 
 Chunk = list[int | None]
@@ -128,9 +128,10 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
             else:
                 owner_of[b] = b
                 block.take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
-        for k, size in enumerate(after, len(before)):
+        body = inside_bytes(graph, op, target)
+        for k, size in enumerate((*after, body) if body else after, len(before)):
             block.take(size, -1 - k, f"the workspace of {op.label}")
-        for k in range(len(before) + len(after)):
+        for k in range(len(before) + len(after) + 1):
             block.give(-1 - k)
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
