@@ -7,10 +7,19 @@ from lowtide.graph import MAX_BYTES
 from lowtide.sizes import UNITS, format_count, format_size, parse_size
 
 
-@pytest.mark.parametrize(("text", "size"), [("1", 1), (" 2 kb ", 2000), ("2KiB", 2048), ("1.5MiB", 3 << 19), (7, 7)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), (" 2 kb ", 2000), ("2KiB", 2048), ("1.5MiB", 3 << 19), ("64K", 65536), (7, 7)]
+)
 def test_sizes_are_read(text: str | int, size: int):
     """KB is 1000, KiB is 1024; capitals do not matter; whole bytes may come from fractions."""
     assert parse_size(text) == size
+
+
+def test_parts_of_a_byte_are_dropped():
+    """1.7 MiB is no whole number of bytes: a budget is never more than was said. Without a unit it is a slip."""
+    assert parse_size("1.7MiB") == 1782579
+    with pytest.raises(InputError):
+        parse_size("1.7")
 
 
 @pytest.mark.parametrize("unit", UNITS)

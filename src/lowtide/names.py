@@ -1,6 +1,12 @@
-"""Names in a line: long ones are cut in the middle."""
+"""Names in a line: long ones are cut in the middle; those that people type are forgiven how they spell them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LIKENESS = 0.6
+"""Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
 
 
 def shorten(text: str, width: int) -> str:
@@ -13,3 +19,25 @@ def shorten(text: str, width: int) -> str:
         return text
     left = (width - 3 + 1) // 2 + 1
     return f"{text[:left]}...{text[len(text) - (width - 3 - left) :]}"
+
+
+def spelling(name: str) -> str:
+    """What is left of a name if case, blanks and punctuation do not count.
+
+    >>> {spelling(name) for name in ("ESP32-S3", "esp32 s3", "esp32_s3", "Esp32S3")}
+    {'esp32s3'}
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean A or B?`` with the known names that are most like this one; empty if none is like it.
+
+    >>> did_you_mean("esp32-s4", ["esp32s3", "rp2040"])
+    '; did you mean esp32s3?'
+    >>> did_you_mean("pdp11", ["esp32s3", "rp2040"])
+    ''
+    """
+    by_spelling = {spelling(k): k for k in known}
+    close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=LIKENESS)
+    return f"; did you mean {' or '.join(by_spelling[k] for k in close)}?" if close else ""

@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from lowtide.api import fitting, surveys
 from lowtide.api.job import Job
+from lowtide.schedule.registry import built_in
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Row, Rows, Shows, Told, a_function, a_list, cases, keywords
 from support.small_models import branches, graph_file, matrix_product
@@ -208,6 +209,7 @@ def test_as_is_goes_with_no_other_method(tmp_path: Path) -> None:
 COMPARE: dict[str, Rows] = {
     "one arena": {
         "methods": Shows(["own"], "names", ["own"]),
+        "every": Shows(True, "names", list(built_in()), {"methods": ()}),
         "memories": Shows(["fast=108"], "names", ["spill"], {"methods": ["spill"]}),
         "moves": Refused({"lead": "1"}, "--moves says what spilling costs; name the memories"),
         "options": Changes({"exact": {"cut": "false"}}, "states", {"methods": ["exact"]}),
@@ -215,6 +217,7 @@ COMPARE: dict[str, Rows] = {
     },
     "a fast memory": {
         "methods": Shows(["belady"], "names", ["belady"]),
+        "every": Refused(True, "leave out --methods", {"methods": ["belady"]}),
         "memories": Changes(["fast=1KiB"], "traffic", {"methods": ["spill"]}),
         "moves": Changes({"inputs_have_copy": "false"}, "traffic", {"methods": ["spill"]}),
         "options": Changes({"spill": {"rows": "true"}}, "counters", {"methods": ["spill"]}),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
-from lowtide.api.comparing import MethodResult, compare
+from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
@@ -57,6 +57,7 @@ __all__ = [
     "run",
     "runtime_optimized",
     "share",
+    "slow_methods",
     "target",
     "targets",
     "too_small",

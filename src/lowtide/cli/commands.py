@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide import api
 from lowtide.api.models import open_dimensions, user_function
-from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
 from lowtide.errors import InputError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -74,10 +74,11 @@ def inspect(options: argparse.Namespace) -> int:
     if options.json:
         show_json(seen)
     else:
+        from lowtide.report.labels import WIDTH
         from lowtide.report.text import inspection_text
 
         width = min(BARS, shutil.get_terminal_size().columns - 2)
-        show(inspection_text(seen, width=max(width, 1), plain=not _unicode()))
+        show(inspection_text(seen, width=max(width, 1), plain=not _unicode(), cut=WIDTH if on_terminal() else None))
         _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
 
@@ -126,7 +127,7 @@ def compare(options: argparse.Namespace) -> int:
         line(progress, f"{name}: ")
 
     settings = {**_common(options, options.model), **_spilling(options)}
-    rows = api.compare(options.model, methods, options=given, report=tell, **settings)
+    rows = api.compare(options.model, methods, every=options.every, options=given, report=tell, **settings)
     line.end()
     status = INTERRUPTED if any(row.interrupted for row in rows) else 0
     if options.json:
@@ -139,6 +140,9 @@ def compare(options: argparse.Namespace) -> int:
     from lowtide.report.comparison import comparison_text
 
     show(comparison_text(rows, api.target(options.target, options.model).name))
+    if not methods and not options.every:
+        slow = ", ".join(api.slow_methods(spilling=bool(options.memories)))
+        show(f"\nleft out, for they may take minutes: {slow} (--all, or --methods)")
     return status
 
 

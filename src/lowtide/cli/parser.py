@@ -11,6 +11,7 @@ from lowtide.cli.values import dim as _dim
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
+from lowtide.sizes import UNITS_TEXT
 
 _MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
 
@@ -150,13 +151,14 @@ def _check(add: _Add) -> None:
 def _compare(add: _Add) -> None:
     """All methods on one model."""
     p = add(
-        "compare", "run every method on one model, and show one table", commands.compare,
+        "compare", "run methods on one model, and show one table", commands.compare,
         "lowtide compare zoo:nasnet_a_cifar --target strict",
         "lowtide compare model.onnx --methods own,rpo,greedy,exact --time 10",
         "lowtide compare model.onnx --memory fast=256KiB --methods spill,belady,greedy-spill",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
-    p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: all)")
+    p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: those that are quick)")
+    p.add_argument("--all", dest="every", action="store_true", help="the papers' slow searches too")
     _planning(p, spilling=True)
     _printing(p)
 
@@ -306,7 +308,7 @@ def _planning(
         _kept(counted)
     if budget:
         _fixed(counted)
-    there = p.add_argument_group("what there is (B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
+    there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
         there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
         there.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")

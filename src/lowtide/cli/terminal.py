@@ -33,6 +33,11 @@ def clean(text: str, *, lines: bool = False) -> str:
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
+def on_terminal() -> bool:
+    """Whether results go to a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def say(message: str) -> None:
     """One line on stderr."""
     with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lowtide.names import shorten
 from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeFigure, RuntimeParts, SearchCertificate
 from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_text
+from lowtide.report.labels import labels
 from lowtide.rules import RULES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
@@ -235,8 +235,12 @@ def _folded(plan: Plan) -> str:
     return f" and {len(plan.folded):,} folded" if plan.folded else ""
 
 
-def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -> str:
-    """Why the peak is what it is: the step, who is live there, what would help; and a small profile."""
+def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None) -> str:
+    """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
+
+    Names are whole, or of about `cut` letters.
+    """
+    label = labels(_names(seen), cut)
     best = f"{format_size(seen.peak_bytes)}, {change(seen.own_order_peak_bytes, seen.peak_bytes)}"
     if seen.optimal:
         best += ", proved least"
@@ -256,7 +260,7 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     if seen.arena_lost is not None:
         head.append(("bytes lost", seen.arena_lost.text))
     if seen.fission is not None:
-        head.append(("cuts could give", _fission_text(seen)))
+        head.append(("cuts could give", _fission_text(seen, label)))
     lines.append(columns(head))
     peak = seen.peak
     if peak is None:
@@ -265,15 +269,16 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     at = next(k for k in range(len(bars)) if (k + 1) * len(seen.footprint_bytes) // len(bars) > peak.step)
     lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
     many = f"{seen.steps_at_peak:,} steps reach the peak, the first is" if seen.steps_at_peak > 1 else "the peak is at"
-    lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op)}")
+    lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op, label)}")
     rows: list[tuple[str, ...]] = [
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
     ]
     for entry in peak.live[:MOST_LIVE]:
-        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by)
+        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by, label)
+        who = (_live_text(entry, label), maker, _kept_text(entry, label))
         rows.append(
             (
-                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), maker, _kept_text(entry),
+                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", *who,
                 f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
             )
         )  # fmt: skip
@@ -289,43 +294,58 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False) -
     if peak.live and all(entry.peak_if_gone_bytes == seen.own_order_peak_bytes for entry in peak.live):
         lines += ["", "no one of them lowers the peak: other steps reach it too"]
     if seen.runners_up:
-        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in seen.runners_up]
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in seen.runners_up]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
     return "\n".join(lines)
 
 
-def _fission_text(seen: Inspection) -> str:
+def _fission_text(seen: Inspection, label: Mapping[str, str]) -> str:
     """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
     bound = seen.fission
     assert bound is not None
-    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op)
+    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op, label)
     gain = change(seen.peak_bytes, bound.floor_bytes) if bound.floor_bytes < seen.peak_bytes else "nothing"
     text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
     for op, reason in bound.opaque[:1]:
         more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
-        text += f"; none passes {_op_text(op)} at the peak{more}: {reason}"
+        text += f"; none passes {_op_text(op, label)} at the peak{more}: {reason}"
     return text
 
 
-def _op_text(op: OpName) -> str:
-    name = shorten(op.name or f"op {op.op}", 24)
+def _names(seen: Inspection) -> list[str]:
+    """Every name that is shown."""
+    live = () if seen.peak is None else seen.peak.live[:MOST_LIVE]
+    ops = [r.op for r in seen.runners_up]
+    ops += [op for entry in live for op in (entry.made_by, *entry.kept_by[-1:]) if op is not None]
+    ops += [] if seen.peak is None else [seen.peak.op]
+    if seen.fission is not None:
+        ops += [op for op, _ in seen.fission.opaque[:1]]
+        ops += [] if seen.fission.floor_op is None else [seen.fission.floor_op]
+    return [_op_name(op) for op in ops] + [n for e in live for n in (e.name, e.over) if n is not None]
+
+
+def _op_name(op: OpName) -> str:
+    return op.name or f"op {op.op}"
+
+
+def _op_text(op: OpName, label: Mapping[str, str]) -> str:
+    name = label[_op_name(op)]
     return (f"{name} ({op.type})" if op.type else name).replace("\n", "\\n")
 
 
-def _live_text(entry: Live) -> str:
-    name = shorten(entry.name, 24)
+def _live_text(entry: Live, label: Mapping[str, str]) -> str:
+    name = label[entry.name]
     if entry.shares:
         name += f" and {format_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
-    return f"{name} over {shorten(entry.over, 24)}" if entry.over else name
+    return f"{name} over {label[entry.over]}" if entry.over else name
 
 
-def _kept_text(entry: Live) -> str:
+def _kept_text(entry: Live, label: Mapping[str, str]) -> str:
     if entry.graph_output:
         return "graph output"
     if not entry.kept_by:
         return "in use by this op" if entry.in_use else "kept to the end"
-    last = entry.kept_by[-1]
-    name = shorten(last.name or f"op {last.op}", 24)
+    name = label[_op_name(entry.kept_by[-1])]
     return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"
 
 
