@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from lowtide.cli.values import dim as _dim
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
@@ -25,7 +27,20 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
+        chosen = re.match(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if chosen is not None:
+            known = re.findall(r"[\w-]+", chosen[2])
+            message = (
+                f"there is no command {chosen[1]!r}; use one of {', '.join(known)}{did_you_mean(chosen[1], known)}"
+            )
         raise InputError(f"{message}; see {self.prog} --help")
+
+    def unknown(self, words: Sequence[str]) -> NoReturn:
+        """Say what is not known, with the option that is most like it."""
+        known = [name for action in self._actions for name in action.option_strings]
+        option = words[0].partition("=")[0]
+        hint = did_you_mean(option, known) if option.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
 _Add = Callable[..., _Parser]
@@ -41,7 +56,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        return _with_target_options(_parser(suites="bench" in arguments[:1]).parse_args(arguments))
+        parser = _parser(suites="bench" in arguments[:1])
+        if not arguments:
+            parser.print_help()
+            return 0
+        options, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            options.parser.unknown(unknown)
+        return _with_target_options(options)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
 
@@ -70,7 +92,7 @@ def _parser(*, suites: bool = False) -> _Parser:
     def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
         lines = "\n".join(f"  {example}" for example in examples)
         sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
-        sub.set_defaults(command=run)
+        sub.set_defaults(command=run, parser=sub)
         return sub
 
     _plan(add)
