@@ -358,10 +358,8 @@ def resolve(
     elif target.endswith(".toml"):
         rules = read_toml(Path(target))
     else:
-        names = ", ".join(sorted(BUILT_IN))
-        raise InputError(
-            f"there is no target {target!r}; use auto, {names}, or a file ending in .toml{did_you_mean(target, BUILT_IN)}"
-        )
+        names, hint = ", ".join(sorted(BUILT_IN)), did_you_mean(target, BUILT_IN)
+        raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml{hint}")
     if overwrite_inputs and pin_inputs:
         raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
     if (overwrite_inputs or pin_inputs) and not rules.count_inputs:
@@ -422,17 +420,13 @@ def read_toml(path: Path) -> Target:
         raise InputError(f"not a TOML file: {error}", str(path)) from None
     base_name = table.pop("base", "strict")
     if base_name not in BUILT_IN:
-        raise InputError(
-            f"base is {base_name!r}; use one of {', '.join(sorted(BUILT_IN))}{did_you_mean(str(base_name), BUILT_IN)}",
-            str(path),
-        )
+        raise _not_one("base", str(base_name), sorted(BUILT_IN), str(path))
     base = replace(BUILT_IN[base_name], name=path.stem)
     keys = {f.name for f in fields(Target)}
     for key, value in table.items():
         if key not in keys:
-            raise InputError(
-                f"unknown key {key!r}; use one of base, {', '.join(sorted(keys))}{did_you_mean(key, keys)}", str(path)
-            )
+            hint = did_you_mean(key, keys)
+            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(keys))}{hint}", str(path))
         old = getattr(base, key)
         if isinstance(old, tuple):
             if not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
