@@ -70,7 +70,7 @@ ELSEWHERE = {
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
-    "cli/test_commands.py": "plan cli/parser cli/lines api/models report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",

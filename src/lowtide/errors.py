@@ -51,7 +51,7 @@ class MissingExtraError(InputError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self._parts = (package, extra, purpose)
-        super().__init__(f"{purpose} needs {package}: install it with `pip install 'lowtide[{extra}]'`")
+        super().__init__(f"{purpose} needs {package}: install it from lowtide's clone with `pip install '.[{extra}]'`")
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
         return type(self), self._parts

@@ -30,14 +30,14 @@ def spelling(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean A or B?`` with the known names that are most like this one; empty if none is like it.
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``; did you mean A or B?`` with those of the names that are most like this one; empty if none is like it.
 
     >>> did_you_mean("esp32-s4", ["esp32s3", "rp2040"])
     '; did you mean esp32s3?'
     >>> did_you_mean("pdp11", ["esp32s3", "rp2040"])
     ''
     """
-    by_spelling = {spelling(k): k for k in known}
+    by_spelling = {spelling(n): n for n in names}
     close = get_close_matches(spelling(name), by_spelling, n=3, cutoff=LIKENESS)
     return f"; did you mean {' or '.join(by_spelling[k] for k in close)}?" if close else ""

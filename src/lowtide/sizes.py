@@ -14,6 +14,7 @@ from lowtide.graph import MAX_BYTES
 UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 UNITS |= {unit + ending: 1024**power for power, unit in enumerate("KMG", 1) for ending in ("", "IB")}
 UNITS_TEXT = "B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB and K are 1024"
+_GAP = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", re.ASCII)
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -40,6 +41,24 @@ def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
     if value < least or (unit == 1 and value.denominator != 1) or value > MAX_BYTES:
         raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
     return int(value)
+
+
+def parse_gap(text: str | float) -> float:
+    """The part of a peak that a bound may lack: ``"3%"`` or 0.03.
+
+    Raises
+    ------
+    InputError
+        No number, or not from 0 to below 1.
+
+    >>> parse_gap("3%"), parse_gap(0.5), parse_gap("0")
+    (0.03, 0.5, 0.0)
+    """
+    match = _GAP.fullmatch(str(text)[:100])
+    value = -1.0 if match is None else float(Fraction(match[1]) / (100 if match[2] else 1))
+    if not 0 <= value < 1:
+        raise InputError(f"gap is {str(text)[:100]!r}; write a part of the peak, as in 3% or 0.03")
+    return value
 
 
 def round_up(size: int, unit: int) -> int:

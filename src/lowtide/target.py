@@ -288,8 +288,8 @@ def _broadcast(read: Tensor, output: Tensor) -> bool:
     return prod(read.shape) != prod(output.shape)
 
 
-def _not_one(key: str, value: str, known: Sequence[str], place: str) -> InputError:
-    return InputError(f"{key} is {value!r}; use one of {', '.join(known)}{did_you_mean(value, known)}", place)
+def _not_one(key: str, value: str, allowed: Sequence[str], place: str) -> InputError:
+    return InputError(f"{key} is {value!r}; use one of {', '.join(allowed)}{did_you_mean(value, allowed)}", place)
 
 
 BUILT_IN: dict[str, Target] = {

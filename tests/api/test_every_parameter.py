@@ -39,6 +39,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 2.0}),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", FREE | {"dims": {"n": 4}}),
+        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 5.0}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
@@ -65,6 +66,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 2.0}),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", {"model": "free", "target": "generic", "dims": {"n": 4}}),
+        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 5.0}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
@@ -91,6 +93,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Changes("1B", "stopped"),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "status", {"model": "free", "memories": ["fast=256"], "dims": {"n": 4}}),
+        "gap": Refused("3%", "--gap is for the exact search for a peak"),
         "require_optimal": Changes(True, "status", {"method": "belady"}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
@@ -229,6 +232,7 @@ COMPARE: dict[str, Rows] = {
 JOB: dict[str, tuple[Any, str]] = {
     "target": ("hmcos", "target.name"),
     "time": (7.0, "search.seconds"),
+    "gap": (0.25, "search.gap"),
     "search_memory": ("1KiB", "search.memory_bytes"),
     "seed": (3, "search.seed"),
     "dims": ({"n": 8}, "dims"),
@@ -275,7 +279,7 @@ def test_the_job_says_what_the_call_asks_for(
 ) -> None:
     """Nothing is lost between the words and the object."""
     if name not in keywords(call):
-        assert name in ("persistent", "double_buffered", "method", "options")
+        assert name in ("persistent", "double_buffered", "method", "options", "gap")
         return
     models, jobs = paths(tmp_path), []
 
@@ -321,7 +325,7 @@ def test_every_parameter_has_its_row() -> None:
         of_job = {"target", "time", "search_memory", "seed", "dims", "overwrite_inputs", "pin_inputs"}
         assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.compare, ("model",))), goal
     assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report"}
-    assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method"}
+    assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
 
 
 INSPECT: dict[str, Row] = {

@@ -117,8 +117,10 @@ def test_check_as_is_judges_the_own_order(tmp_path: Path, capsys: Captured):
 
 def test_check_json(tmp_path: Path, capsys: Captured):
     """The keys that scripts rely on."""
-    shown = run_json(capsys, "check", graph_file(tmp_path, branches()), "--target", "strict", "--budget", "1KiB")
+    path = graph_file(tmp_path, branches())
+    shown = run_json(capsys, "check", path, "--target", "strict", "--budget", "1KiB")
     assert shown == {
+        "model": str(path),
         "required_bytes": 109,
         "available_bytes": 1024,
         "excess_bytes": 0,

@@ -23,10 +23,10 @@ class Check:
 
     `required_bytes` includes the reserve. It is what `plan` prints where `sure` is ``"exact"``, and no less than that
     where it is ``"at most"``: the search stopped once it was known whether it fits. `least_bytes` are proved to be
-    needed by any plan. `stopped` says why the search ended. With several memories the sizes are sums
-    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of.
-    `runtime_figures` is what the runtime takes by its defaults, and with the plan.
-    `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
+    needed by any plan. `stopped` says why the search ended. With several memories the sizes are sums over them, and
+    `memories` has each. Under tflm, `parts` says what the requirement consists of. `runtime_figures` is what the
+    runtime takes by its defaults, and with the plan. `conflict` names tensors that cannot share what there is, where it
+    does not fit and the reason was found. `model` is its path, or the graph's name.
     """
 
     required_bytes: int
@@ -39,6 +39,7 @@ class Check:
     stopped: Stopped
     sure: Sure = "exact"
     least_bytes: int = 0
+    model: str = ""
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
     conflict: str | None = None
@@ -74,12 +75,12 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
     if as_is:
-        return _of_plan(_as_it_stands(model, settings), "exact")
+        return _of_plan(_as_it_stands(model, settings), "exact", model)
     best = plan(model, **settings)
     if settings["quick"] and best.status == "over_budget" and best.stopped not in CUT_SHORT:
         settings["quick"] = False
         best = plan(model, **settings)
-    return _of_plan(best, _sure(best, quick=bool(settings["quick"])))
+    return _of_plan(best, _sure(best, quick=bool(settings["quick"])), model)
 
 
 def _sure(best: Plan, *, quick: bool) -> Sure:
@@ -127,7 +128,7 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
     )
 
 
-def _of_plan(plan: Plan, sure: Sure) -> Check:
+def _of_plan(plan: Plan, sure: Sure, model: Graph | str | Path) -> Check:
     from lowtide.report.conflict import conflict_text
 
     uses = memory_uses(plan) or None
@@ -147,6 +148,7 @@ def _of_plan(plan: Plan, sure: Sure) -> Check:
         plan.stopped,
         sure,
         _least_bytes(plan),
+        (model.source or model.name) if isinstance(model, Graph) else str(model),
         uses,
         plan.runtime_parts,
         conflict_text(plan),

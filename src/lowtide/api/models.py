@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from lowtide.api.objects import mend, mend_of_file
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 
@@ -68,7 +69,12 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
         return model
+    if not isinstance(model, str | Path):
+        raise InputError(mend(model))
     name = str(model)
+    why = mend_of_file(name)
+    if why is not None:
+        raise InputError(why, name)
     if name.startswith("zoo:"):
         from lowtide import zoo
 
@@ -149,7 +155,8 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     if not callable(entry):
         raise InputError(f"it defines no function {function!r}", str(file))
     if not isinstance(result, Graph | str | Path):
-        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path", str(file))
+        why = mend(result)
+        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path; {why}", str(file))
     if not isinstance(result, Graph) and user_function(result) is not None:
         raise InputError(
             f"{function}() returned {str(result)!r}; return a Graph or the path of a model file", str(file)

@@ -14,7 +14,7 @@ from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Rules
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
-from lowtide.sizes import parse_size
+from lowtide.sizes import parse_gap, parse_size
 from lowtide.stop import Progress
 from lowtide.target import NONE_FIXED, Target
 
@@ -45,6 +45,7 @@ def plan(
     search_memory: Size = "2GiB",
     seed: int = 0,
     dims: Mapping[str, int] = NO_DIMS,
+    gap: str | float = 0.0,
     require_optimal: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
@@ -86,6 +87,9 @@ def plan(
         Seconds of search.
     search_memory
         Bytes for states that the search stores.
+    gap
+        Stop the search for an order once the bound is within this part of its peak: ``"3%"`` or 0.03. Not with
+        `memories`.
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     overwrite_inputs, pin_inputs
@@ -119,7 +123,7 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
-    search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal)
+    search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     return plan_job(Job(model, dims, rules, goal, search), trace=trace, report=report)
 
 

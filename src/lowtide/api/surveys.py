@@ -16,7 +16,7 @@ from lowtide.api.problem import Problem, Rules
 from lowtide.errors import sound
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, Stopped
-from lowtide.sizes import parse_size
+from lowtide.sizes import parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
@@ -33,6 +33,7 @@ def inspect(
     method: str = "exact",
     options: Options = NO_OPTIONS,
     time: float = 10.0,
+    gap: str | float = 0.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
     dims: Mapping[str, int] = NO_DIMS,
@@ -55,7 +56,9 @@ def inspect(
 
     began = clock.perf_counter()
     goal = OneArena()
-    search = Search(goal.method(method, options), time, parse_size(search_memory, "search memory"), seed)
+    search = Search(
+        goal.method(method, options), time, parse_size(search_memory, "search memory"), seed, gap=parse_gap(gap)
+    )
     job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
     problem = job.problem()
     limits = search.limits(None, report)

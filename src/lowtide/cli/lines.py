@@ -24,11 +24,12 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
         f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
         for m in check.memories or ()
     ]
-    sizes = "; ".join(each) or _sizes(check)
+    required, available, excess = sizes_of(check)
+    sizes = "; ".join(each) or f"{required}, available {available}, excess {excess}"
     return f"{verdict}: required {sizes} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
 
 
-def _sizes(check: Check) -> str:
+def sizes_of(check: Check) -> tuple[str, str, str]:
     """Required, available, excess; of what is not the best plan's what is proved, and no more."""
     most = "at most " if check.sure == "at most" else ""
     excess, more = check.excess_bytes, most
@@ -36,7 +37,7 @@ def _sizes(check: Check) -> str:
         excess, more = check.least_bytes - check.available_bytes, "at least "
     elif not excess:
         more = ""
-    return f"{most}{check.required_bytes:,} B, available {check.available_bytes:,} B, excess {more}{excess:,} B"
+    return f"{most}{check.required_bytes:,} B", f"{check.available_bytes:,} B", f"{more}{excess:,} B"
 
 
 def _proof(check: Check, *, as_is: bool) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import commands, probe
+from lowtide.cli import check, commands, probe
 from lowtide.cli.values import dim as _dim
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
@@ -159,12 +159,17 @@ def _inspect(add: _Add) -> None:
 def _check(add: _Add) -> None:
     """Whether a model fits."""
     p = add(
-        "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
+        "check", "say in one line whether a model fits a budget; writes nothing", check.run,
         "lowtide check model.onnx --budget 256KiB",
+        "lowtide check models/*.tflite --budget 64K --format github",
         "lowtide check model.onnx --budget 4MiB --as-is",
         "lowtide check compiled.graph.json --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
-    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; several in one table")
+    p.add_argument(
+        "--format", choices=check.FORMATS, default="text", metavar="FORMAT",
+        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
+    )  # fmt: skip
     p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
     _planning(p, budget=True, method=True)
     _printing(p)
@@ -348,6 +353,7 @@ def _planning(
     if budget:
         search.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
+        search.add_argument("--gap", default="0", metavar="3%", help="stop once the bound is so near to the peak")
         search.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
     search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
