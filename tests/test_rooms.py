@@ -56,6 +56,7 @@ ELSEWHERE = {
     "runtimes/tflm/test_persistent.py": "run/tflite runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "bench/torch_nets",
+    "run/test_timing.py": "run/ort_process",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
     "api/test_sharing.py": "verify/check/shared",

@@ -86,9 +86,15 @@ class VerificationError(LowtideError):
         Short name of the broken rule, for example ``"overlap"``.
     message
         The op, tensors, steps and bytes concerned.
+
+    Attributes
+    ----------
+    report
+        What held before it, as `lowtide.verify` would have returned; None if there is nothing.
     """
 
     exit_status = 5
+    report: object = None
 
     def __init__(self, failure: str, message: str) -> None:
         self.failure = failure

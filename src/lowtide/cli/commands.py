@@ -7,18 +7,19 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
 from lowtide.cli import asked
 from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
     from lowtide.api.optimizing import Optimized
     from lowtide.stop import Progress
+    from lowtide.verify.report import Report
 
 
 BARS = 72
@@ -122,28 +123,39 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Print each check that holds; what does not is raised."""
+    """Print each check that holds; what does not is raised, after those that do."""
     asked.announce(options, options.model)
-    report = api.verify(
-        options.model,
-        options.plan_file,
-        target=options.target,
-        dims=asked.dims(options.dims),
-        overwrite_inputs=options.overwrite_inputs,
-        pin_inputs=options.pin_inputs,
-        run=options.run,
-        random_weights=options.random_weights,
-        prove=options.prove,
-        time=options.time,
-    )
+    try:
+        report = api.verify(
+            options.model,
+            options.plan_file,
+            target=options.target,
+            dims=asked.dims(options.dims),
+            overwrite_inputs=options.overwrite_inputs,
+            pin_inputs=options.pin_inputs,
+            run=options.run,
+            random_weights=options.random_weights,
+            timed=options.run,
+            prove=options.prove,
+            time=options.time,
+        )
+    except VerificationError as error:
+        options.line.end()
+        if error.report is not None:
+            _show_report(options, cast("Report", error.report), held=False)
+        raise
     options.line.end()
+    _show_report(options, report, held=True)
+    return 0
+
+
+def _show_report(options: argparse.Namespace, report: Report, *, held: bool) -> None:
+    from lowtide.report.text import report_text
+
     if options.json:
         show_json(report)
     else:
-        from lowtide.report.text import report_text
-
-        show(report_text(report))
-    return 0
+        show(report_text(report, held=held))
 
 
 def allocate(options: argparse.Namespace) -> int:

@@ -14,7 +14,9 @@ from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_text
 from lowtide.report.labels import labels
+from lowtide.report.timing import timing_rows
 from lowtide.rules import RULES
+from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
@@ -163,7 +165,10 @@ def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
     """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
     return [
         ("session", "ORT_DISABLE_ALL, execution_order PRIORITY_BASED, enable_mem_reuse and enable_mem_pattern False"),
-        ("its arena", f"env allocator, arena_extend_strategy 0, initial_chunk_size_bytes {arena_bytes}"),
+        (
+            "its arena",
+            f"env allocator, initial_chunk_size_bytes {arena_bytes}, max_power_of_two_extend_bytes {EXTEND_BYTES}",
+        ),
         ("", "max_dead_bytes_per_chunk 256, initializers by the device allocator (--snippet S.py writes all that)"),
     ]
 
@@ -349,8 +354,8 @@ def _kept_text(entry: Live, label: Mapping[str, str]) -> str:
     return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"
 
 
-def report_text(report: Report) -> str:
-    """Every check that held, and what proving and running showed."""
+def report_text(report: Report, *, held: bool = True) -> str:
+    """Every check that held, and what proving and running showed; `held`: whether all did."""
     rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
     rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
     if report.proof is not None:
@@ -371,7 +376,8 @@ def report_text(report: Report) -> str:
             lines += ["", tflite_run_text(ran)]
         else:
             lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
-    lines += ["", f"the plan holds: {format_count(len(report.checks), 'check')}"]
+    verdict = "the plan holds" if held else "what was said does not hold, but these"
+    lines += ["", f"{verdict}: {format_count(len(report.checks), 'check')}"]
     return "\n".join(lines)
 
 
@@ -405,12 +411,16 @@ def run_text(run: RunReport) -> str:
     elif planned:
         rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
     if run.exact is not None:
-        as_planned = "as planned" if run.exact.held_bytes == run.arena_bytes else f"planned {run.arena_bytes:,} B"
+        off = run.exact.held_bytes - (run.arena_bytes or 0)
+        as_planned = "as planned" if not off else f"{abs(off):,} B {'more' if off > 0 else 'less'} than planned"
         rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
         rows.append(
             ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
         )
     rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
+    if run.stands is not None:
+        rows.append(("arena today", f"{format_size(run.stands.held_bytes)} for the file as it stands, optimiser off"))
+    rows += timing_rows(run.timing, "onnxruntime's defaults; one thread each")
     if not run.order_kept:
         rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
     return columns(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
+from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def tflite_run_text(run: TfliteRunReport) -> str:
             ("LiteRT arena", f"{format_size(before)} -> {format_size(after)}, {change(before, after)}{verdict}")
         )
         rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
+    for r in run.runtimes:
+        rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the file as it stands")]
     return columns(rows)
 
 
