@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.errors import InputError
-from lowtide.graph import Graph
+from lowtide.graph import Graph, Op
 from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Sure
 from lowtide.target import Target, resolve
 
@@ -19,6 +19,11 @@ RUNTIMES = {"tflm": "TFLM", "tflite": "LiteRT", "onnxruntime": "onnxruntime", "t
 HEAD, SMALLEST, IN_USE, ARENA = "head", "kTensorArenaSize", "in use", "arena"
 _UNSURE = ("Quantize", "QLinear", "Integer", "Attention", "Sequence")
 """Parts of the names of ONNX ops whose kernels take workspace that is not known, or not on every CPU."""
+_FUNCTIONS = frozenset(
+    {"Bernoulli", "CastLike", "CenterCropPad", "GroupNormalization", "HardSwish", "Mish", "NegativeLogLikelihoodLoss",
+     "SoftmaxCrossEntropyLoss", "Swish"}
+)  # fmt: skip
+"""ONNX ops without a kernel: onnxruntime takes them apart, and runs what comes of them in an order of its own."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,13 @@ def _onnxruntime(memory: MemoryModel, in_use: int, block: int | None) -> list[Ru
 
 def _of_kernels(graph: Graph) -> Sure:
     """Whether it is known of every kernel what it takes from the arena."""
-    strange = any(op.bodies or "::" in op.type or any(part in op.type for part in _UNSURE) for op in graph.ops)
-    return "at least" if strange or any(t.dtype in ("float16", "bfloat16") for t in graph.tensors) else "exact"
+    wide = any(t.dtype in ("float16", "bfloat16", "float64") for t in graph.tensors)
+    return "at least" if wide or any(_strange(op) for op in graph.ops) else "exact"
+
+
+def _strange(op: Op) -> bool:
+    apart = bool(op.bodies) or "::" in op.type or op.type in _FUNCTIONS
+    return apart or any(part in op.type for part in _UNSURE)
 
 
 def _beside(graph: Graph, planned: Planned, *, quick: bool) -> list[RuntimeFigure]:
