@@ -110,7 +110,7 @@ def replay(models: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome | Row]:
 
 def main() -> int:
     """Print each command, what it prints, and whether that is right."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="The commands that users stumbled over, run again.")
     parser.add_argument("models", type=Path)
     parser.add_argument("--only", default="", help="names of rows, or how they begin, separated by commas")
     parser.add_argument("--quiet", action="store_true", help="only what is wrong, and how many there are")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.report.kernels import KernelChoice
 from lowtide.rules.tflm.libraries import Library
 from lowtide.target import Target, resolve
 
@@ -18,21 +18,6 @@ MOST_OPS = 300
 """Screens show the choices for models of so many ops at most; each choice is a plan of its own."""
 _SHOWN = ("method", "options", "time", "search_memory", "seed", "overwrite_inputs", "pin_inputs")
 _SHOWN += ("persistent", "double_buffered", "fixed")
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """The best plan found for one choice of kernels, in bytes.
-
-    `head_bytes`: tensors and scratch as TFLM places them. `required_bytes`: the smallest kTensorArenaSize; `exact`: to
-    the byte for the target's build, else at least that. `optimal`: the peak is proved least. `plan`: all of it.
-    """
-
-    head_bytes: int
-    required_bytes: int
-    exact: bool
-    optimal: bool
-    plan: Plan
 
 
 def kernel_choices(

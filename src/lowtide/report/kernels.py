@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from lowtide.plan import Plan
 from lowtide.report.columns import change, columns
-
-if TYPE_CHECKING:
-    from lowtide.api.kernels import KernelChoice
-    from lowtide.rules.tflm.libraries import Library
+from lowtide.rules.tflm.libraries import Library
 
 _DEFAULT = "any"
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """The best plan found for one choice of kernels, in bytes.
+
+    `head_bytes`: tensors and scratch as TFLM places them. `required_bytes`: the smallest kTensorArenaSize; `exact`: to
+    the byte for the target's build, else at least that. `optimal`: the peak is proved least. `plan`: all of it.
+    """
+
+    head_bytes: int
+    required_bytes: int
+    exact: bool
+    optimal: bool
+    plan: Plan
 
 
 def kernels_text(choices: Mapping[Library, KernelChoice]) -> str:
