@@ -3,7 +3,8 @@
     python bench/meanings.py FOLDER [--dim NAME=SIZE] -o bench/results/meanings
 
 Every .onnx and .tflite model below the folder goes through `lowtide probe` and `lowtide inspect`. Weights are not
-needed: random numbers are drawn. What is not run is counted, with the reasons.
+needed: random numbers are drawn. What is not run is counted, with the reasons. Where torch is installed, every row of
+ATen's ops is probed on the small instances of `tests/support/aten_rows.py` as well.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import lowtide
 from lowtide.bench.machine import machine
 
+ROOT = Path(__file__).resolve().parent.parent
+DIALECTS = {"onnx": "ONNX", "tflite": "TFLite", "aten": "ATen"}
 FREE = {"batch": 1, "seq": 16, "N": 1}
 """Sizes of the free dimensions that models of ../shared have."""
 
@@ -36,6 +40,7 @@ def row_of(path: Path) -> dict[str, Any]:
     run = [p for p in probing.probes if not p.skipped]
     return {
         "model": path.stem,
+        "dialect": graph.dialect,
         "dims": dims,
         "nodes": probing.nodes,
         "with_a_map": probing.nodes - len(probing.opaque),
@@ -54,6 +59,26 @@ def row_of(path: Path) -> dict[str, Any]:
     }
 
 
+def aten_rows() -> dict[str, Any] | None:
+    """Small instances of every ATen row that a CPU runs, each probed in torch; None without torch."""
+    if find_spec("torch") is None:
+        return None
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.aten_rows import INSTANCES, NOT_RUN, graph_of
+
+    probings = [lowtide.probe(graph_of(instance)[0]) for instance in INSTANCES]
+    return {
+        "dialect": "aten",
+        "instances": len(INSTANCES),
+        "types": len({instance.type for instance in INSTANCES}),
+        "parts": sum(p.parts for p in probings),
+        "sums": sum(p.sums for p in probings),
+        "wrong": sum(p.wrong for p in probings),
+        "without_instance": NOT_RUN,
+        "kinds": [asdict(kind) for probing in probings for kind in probing.kinds],
+    }
+
+
 def free_names(path: Path) -> set[str]:
     """Dimensions that a model leaves free, as the error that names them says."""
     try:
@@ -65,7 +90,7 @@ def free_names(path: Path) -> set[str]:
     return set()
 
 
-def tables(rows: list[dict[str, Any]]) -> list[str]:
+def tables(rows: list[dict[str, Any]], aten: dict[str, Any] | None) -> list[str]:
     """The rows as Markdown."""
     here = machine()
     nodes, known = sum(r["nodes"] for r in rows), sum(r["with_a_map"] for r in rows)
@@ -75,6 +100,7 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
         "",
         f"{here.cpu}; lowtide {here.lowtide} ({here.commit}). {len(rows)} models, {known:,} of {nodes:,} nodes "
         f"({known / nodes:.2%}) have a map; {parts:,} parts and {sums:,} sums probed, {wrong} wrong.",
+        *([] if aten is None else ["", aten_text(aten)]),
         "",
         "| model | nodes | with a map | distinct | run | parts | sums | wrong | least peak | floor | floor / peak |",
         "|---" * 11 + "|",
@@ -88,12 +114,20 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(table_row([r["model"], f"{r['nodes']:,}", *probed, f"{r['peak_bytes']:,}{proved}", floor, share]))
     lines += [
         "",
-        "| op | family | nodes | parts | sums | wrong | tight | exactness |",
-        "|---|---|---|---|---|---|---|---|",
+        "| dialect | op | family | nodes | parts | sums | wrong | tight | exactness |",
+        "|---" * 9 + "|",
     ]
-    for (kind, family), total in sorted(by_kind(rows).items()):
+    for (dialect, kind, family), total in sorted(by_kind([*rows, *([] if aten is None else [aten])]).items()):
         tight = f"{total['moved'] / total['tested']:.1%}" if total["tested"] else ""
-        cells = [kind, family, f"{total['nodes']:,}", f"{total['parts']:,}", total["sums"], total["wrong"]]
+        cells = [
+            DIALECTS[dialect],
+            kind,
+            family,
+            f"{total['nodes']:,}",
+            f"{total['parts']:,}",
+            total["sums"],
+            total["wrong"],
+        ]
         lines.append(table_row([*cells, tight, ", ".join(sorted(total["exact"]))]))
     opaque: Counter[str] = Counter()
     for r in rows:
@@ -102,16 +136,28 @@ def tables(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def aten_text(aten: dict[str, Any]) -> str:
+    """What the instances of ATen's rows gave in all, and which rows have none."""
+    without = "; ".join(f"`{name}` {reason}" for name, reason in aten["without_instance"].items())
+    return (
+        f"ATen: {aten['instances']} small instances of {aten['types']} ops, forward and backward, in torch; "
+        f"{aten['parts']:,} parts and {aten['sums']:,} sums probed, {aten['wrong']} wrong. "
+        f"Rows without an instance: {without}."
+    )
+
+
 def table_row(cells: list[Any]) -> str:
     """A line of a Markdown table."""
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def by_kind(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Probes of all models, by op type and family."""
-    totals: dict[tuple[str, str], dict[str, Any]] = {}
-    for kind in (kind for r in rows for kind in r["kinds"]):
-        total = totals.setdefault((kind["type"], kind["family"]), {"exact": set(), **dict.fromkeys(NUMBERS, 0)})
+def by_kind(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Probes of all models and instances, by dialect, op type and family."""
+    totals: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for dialect, kind in ((r["dialect"], kind) for r in rows for kind in r["kinds"]):
+        total = totals.setdefault(
+            (dialect, kind["type"], kind["family"]), {"exact": set(), **dict.fromkeys(NUMBERS, 0)}
+        )
         for key in NUMBERS:
             total[key] += kind[key]
         total["exact"] |= {word for word in kind["exact"].split(", ") if word}
@@ -131,10 +177,11 @@ def main() -> int:
     for path in sorted((*arguments.folder.rglob("*.onnx"), *arguments.folder.rglob("*.tflite"))):
         rows.append(row_of(path))
         print(f"{path.name}: {rows[-1]['parts']:,} parts, {rows[-1]['wrong']} wrong", file=sys.stderr, flush=True)
-    document = {"machine": asdict(machine()), "rows": rows}
+    aten = aten_rows()
+    document = {"machine": asdict(machine()), "rows": rows, "aten": aten}
     arguments.output.with_suffix(".json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(tables(rows)) + "\n")
-    return 5 if any(r["wrong"] for r in rows) else 0
+    arguments.output.with_suffix(".md").write_text("\n".join(tables(rows, aten)) + "\n")
+    return 5 if any(r["wrong"] for r in [*rows, *([] if aten is None else [aten])]) else 0
 
 
 if __name__ == "__main__":

@@ -222,8 +222,8 @@ def flaws_by_hand(seed: int, index: int) -> list[str]:
                 on = {direction, engine, *more}
                 result = solve(core, n, {name: name in on for name in SWITCHES})
                 if not result.peak == result.lower_bound == best:
-                    told = f"{best}, {result.peak}, {result.lower_bound}"
-                    found.append(f"{graph.name} with {sorted(on)}: {told}")
+                    figures = f"{best}, {result.peak}, {result.lower_bound}"
+                    found.append(f"{graph.name} with {sorted(on)}: {figures}")
     return [f"seed {seed} graph {index}: {line}" for line in found]
 
 

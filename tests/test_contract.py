@@ -76,7 +76,7 @@ def test_keys_that_may_be_absent_are_marked():
 
 def test_every_key_of_a_graph_is_explained():
     """Graph JSON, as it is read."""
-    for struct in set(_structs(graph_json._Graph)):
+    for struct in set(_structs(graph_json.GraphDocument)):
         assert {field.encode_name for field in msgspec.structs.fields(struct)} <= CODE, struct
 
 

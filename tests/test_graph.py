@@ -42,7 +42,7 @@ def _with_tensor(tensor: Tensor) -> tuple[tuple[Tensor, ...], tuple[Op, ...]]:
     ],
 )  # fmt: skip
 def test_what_is_no_graph_is_refused(tensors: tuple[Tensor, ...], ops: tuple[Op, ...], words: str):
-    """One line, with the graph's name before and the mend behind."""
+    """One line, with the graph's name before and the remedy behind."""
     with pytest.raises(InputError) as error:
         Graph("mine", tensors, ops)
     assert str(error.value).startswith("mine: ")

@@ -15,6 +15,10 @@ ELSEWHERE = {
     "allocate/test_greedy.py": "allocate/squeaky",
     "read/onnx/test_reader.py": "read/onnx/dims read/onnx/proto read/onnx/shapes read/onnx/structure "
     "read/onnx/types read/onnx/values",
+    "read/onnx/test_propagate.py": "read/onnx/forward",
+    "api/test_size_table.py": "cli/size_table report/size_table",
+    "test_schemas.py": "cli/schema",
+    "cli/test_inputs.py": "cli/stdin",
     "read/pt2/test_reader.py": "read/pt2/arguments read/pt2/schema read/pt2/sizes read/aten/trace read/aten/views",
     "read/tflite/test_reader.py": "read/tflite/dependencies read/tflite/model read/tflite/schema read/tflite/wire",
     "rules/onnxruntime/test_scratch.py": "rules/onnxruntime/einsum rules/onnxruntime/recurrent",
@@ -59,6 +63,7 @@ ELSEWHERE = {
     "run/test_timing.py": "run/ort_process",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
+    "report/test_torch.py": "run_reports",
     "api/test_sharing.py": "verify/check/shared",
     "verify/check/test_moves.py": "write/command_stream",
     "verify/check/test_conflict.py": "report/conflict",
@@ -67,6 +72,8 @@ ELSEWHERE = {
     "cli/test_memory.py": "report/spilling spill/registry spill/words",
     "api/test_job.py": "api/problem api/goals/fast_memory api/goals/one_arena api/goals/ordered "
     "api/goals/several_memories",
+    "api/test_vela.py": "api/compiled",
+    "api/test_two_arenas.py": "api/goals/two_arenas verify/check/arenas",
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     # the front door, through its commands
@@ -79,7 +86,7 @@ ELSEWHERE = {
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
     # the benchmarks, through their suites
-    "bench/test_allocation.py": "bench/arena_tables bench/peers bench/placing",
+    "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",
     "bench/test_sampling.py": "bench/drawing",
     "bench/test_schedule.py": "bench/machine bench/measure bench/parts bench/schedule_tables zoo/published/cases",

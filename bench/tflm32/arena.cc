@@ -2,6 +2,8 @@
 //
 //   arena smallest FILE               smallest arena with which AllocateTensors succeeds, a multiple of 16, plain
 //   arena smallest-recording FILE     the same with the recording allocator
+//   arena apart FILE                  smallest arena for the head, then for the tail, if each has its own
+//   arena outputs-apart FILE SEED ROUNDS HEAD TAIL    as outputs, in two arenas of these sizes
 //   arena parts FILE                  head and tail, once it has started with room enough
 //   arena trace FILE                  every allocation: kind, bytes, alignment
 //   arena outputs FILE SEED ROUNDS    FNV-1a of all outputs, for inputs drawn from SEED
@@ -20,6 +22,8 @@
 #include <vector>
 
 #include "python/tflite_micro/python_ops_resolver.h"
+#include "tensorflow/lite/micro/arena_allocator/non_persistent_arena_buffer_allocator.h"
+#include "tensorflow/lite/micro/arena_allocator/persistent_arena_buffer_allocator.h"
 #include "tensorflow/lite/micro/arena_allocator/recording_single_arena_buffer_allocator.h"
 #include "tensorflow/lite/micro/arena_allocator/single_arena_buffer_allocator.h"
 #include "tensorflow/lite/micro/memory_planner/greedy_memory_planner.h"
@@ -37,6 +41,7 @@ constexpr size_t kUnit = 16;
 constexpr int kVariables = 0;
 
 uint8_t* g_arena;
+uint8_t* g_tail;
 
 class Traced : public tflite::SingleArenaBufferAllocator {
  public:
@@ -99,6 +104,36 @@ int Smallest(const tflite::Model* model, bool recording) {
   return 0;
 }
 
+bool StartsApart(const tflite::Model* model, size_t head, size_t tail) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stderr);
+    auto* allocator = tflite::MicroAllocator::Create(g_tail, tail, g_arena, head);
+    tflite::MicroInterpreter interpreter(model, Resolver(), allocator);
+    if (interpreter.AllocateTensors() != kTfLiteOk) _exit(1);
+    interpreter.Invoke();  // signal kernels start without memory that they were refused, and end here
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int Apart(const tflite::Model* model) {
+  if (!StartsApart(model, kMost, kMost)) return 2;
+  for (const bool tail : {false, true}) {
+    size_t fails = 0;
+    size_t works = kMost / kUnit;
+    while (works - fails > 1) {
+      const size_t size = (fails + (works - fails) / 2) * kUnit;
+      const bool starts = tail ? StartsApart(model, kMost, size) : StartsApart(model, size, kMost);
+      (starts ? works : fails) = size / kUnit;
+    }
+    std::printf("%zu%s", works * kUnit, tail ? "\n" : " ");
+  }
+  return 0;
+}
+
 int Parts(const tflite::Model* model) {
   auto* allocator = tflite::RecordingMicroAllocator::Create(g_arena, kMost);
   tflite::MicroInterpreter interpreter(model, Resolver(), allocator);
@@ -116,8 +151,10 @@ int Trace(const tflite::Model* model) {
   return interpreter.AllocateTensors() == kTfLiteOk ? 0 : 2;
 }
 
-int Outputs(const tflite::Model* model, uint32_t seed, int rounds) {
-  tflite::MicroInterpreter interpreter(model, Resolver(), g_arena, kMost);
+int Outputs(const tflite::Model* model, uint32_t seed, int rounds, size_t head, size_t tail) {
+  auto* allocator = tail == 0 ? tflite::MicroAllocator::Create(g_arena, head)
+                              : tflite::MicroAllocator::Create(g_tail, tail, g_arena, head);
+  tflite::MicroInterpreter interpreter(model, Resolver(), allocator);
   if (interpreter.AllocateTensors() != kTfLiteOk) return 2;
   uint64_t digest = 14695981039346656037u;
   uint32_t state = seed * 2654435761u + 1;
@@ -148,6 +185,8 @@ int Outputs(const tflite::Model* model, uint32_t seed, int rounds) {
 int Sizes() {
   SIZE(void*);
   SIZE(tflite::SingleArenaBufferAllocator);
+  SIZE(tflite::PersistentArenaBufferAllocator);
+  SIZE(tflite::NonPersistentArenaBufferAllocator);
   SIZE(tflite::RecordingSingleArenaBufferAllocator);
   SIZE(tflite::GreedyMemoryPlanner);
   SIZE(tflite::MicroAllocator);
@@ -184,13 +223,20 @@ int main(int argc, char** argv) {
   void* arena = nullptr;
   if (posix_memalign(&arena, 4096, kMost) != 0) return 71;
   g_arena = static_cast<uint8_t*>(arena);
+  void* second = nullptr;
+  if (posix_memalign(&second, 4096, kMost) != 0) return 71;
+  g_tail = static_cast<uint8_t*>(second);
   const tflite::Model* model = tflite::GetModel(place);
   if (std::strcmp(argv[1], "smallest") == 0) return Smallest(model, false);
   if (std::strcmp(argv[1], "smallest-recording") == 0) return Smallest(model, true);
+  if (std::strcmp(argv[1], "apart") == 0) return Apart(model);
   if (std::strcmp(argv[1], "parts") == 0) return Parts(model);
   if (std::strcmp(argv[1], "trace") == 0) return Trace(model);
-  if (std::strcmp(argv[1], "outputs") == 0 && argc == 5) {
-    return Outputs(model, static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)), std::atoi(argv[4]));
+  const bool two = std::strcmp(argv[1], "outputs-apart") == 0 && argc == 7;
+  if (two || (std::strcmp(argv[1], "outputs") == 0 && argc == 5)) {
+    const size_t head = two ? std::strtoul(argv[5], nullptr, 10) : kMost;
+    const size_t tail = two ? std::strtoul(argv[6], nullptr, 10) : 0;
+    return Outputs(model, static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)), std::atoi(argv[4]), head, tail);
   }
   return 64;
 }

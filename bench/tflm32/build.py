@@ -2,7 +2,8 @@
 
     python bench/tflm32/build.py SOURCES BUILD --bits 32 --kernels reference
 
-writes BUILD/arena-32-reference. Nothing of TFLM comes with lowtide; sources stay where they are.
+writes BUILD/arena-32-reference; with `--main` another program, which further options of the compiler are for. Nothing
+of TFLM comes with lowtide; sources stay where they are.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def main() -> int:
     parser.add_argument("--flags", default="-O1", help="further flags for all files")
     parser.add_argument("--label", default="", help="end of the program's name, for other flags")
     parser.add_argument("--jobs", type=int, default=2)
-    given = parser.parse_args()
+    parser.add_argument("--main", type=Path, default=HERE / "arena.cc", help="the program, instead of arena.cc")
+    given, options = parser.parse_known_args()
     root, third = given.sources, given.sources / "third"
     name = f"{given.bits}-{given.kernels}" + ("-compression" if given.compression else "")
     name += f"-{given.label}" if given.label else ""
@@ -76,14 +78,15 @@ def main() -> int:
 
     def compiled(path: Path) -> Path:
         out = objects / (str(path.resolve()).replace("/", "_").lstrip("_") + ".o")
-        if not out.exists() or out.stat().st_mtime < path.stat().st_mtime:
+        own = options if path == given.main else []
+        if own or not out.exists() or out.stat().st_mtime < path.stat().st_mtime:
             tool = ["gcc", "-std=c17"] if path.suffix == ".c" else ["g++", *CXX]
-            subprocess.run([*tool, *flags, "-c", str(path), "-o", str(out)], check=True)
+            subprocess.run([*tool, *flags, *own, "-c", str(path), "-o", str(out)], check=True)
         return out
 
     with ThreadPoolExecutor(given.jobs) as pool:
-        linked = list(pool.map(compiled, [*sources(root, third, given.kernels), HERE / "arena.cc"]))
-    target = given.build / f"arena-{name}"
+        linked = list(pool.map(compiled, [*sources(root, third, given.kernels), given.main]))
+    target = given.build / f"{given.main.stem}-{name}"
     subprocess.run(["g++", f"-m{given.bits}", "-Wl,--gc-sections", *map(str, linked), "-o", str(target)], check=True)
     print(target)
     return 0

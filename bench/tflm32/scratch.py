@@ -18,7 +18,7 @@ from lowtide.bench.machine import machine
 from lowtide.graph import Kind, Tensor
 from lowtide.rules.tflm import cmsis_nn
 from lowtide.rules.tflm.cmsis_nn import Simd
-from lowtide.rules.tflm.kernels import Window
+from lowtide.rules.tflm.kernels import KernelWindow
 
 HERE = Path(__file__).parent
 SIMDS: tuple[Simd, ...] = ("none", "dsp", "mve")
@@ -27,7 +27,7 @@ Question = tuple[str, tuple[int, ...], tuple[int, ...]]
 """Words of the question without the instructions' number, and the answers of the rules."""
 
 
-def window(draw: random.Random, deep: bool) -> tuple[Window, int]:
+def window(draw: random.Random, deep: bool) -> tuple[KernelWindow, int]:
     """A convolution's geometry, awkward on purpose, and the depth of its filter (below the input's: groups)."""
     stride, dilation = ([draw.choice((1, 1, 2, 3)) for _ in range(2)] for _ in range(2))
     kernel = (draw.choice((1, 1, 2, 3, 3, 5)), draw.choice((1, 1, 2, 3, 3, 5, 8)))
@@ -44,7 +44,9 @@ def window(draw: random.Random, deep: bool) -> tuple[Window, int]:
     batches = draw.choice((1, 1, 1, 2))
     groups = 2 if not deep and depth % 2 == 0 and draw.random() < 0.2 else 1
     made_shape = (batches, out[0], out[1], channels)
-    w = Window((batches, *size, depth), made_shape, kernel, (stride[0], stride[1]), (pad[0], pad[1]), tuple(dilation))
+    w = KernelWindow(
+        (batches, *size, depth), made_shape, kernel, (stride[0], stride[1]), (pad[0], pad[1]), tuple(dilation)
+    )
     return w, depth // groups
 
 

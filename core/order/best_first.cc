@@ -16,7 +16,7 @@ class BestFirst final : public Search {
         limit_(memory_bytes),
         symmetry_(symmetry),
         move_(problem, budget, rules),
-        settled_(problem.n + 1) {
+        canonical_(problem.n + 1) {
     plant(move_.close_all(problem.start, prefix_));
   }
 
@@ -76,29 +76,29 @@ class BestFirst final : public Search {
   }
 
   void insert(Bytes f, int parent, int move) {
-    const SettledKey key = settled(nullptr);
+    const CanonicalKey key = canonical(nullptr);
     note(table_.insert(key.hash, key.first, key.words, key.length), f, move_.walker.done(), parent, move);
   }
 
-  struct SettledKey {
+  struct CanonicalKey {
     uint64_t hash;
     int first, length;
     const Word* words;
   };
 
   // The walker's state, or the image that stands for it. `image`: what each macro was mapped to.
-  SettledKey settled(std::vector<int>* image) {
+  CanonicalKey canonical(std::vector<int>* image) {
     const Walker& walker = move_.walker;
     if (!symmetry_ || nodes_.empty()) {
       const auto [first, last] = walker.extent();
       return {walker.hash(), first, last - first, walker.words() + first};
     }
-    settled_.assign(walker.words());
-    symmetry_->settle(settled_, image);
+    canonical_.assign(walker.words());
+    symmetry_->canonicalise(canonical_, image);
     uint64_t hash = 0;
-    for (int w = 0; w < settled_.words(); ++w) hash = (hash ^ settled_.data()[w]) * kGolden ^ (hash >> 31);
-    const auto [first, last] = bits::extent(settled_.data(), settled_.words());
-    return {hash ^ (hash >> 29), first, last - first, settled_.data() + first};
+    for (int w = 0; w < canonical_.words(); ++w) hash = (hash ^ canonical_.data()[w]) * kGolden ^ (hash >> 31);
+    const auto [first, last] = bits::extent(canonical_.data(), canonical_.words());
+    return {hash ^ (hash >> 29), first, last - first, canonical_.data() + first};
   }
 
   void note(std::pair<int, bool> known, Bytes f, int done, int parent, int move) {
@@ -122,7 +122,7 @@ class BestFirst final : public Search {
         move_.take_back_move();
         return;
       }
-      const SettledKey key = settled(nullptr);
+      const CanonicalKey key = canonical(nullptr);
       table_.prefetch(key.hash);
       children_.push_back(
           {after, key.hash, child_words_.size(), key.first, key.length, move_.walker.done(), move_.ready[k]});
@@ -146,7 +146,7 @@ class BestFirst final : public Search {
       move_.make_move(f, move_.index_of(nodes_[*i].move));
       for (int m : move_.ran) out.push_back(back[m]);
       if (!symmetry_) continue;
-      settled(&image);
+      canonical(&image);
       std::vector<int> next(total_);
       for (int m = 0; m < total_; ++m) next[image[m]] = back[m];
       back = std::move(next);
@@ -173,7 +173,7 @@ class BestFirst final : public Search {
   std::vector<int> prefix_;  // what ran before the root
   std::vector<Child> children_;
   std::vector<Word> child_words_;
-  BitSet settled_;
+  BitSet canonical_;
 };
 
 }  // namespace

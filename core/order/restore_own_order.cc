@@ -12,12 +12,12 @@ namespace {
 
 constexpr size_t kFewRelations = 32;  // bytes for each op
 
-class Settler {
+class OwnOrderRestorer {
  public:
-  Settler(const Problem& problem, std::vector<int>& order, Bytes budget)
+  OwnOrderRestorer(const Problem& problem, std::vector<int>& order, Bytes budget)
       : order_(order), budget_(budget), walker_(problem), f_(problem.start) {}
 
-  // Settles order_[begin, end); everything before has run. `part` of a stretch that does not fit is tried next.
+  // Restores order_[begin, end); everything before has run. `part` of a stretch that does not fit is tried next.
   void stretch(int begin, int end, double part) {
     std::vector<int> sorted(order_.begin() + begin, order_.begin() + end);
     std::sort(sorted.begin(), sorted.end());
@@ -60,7 +60,7 @@ std::vector<int> restore_own_order(const Model& model, const std::vector<int>& o
   const Problem problem = compile(model, chains, Reach(model.preds, kFewRelations * model.n), false);
   std::vector<int> result = order;
   if (model.n == 0) return result;
-  for (const double part : {0.5, 0.34, 0.66, 0.5}) Settler(problem, result, budget).stretch(0, model.n, part);
+  for (const double part : {0.5, 0.34, 0.66, 0.5}) OwnOrderRestorer(problem, result, budget).stretch(0, model.n, part);
   return result;
 }
 

@@ -171,7 +171,7 @@ Symmetry::Symmetry(const Problem& p, int64_t work, const std::function<bool()>& 
                    [](const Generator& a, const Generator& b) { return a.size() < b.size(); });
 }
 
-void Symmetry::settle(BitSet& state, std::vector<int>* image) const {
+void Symmetry::canonicalise(BitSet& state, std::vector<int>* image) const {
   if (image) {
     image->resize(n_);
     std::iota(image->begin(), image->end(), 0);

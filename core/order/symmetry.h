@@ -2,8 +2,8 @@
 //
 // Interchangeable heads, experts, matrix rows: a state and its image under a symmetry have the same completions, so a
 // search needs only one of them. Symmetries are found by colour refinement with individualisation and checked in full
-// before use; that the list is complete is not needed. `Symmetry::settle` replaces a state by the first of its images
-// that single symmetries lead to, one after another: not always the first of all, but always an equal one.
+// before use; that the list is complete is not needed. `Symmetry::canonicalise` replaces a state by the first of its
+// images that single symmetries lead to, one after another: not always the first of all, but always an equal one.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Symmetry {
 
   bool empty() const { return generators_.empty(); }
   int size() const { return static_cast<int>(generators_.size()); }
-  // Settles a state. If `image` is given, it becomes what each macro was mapped to.
-  void settle(BitSet& state, std::vector<int>* image = nullptr) const;
+  // Replaces a state by the first of its images. If `image` is given, it becomes what each macro was mapped to.
+  void canonicalise(BitSet& state, std::vector<int>* image = nullptr) const;
 
  private:
   // Per macro that moves, ascending: which one comes to its place.

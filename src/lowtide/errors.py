@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each message is one line: the file, the place in it, and the mend."""
+"""The errors a user can meet. Each message is one line: the file, the place in it, and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InputError(LowtideError, ValueError):
     Parameters
     ----------
     message
-        What is wrong and how to mend it, in one line.
+        What is wrong and how to put it right, in one line.
     place
         Where: a file, or a file and an op or tensor in it. Put before the message.
     """

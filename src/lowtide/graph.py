@@ -15,7 +15,7 @@ from struct import calcsize, unpack
 from typing import Any, Literal
 
 from lowtide.errors import InputError
-from lowtide.names import shorten
+from lowtide.names import brief, shorten
 
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
@@ -135,6 +135,9 @@ class Op:
     tensor of size 0 that has a shape lives outside, and counts there. What the bodies need under a target,
     `lowtide.analyse.storage.body_bytes` works out.
 
+    `overwrites` are those inputs that the op's only output, of the same size, may lie over if they die there, whatever
+    its type is, under targets without a runtime's own rule; ``None``: the type decides.
+
     `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
     picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
     `MAX_VALUE_BYTES` is an `Array` without value. By dialect:
@@ -160,6 +163,7 @@ class Op:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     operands: tuple[int | None, ...] = ()
     bodies: tuple[Graph, ...] = ()
+    overwrites: tuple[int, ...] | None = None
 
     @property
     def label(self) -> str:
@@ -168,7 +172,7 @@ class Op:
         return f"op {self.id} {shorten(self.name, 60)!r}{kind}" if self.name else f"op {self.id}{kind}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A validated DAG of ops in the model's own order.
 
@@ -212,6 +216,9 @@ class Graph:
     opset: int = 0
     file_order: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        return brief(self, "name ops folded tensors dialect source")
+
     def __post_init__(self) -> None:
         _check(self)
 
@@ -247,10 +254,10 @@ class Graph:
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
         """For each position in own order, the positions that must run earlier, ascending."""
-        index, made_by = self.index_of, self.producer
+        index, producer = self.index_of, self.producer
         result = []
         for op in self.ops:
-            before = {index[made_by[t]] for t in op.inputs if t in made_by}
+            before = {index[producer[t]] for t in op.inputs if t in producer}
             before.update(index[o] for o in op.after if o in index)
             result.append(tuple(sorted(before)))
         return tuple(result)
@@ -302,15 +309,18 @@ def _check(graph: Graph) -> None:
         total += op.workspace
     if total > MAX_BYTES:
         raise InputError(f"the sizes add up to {total} bytes, more than 2^62; check the shapes", place)
-    made_by: dict[int, Op] = {}
+    producers: dict[int, Op] = {}
     for op in (*graph.folded, *graph.ops):
         for t in (*op.inputs, *op.outputs):
             if t not in tensors:
                 raise InputError(f"{op.label} names tensor {t}, which does not exist; declare it", place)
         for t in op.outputs:
-            if t in made_by:
-                raise InputError(f"{tensors[t].label} is made by {made_by[t].label} and by {op.label}; keep one", place)
-            made_by[t] = op
+            if t in producers:
+                raise InputError(
+                    f"{tensors[t].label} is made by {producers[t].label} and by {op.label}; keep one", place
+                )
+            producers[t] = op
+        _check_overwrites(op, tensors, place)
         for o in op.after:
             if o not in ops:
                 raise InputError(f"{op.label} must run after op {o}, which does not exist; drop it", place)
@@ -318,10 +328,10 @@ def _check(graph: Graph) -> None:
         for t in op.outputs:
             if tensors[t].kind in (Kind.INPUT, Kind.CONSTANT):
                 raise InputError(f"{tensors[t].label} is {tensors[t].kind} but made by {op.label}", place)
-    _check_sources(graph, tensors, made_by, place)
+    _check_sources(graph, tensors, producers, place)
     _check_aliases(tensors, place)
     _check_constants(graph, tensors, place)
-    _check_order(graph, made_by, ops, place)
+    _check_order(graph, producers, ops, place)
 
 
 def _check_id(what: str, number: int, place: str) -> None:
@@ -329,10 +339,23 @@ def _check_id(what: str, number: int, place: str) -> None:
         raise InputError(f"{what} id {str(number)[:40]} is not from 0 to 2^63 - 1; number them anew", place)
 
 
-def _check_sources(graph: Graph, tensors: dict[int, Tensor], made_by: dict[int, Op], place: str) -> None:
+def _check_overwrites(op: Op, tensors: Mapping[int, Tensor], place: str) -> None:
+    """That an op's right to write over inputs can be honoured."""
+    for t in op.overwrites or ():
+        if t not in op.inputs:
+            raise InputError(f"{op.label} may overwrite tensor {t}, which it does not read; name an input", place)
+        if len(op.outputs) != 1:
+            raise InputError(f"{op.label} has {len(op.outputs)} outputs, and overwrites is for one; drop it", place)
+        size, other = tensors[t].size, tensors[op.outputs[0]].size
+        if size != other:
+            message = f"{op.label} may overwrite {tensors[t].label} of {size} B with {other} B; sizes have to be equal"
+            raise InputError(message, place)
+
+
+def _check_sources(graph: Graph, tensors: dict[int, Tensor], producers: dict[int, Op], place: str) -> None:
     for op in graph.ops:
         for t in op.inputs:
-            if t not in made_by and tensors[t].kind is Kind.ACTIVATION:
+            if t not in producers and tensors[t].kind is Kind.ACTIVATION:
                 raise InputError(
                     f"{op.label} reads {tensors[t].label}, which no op makes; "
                     "make it an input or a constant, or add its producer",
@@ -341,12 +364,12 @@ def _check_sources(graph: Graph, tensors: dict[int, Tensor], made_by: dict[int, 
 
 
 def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
-    settled: set[int] = set()
+    rooted: set[int] = set()
     for t in tensors.values():
         trail: list[int] = []
         on_trail: set[int] = set()
         at: Tensor = t
-        while at.alias_of is not None and at.id not in settled:
+        while at.alias_of is not None and at.id not in rooted:
             if at.id in on_trail:
                 raise InputError(f"{at.label} is an alias of itself; break the alias cycle", place)
             trail.append(at.id)
@@ -354,7 +377,7 @@ def _check_aliases(tensors: dict[int, Tensor], place: str) -> None:
             if at.alias_of not in tensors:
                 raise InputError(f"{at.label} is an alias of tensor {at.alias_of}, which does not exist", place)
             at = tensors[at.alias_of]
-        settled.update(trail)
+        rooted.update(trail)
 
 
 def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) -> None:
@@ -383,13 +406,13 @@ def _check_constants(graph: Graph, tensors: Mapping[int, Tensor], place: str) ->
                 )
 
 
-def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place: str) -> None:
+def _check_order(graph: Graph, producers: dict[int, Op], ops: dict[int, Op], place: str) -> None:
     position = {op.id: i for i, op in enumerate(graph.ops)}
     for i, op in enumerate(graph.ops):
-        earlier = [made_by[t].id for t in op.inputs if t in made_by]
+        earlier = [producers[t].id for t in op.inputs if t in producers]
         for p in (*earlier, *op.after):
             if position.get(p, -1) >= i:
-                cycle = _cycle(graph, made_by)
+                cycle = _cycle(graph, producers)
                 if cycle:
                     names = " -> ".join(ops[o].label for o in cycle)
                     raise InputError(f"the graph has a cycle: {names}; break it", place)
@@ -399,9 +422,10 @@ def _check_order(graph: Graph, made_by: dict[int, Op], ops: dict[int, Op], place
                 )
 
 
-def _cycle(graph: Graph, made_by: dict[int, Op]) -> list[int]:
+def _cycle(graph: Graph, producers: dict[int, Op]) -> list[int]:
     before = {
-        op.id: [*(made_by[t].id for t in op.inputs if t in made_by), *op.after] for op in (*graph.folded, *graph.ops)
+        op.id: [*(producers[t].id for t in op.inputs if t in producers), *op.after]
+        for op in (*graph.folded, *graph.ops)
     }
     done: set[int] = set()
     for start in before:

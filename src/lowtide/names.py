@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 LIKENESS = 0.6
 """Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
+
+
+def brief(value: object, fields: str) -> str:
+    """What a result that holds much prints: these fields, named between blanks, where they have a value, and of
+    collections how many.
+
+    >>> class Walk:
+    ...     steps, name, end = (1, 2, 3), "long", None
+    >>> brief(Walk(), "name steps end")
+    "Walk(name='long', steps=3)"
+    """
+    shown = []
+    for name in fields.split():
+        held = getattr(value, name)
+        if isinstance(held, str):
+            shown.append(f"{name}={shorten(held, 80)!r}")
+        elif held is not None:
+            shown.append(f"{name}={len(held) if isinstance(held, Collection) else repr(held)}")
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 def shorten(text: str, width: int) -> str:

@@ -13,6 +13,10 @@ import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.names import brief
+from lowtide.schemas import json_schema
+from lowtide.sizes import Dims
+from lowtide.target import Target
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
@@ -232,18 +236,31 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runtime takes, in bytes: by its defaults for the file as it stands, and with the plan.
-
-    `what` is ``"head"`` or ``"kTensorArenaSize"`` (TFLM), ``"in use"`` (most bytes of tensors and workspace at once) or
-    ``"arena"`` (taken from the system). `sure`: ``"exact"``, ``"at least"`` or ``"at most"``, of both. `planned_bytes`
-    is None where it was not worked out.
-    """
+    """Bytes that a runtime takes by its defaults for the file as it stands, and with the plan (None: not known)."""
 
     runtime: str
     what: str
     default_bytes: int
     planned_bytes: int | None
     sure: Sure = "exact"
+
+
+class RuntimeArenas(msgspec.Struct, frozen=True, kw_only=True):
+    """In which of a plan's memories TFLM's head and tail lie; one array holds both if that is the same one.
+
+    The memories' `size_bytes` are what is declared there. `least_head_bytes`, `least_tail_bytes`: what no plan and no
+    build that the target leaves open needs less than for arrays of their own.
+    """
+
+    head_memory: str
+    tail_memory: str
+    least_head_bytes: int
+    least_tail_bytes: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether there are two arrays."""
+        return self.head_memory != self.tail_memory
 
 
 class Hole(msgspec.Struct, frozen=True):
@@ -336,11 +353,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
-    `runtime_parts` says what that block consists of under tflm.
-    `runtime_figures` is what the runtime takes by its defaults, and with this plan; for `generic`, onnxruntime.
-    `conflict` is there where a plan is over budget and the reason was found.
-    `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
-    change the target.
+    `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
+    parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
+    `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
+    `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
+    `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
     bytes.
     """
@@ -386,6 +403,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
+    runtime_arenas: RuntimeArenas | None = None
     runtime_figures: list[RuntimeFigure] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
@@ -394,6 +412,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     double_buffered: list[str] | None = None
     fixed: dict[str, int] | None = None
     search: dict[str, Any] | None = None
+    rules: Target | None = None
+    dims: dict[str, int | list[int]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
+            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
+        )
 
     @property
     def exit_status(self) -> int:
@@ -407,6 +434,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(self.search or {}, Figures)
         except msgspec.ValidationError:  # a method of another package means something else by a name
             return Figures()
+
+    def sizes(self, dims: Dims) -> Dims:
+        """Sizes of the model's free dimensions: `dims`, or, if a call says nothing of them, those of the plan."""
+        return dims or self.dims or dims
 
     @property
     def least_required_bytes(self) -> int:
@@ -465,4 +496,4 @@ def read_plan(path: str | Path) -> Plan:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the plan file."""
-    return msgspec.json.schema(Plan)
+    return json_schema(Plan)

@@ -6,6 +6,7 @@ KB is 1000 bytes, KiB is 1024, and so is K, as memories are made and linkers cou
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from lowtide.errors import InputError
@@ -16,6 +17,22 @@ UNITS |= {unit + ending: 1024**power for power, unit in enumerate("KMG", 1) for 
 UNITS_TEXT = "B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB and K are 1024"
 _GAP = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", re.ASCII)
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+Dims = Mapping[str, int | Sequence[int]]
+"""What a call says of a model's sizes: a free dimension's by its name or as ``"INPUT:AXIS"``, a tensor's whole shape by
+the tensor's name, as a sequence."""
+NO_DIMS: Dims = {}
+
+
+def split_dims(dims: Dims) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Sizes of dimensions, and shapes of tensors.
+
+    >>> split_dims({"n": 4, "x": [1, 3]})
+    ({'n': 4}, {'x': (1, 3)})
+    """
+    sizes = {name: size for name, size in dims.items() if not isinstance(size, Sequence)}
+    return sizes, {name: tuple(shape) for name, shape in dims.items() if isinstance(shape, Sequence)}
 
 
 def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
@@ -30,16 +47,16 @@ def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
     (1536, 65536, 1782579)
     """
     number = "a positive number" if least else "a number"
-    mend = f"write {number} of bytes, or one with a unit, as in 256KiB ({UNITS_TEXT})"
+    advice = f"write {number} of bytes, or one with a unit, as in 256KiB ({UNITS_TEXT})"
     if isinstance(text, bool):
-        raise InputError(f"{what} is {text!r}; {mend}")
+        raise InputError(f"{what} is {text!r}; {advice}")
     match = _SIZE.fullmatch(str(text)[:100])
     if match is None or match[2].upper() not in UNITS:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     unit = UNITS[match[2].upper()]
     value = Fraction(match[1]) * unit
     if value < least or (unit == 1 and value.denominator != 1) or value > MAX_BYTES:
-        raise InputError(f"{what} is {str(text)[:100]!r}; {mend}")
+        raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     return int(value)
 
 

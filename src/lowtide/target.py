@@ -40,6 +40,8 @@ _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
 }
 """Fields that rule tflm alone knows, with their values."""
 
+TORCH = "torch"
+"""Name of the built-in target of eager kernels; no other target may have it (`read_toml`)."""
 
 MAX_ALIGNMENT = 2**30
 
@@ -179,6 +181,11 @@ class Target:
         """Whether the runtime writes outputs over inputs wherever its rule allows it, whatever a plan says."""
         return self.rule == "onnxruntime"
 
+    @property
+    def allocates_one_by_one(self) -> bool:
+        """Whether the runtime gives each tensor memory of its own, so that the peak is what is needed, and no arena."""
+        return self.name == TORCH
+
     def copies(self, tensor: Tensor) -> int:
         """How many of this tensor have memory of their own at every step: 0 (none, it shares), 1 or 2."""
         if tensor.name and tensor.name in self.double_buffered:
@@ -216,6 +223,8 @@ class Target:
             return RULES[self.rule].in_place_inputs(graph, op)
         if self.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
             return ()
+        if op.overwrites is not None:
+            return self._of_graph(graph, op, op.overwrites)
         row = kind_of(op.type)
         elementwise = (row is not None and row.elementwise) or op.type in self.elementwise_types
         reshape = self.in_place_reshape and row is not None and row.family == "reshape"
@@ -235,6 +244,14 @@ class Target:
             t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
         )
 
+    def _of_graph(self, graph: Graph, op: Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Those inputs that the graph itself lets an op overwrite, as far as this target can place them so."""
+        output = graph.tensor_by_id[op.outputs[0]]
+        if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
+            return ()
+        able = [t for t in dict.fromkeys(inputs) if graph.tensor_by_id[t].kind is not Kind.CONSTANT]
+        return tuple(able[:1] if self.in_place == "first" else able)
+
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         """Inputs that the op's only output may lie over, each with a distance in bytes, if their storage dies there.
 
@@ -252,6 +269,13 @@ class Target:
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
         return op.workspace + (self.own_rule.workspace(graph, op) if self.rule else 0)
+
+    def on_device(self, pointer: int) -> Target:
+        """The rules on a device whose pointers have so many bits, unless they or their name say it."""
+        base, _, said = self.name.partition(",")
+        if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:
+            return self
+        return _changed(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
 
     @cached_property
     def inside(self) -> Target:
@@ -310,7 +334,7 @@ BUILT_IN: dict[str, Target] = {
         Target(
             "onnxruntime", overwrite_inputs=False, alignment=256, count_inputs=False, folds=False, rule="onnxruntime"
         ),
-        Target("torch", overwrite_inputs=False, alignment=64, count_inputs=False),
+        Target(TORCH, overwrite_inputs=False, alignment=64, count_inputs=False),
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
@@ -321,7 +345,7 @@ BUILT_IN: dict[str, Target] = {
 `write/onnxruntime_snippet.py`."""
 
 
-AUTO = {".tflite": "tflm", ".pt2": "torch"}
+AUTO = {".tflite": "tflm", ".pt2": TORCH}
 """Target for a kind of model file; `generic` for all others."""
 
 
@@ -436,13 +460,13 @@ def read_toml(path: Path) -> Target:
             wanted = {bool: "true or false", int: "a whole number", str: "a text"}[type(old)]
             raise InputError(f"{key} is {str(value)[:80]!r}; it must be {wanted}", str(path))
     try:
-        found = replace(base, **table)
+        target = replace(base, **table)
     except InputError as error:  # it names the target, which the user knows as a file
         raise InputError(str(error).removeprefix(f"{table.get('name', base.name)}: "), str(path)) from None
-    if found.name == "auto" or (found.name in BUILT_IN and found != BUILT_IN[found.name]):
-        message = f"name is {found.name!r}, which is a built-in target with other rules; name it otherwise"
+    if target.name == "auto" or (target.name in BUILT_IN and target != BUILT_IN[target.name]):
+        message = f"name is {target.name!r}, which is a built-in target with other rules; name it otherwise"
         raise InputError(message, str(path))
-    return found
+    return target
 
 
 def to_toml(target: Target) -> str:

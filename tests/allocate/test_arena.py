@@ -51,22 +51,22 @@ def own(model: MemoryModel, alignment: int = 1) -> Allocation:
     return allocate(model, order, profile(model, order).in_place, alignment)
 
 
-def check(model: MemoryModel, order: Sequence[int], made: Allocation, alignment: int) -> None:
+def check(model: MemoryModel, order: Sequence[int], allocation: Allocation, alignment: int) -> None:
     """Every storage keeps its bytes while it is live, but for what an op in place writes in its own step."""
     graph = model.graph
-    taken = set(made.in_place)
+    taken = set(allocation.in_place)
     on_input = {model.storage_of[out] for out, _ in taken}
     base: dict[int, int] = {}
     for t, s in model.storage_of.items():
         if graph.tensor_by_id[t].size:
-            at = made.offsets[t] - model.displacement[t]
+            at = allocation.offsets[t] - model.displacement[t]
             assert base.setdefault(s, at) == at
             assert at >= 0
             assert at % alignment == 0 or s in on_input
         else:
-            assert t not in made.offsets
-    assert set(made.offsets) <= set(model.storage_of)
-    assert set(made.workspace_offsets) == {graph.ops[i].id for i in order if model.workspace[i]}
+            assert t not in allocation.offsets
+    assert set(allocation.offsets) <= set(model.storage_of)
+    assert set(allocation.workspace_offsets) == {graph.ops[i].id for i in order if model.workspace[i]}
     steps = {i: k for k, i in enumerate(order)}
     for step, i in enumerate(order):
         op = graph.ops[i]
@@ -76,17 +76,17 @@ def check(model: MemoryModel, order: Sequence[int], made: Allocation, alignment:
             first = 0 if storage.at_start else min(steps[j] for j in storage.users)
             last = len(order) if storage.at_end else max(steps[j] for j in storage.users)
             if storage.size and first <= step <= last and s in base:
-                assert base[s] + storage.size <= made.arena_bytes
+                assert base[s] + storage.size <= allocation.arena_bytes
                 for byte in range(base[s], base[s] + storage.size):
                     other = held.setdefault(byte, s)
                     assert other == s or over.get(s) == other or over.get(other) == s
         if model.workspace[i]:
-            at = made.workspace_offsets[op.id]
+            at = allocation.workspace_offsets[op.id]
             assert at % alignment == 0
-            assert at + model.workspace[i] <= made.arena_bytes
+            assert at + model.workspace[i] <= allocation.arena_bytes
             assert not held.keys() & set(range(at, at + model.workspace[i]))
     for out, into in taken:
-        assert made.offsets[out] == made.offsets[into]
+        assert allocation.offsets[out] == allocation.offsets[into]
 
 
 def test_a_chain_of_equal_sizes_is_one_rectangle() -> None:

@@ -155,7 +155,7 @@ def test_a_deletion_filter_leaves_an_irreducible_set(ties: bool):
     raise AssertionError("too few such problems were drawn")
 
 
-def test_without_a_proof_nothing_is_said():
+def test_without_a_proof_nothing_is_claimed():
     """An engine that finds no placement and proves nothing is no reason to call anything infeasible."""
     drawn = next(d for d in (fragmented(seed, False) for seed in range(4000)) if d is not None)
     assert find_conflict(*drawn, engines=(Helpless(),)) is None

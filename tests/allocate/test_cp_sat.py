@@ -92,18 +92,18 @@ def test_without_ortools_it_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_interrupt_ends_the_solver() -> None:
     """Ctrl-C while it solves tells it to stop, and is raised; what the solver itself raises comes through."""
-    told, ended = threading.Event(), threading.Event()
+    asked_to_stop, ended = threading.Event(), threading.Event()
 
-    def until_told(_: object) -> None:
+    def until_stopped(_: object) -> None:
         _thread.interrupt_main()
-        told.wait(60)
+        asked_to_stop.wait(60)
         sleep(0.05)
         ended.set()
 
-    stub: Any = SimpleNamespace(parameters=SimpleNamespace(), solve=until_told, stop_search=told.set)
+    stub: Any = SimpleNamespace(parameters=SimpleNamespace(), solve=until_stopped, stop_search=asked_to_stop.set)
     with pytest.raises(KeyboardInterrupt):
         solve(stub, stub)
-    assert told.is_set()
+    assert asked_to_stop.is_set()
     assert ended.is_set()
 
     def broken(_: object) -> None:

@@ -277,7 +277,7 @@ def test_fixed_buffers_that_clash_for_their_ties() -> None:
         Portfolio().pack(Problem((low, later), (), ((0, 1),)), Limits())
 
 
-def test_the_squeaky_wheel_mends_an_order_by_hand() -> None:
+def test_the_squeaky_wheel_improves_an_order_by_hand() -> None:
     """By size E comes last and lies at 9, A at 7: both end above 8. Placed first they leave room for the rest.
 
     A at 0, E on A at 2; D over E at 3; C, which meets both, over D at 7: 10 again, and only C is to blame. C first:
@@ -344,10 +344,10 @@ def test_a_sweep_without_work_is_its_first_rule() -> None:
     assert packing.offsets == RULES[0].place(Problem(buffers))
 
 
-def test_a_sweep_mends_what_the_whole_cannot() -> None:
+def test_a_sweep_packs_what_one_order_cannot() -> None:
     """Sixty copies of the five buffers in turn, each tied to the next by one that crosses: no rule packs them all.
 
-    Each copy needs an order of its own; a sweep mends one after the other.
+    Each copy needs an order of its own; a sweep finds one after the other.
     """
     rng = Random(2)
     made: list[Buffer] = []

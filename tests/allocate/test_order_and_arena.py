@@ -68,7 +68,7 @@ def test_an_arena_that_is_small_enough_ends_the_search() -> None:
 
 @pytest.mark.slow
 def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ops there are: the settled order and the one found; more of them where there are few ops."""
+    """However many ops there are: the restored order and the one found; more of them where there are few ops."""
     monkeypatch.setattr(order_and_arena, "WORK", 1000)
     monkeypatch.setattr(CpSat, "supports", lambda *_: "left out")
     monkeypatch.setattr(order_and_arena, "OPS_TO_ANNEAL", 500)
@@ -84,7 +84,7 @@ def test_at_least_two_orders_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["random_width:n=24,width=8", "grid:side=8"])
-def test_smoothed_orders_and_the_exact_engine_lose_no_byte(name: str) -> None:
+def test_annealed_orders_and_the_exact_engine_lose_no_byte(name: str) -> None:
     """Random sizes that no greedy packs: with the order chosen for it the arena is the peak, and the same again."""
     model = memory_model(zoo.build(name).graph(), BUILT_IN["strict"])
     schedule = make("exact").schedule(model, Limits())

@@ -15,11 +15,11 @@ from support.random_graphs import random_graph
 from support.small_models import branches
 
 
-def graph_of(made: dict) -> lowtide.Graph:
+def graph_of(document: dict) -> lowtide.Graph:
     """The graph of a graph JSON."""
     import json
 
-    return parse_graph_json(json.dumps(made).encode())
+    return parse_graph_json(json.dumps(document).encode())
 
 
 def test_who_is_live_at_the_peak_and_why():

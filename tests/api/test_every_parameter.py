@@ -15,7 +15,7 @@ from lowtide.api import fitting, surveys
 from lowtide.api.job import Job
 from lowtide.schedule.registry import built_in
 from support.onnx_builder import model, node, saved, value
-from support.parameters import Changes, Refused, Row, Rows, Shows, Told, a_function, a_list, cases, keywords
+from support.parameters import Changes, Refused, Reports, Row, Rows, Shows, a_function, a_list, cases, keywords
 from support.small_models import branches, graph_file, matrix_product
 
 HARD = {"model": "hard"}
@@ -48,8 +48,8 @@ PLAN: dict[str, Rows] = {
         "fixed": Changes({"t1": 64}, "offsets"),
         "spread": Changes(True, "offsets", {"budget": "1KiB"}),
         "quick": Shows(True, "replayed", False),
-        "trace": Told(a_list),
-        "report": Told(a_function, HARD | {"time": 1.0}),
+        "trace": Reports(a_list),
+        "report": Reports(a_function, HARD | {"time": 1.0}),
     },
     "several memories": {
         "target": Changes("generic", "target"),
@@ -75,8 +75,8 @@ PLAN: dict[str, Rows] = {
         "fixed": Changes({"t1": 8}, "residency"),
         "spread": Refused(True, "--spread is for one arena with a budget; leave it out"),
         "quick": Shows(True, "replayed", False),
-        "trace": Told(a_list),
-        "report": Told(a_function, HARD | {"time": 1.0}),
+        "trace": Reports(a_list),
+        "report": Reports(a_function, HARD | {"time": 1.0}),
     },
     "a fast memory": {
         "target": Changes("hmcos", "target"),
@@ -102,8 +102,8 @@ PLAN: dict[str, Rows] = {
         "fixed": Refused({"t1": 8}, "--fix keeps a tensor in its place"),
         "spread": Refused(True, "--spread is for one arena with a budget; leave it out"),
         "quick": Refused(True, "quick stops at a budget, and a plan with spilling has none"),
-        "trace": Told(a_list),
-        "report": Told(a_function),
+        "trace": Reports(a_list),
+        "report": Reports(a_function),
     },
 }
 
@@ -216,7 +216,7 @@ COMPARE: dict[str, Rows] = {
         "memories": Shows(["fast=108"], "names", ["spill"], {"methods": ["spill"]}),
         "moves": Refused({"lead": "1"}, "--moves says what spilling costs; name the memories"),
         "options": Changes({"exact": {"cut": "false"}}, "states", {"methods": ["exact"]}),
-        "report": Told(a_function, HARD | {"methods": ["exact"], "time": 1.0}),
+        "report": Reports(a_function, HARD | {"methods": ["exact"], "time": 1.0}),
     },
     "a fast memory": {
         "methods": Shows(["belady"], "names", ["belady"]),
@@ -224,7 +224,7 @@ COMPARE: dict[str, Rows] = {
         "memories": Changes(["fast=1KiB"], "traffic", {"methods": ["spill"]}),
         "moves": Changes({"inputs_have_copy": "false"}, "traffic", {"methods": ["spill"]}),
         "options": Changes({"spill": {"rows": "true"}}, "counters", {"methods": ["spill"]}),
-        "report": Told(a_function),
+        "report": Reports(a_function),
     },
 }
 """What is not of the job that is run for each method; the rest is in `JOB`."""
@@ -304,7 +304,7 @@ def test_the_job_says_what_the_call_asks_for(
     assert at == {"search_memory": 1024}.get(name, tuple(given) if isinstance(given, list) else given)
 
 
-SHARE: Rows = {"budget": Changes(10, "status"), "report": Told(a_function, {"hard": True, "time": 1.0})}
+SHARE: Rows = {"budget": Changes(10, "status"), "report": Reports(a_function, {"hard": True, "time": 1.0})}
 
 
 @pytest.mark.slow
@@ -330,7 +330,7 @@ def test_every_parameter_has_its_row() -> None:
 
 INSPECT: dict[str, Row] = {
     "options": Refused({"cut": "perhaps"}, "exact.cut is 'perhaps'"),
-    "report": Told(a_function, {"hard": True, "time": 1.0}),
+    "report": Reports(a_function, {"hard": True, "time": 1.0}),
 }
 
 

@@ -7,6 +7,7 @@ from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import lowtide
@@ -16,7 +17,7 @@ from lowtide.allocate.csv_buffers import read_problem
 from lowtide.api import checking, optimizing, probing, running
 from lowtide.stop import Progress
 from support.onnx_builder import model, node, saved, value
-from support.parameters import Changes, Refused, Row, Shows, Told, a_function, keywords
+from support.parameters import Changes, Refused, Reports, Row, Shows, a_function, keywords
 from support.small_models import branches, graph_file, onnx_file
 
 GOALS: dict[str, dict[str, Any]] = {
@@ -180,14 +181,15 @@ def test_the_calls_have_no_other_parameters() -> None:
     assert set(keywords(api.plan_job)) == {"job", "trace", "report"}
     assert set(keywords(lowtide.allocate, ("buffers",))) == {*ALLOCATE}
     assert set(keywords(lowtide.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
+    assert set(keywords(lowtide.plan_sizes)) == {"model", "sizes", "dims", "settings"}  # test_size_table.py
     assert set(keywords(lowtide.probe)) == {"model", "dims", "seed", "most_macs", "report"}
 
 
 def test_every_public_call_is_in_a_table() -> None:
     """Those that only look something up have nothing to drop."""
-    lookups = {"board", "boards", "target", "targets"}
+    lookups = {"board", "boards", "schema", "target", "targets"}
     planning = {"plan", "check", "compare", "inspect", "share"}
-    rest = {"verify", "prove", "run", "apply", "export", "load", "allocate", "runtime_optimized", "probe"}
+    rest = {"verify", "prove", "run", "apply", "export", "load", "allocate", "runtime_optimized", "probe", "plan_sizes"}
     functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}
     assert functions == lookups | planning | rest
 
@@ -265,15 +267,17 @@ def test_external_data_is_copied_if_asked_for(tmp_path: Path, monkeypatch: pytes
 
 
 def test_exports_are_made_under_the_target_that_is_named(tmp_path: Path) -> None:
-    """A target of a file is not built in: a plan under it is exported with its file only."""
+    """A target of a file is not built in: a plan under it is exported with its rules, or with its file."""
     path, file = graph_file(tmp_path, branches()), tmp_path / "mine.toml"
     file.write_text('base = "strict"\nalignment = 8\n')
     plan = lowtide.plan(path, target=str(file))
     files = api.PlanFiles(exports=api.Exports(table=tmp_path / "t.txt"))
+    bare = msgspec.structs.replace(plan, rules=None)
     with pytest.raises(lowtide.InputError, match="the plan is for target 'mine'; name its file with --target"):
-        api.write_all(plan, path, files)
-    api.write_all(plan, path, files, target=str(file))
-    assert (tmp_path / "t.txt").exists()
+        api.write_all(bare, path, files)
+    for one, target in ((bare, str(file)), (plan, "auto")):
+        api.write_all(one, path, files, target=target)
+        (tmp_path / "t.txt").unlink()
 
 
 ALLOCATE: dict[str, Row] = {
@@ -284,7 +288,7 @@ ALLOCATE: dict[str, Row] = {
     "spread": Changes(True, "alone", {"capacity": 64}),
     "time": Refused(-1.0, "time is -1.0"),
     "seed": Shows(3, "seed", 3),
-    "report": Told(a_function),
+    "report": Reports(a_function),
 }
 
 

@@ -40,8 +40,8 @@ def _tflite(folder: Path) -> Path:
     return path
 
 
-def _plan(made: Path | Graph, target: str) -> Plan:
-    return msgspec.structs.replace(lowtide.plan(made, target=target, time=5), seconds=0.0)
+def _plan(model: Path | Graph, target: str) -> Plan:
+    return msgspec.structs.replace(lowtide.plan(model, target=target, time=5), seconds=0.0)
 
 
 @pytest.mark.parametrize("target", sorted(BUILT_IN))

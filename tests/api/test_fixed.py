@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def test_verify_looks_where_it_lies(tmp_path: Path):
     report = verify_plan(graph, lowtide.plan(graph, target=rules), rules)
     assert "1 tensors where they are to lie" in [c.result for c in report.checks]
     with pytest.raises(VerificationError, match=r"fixed: t0 lies at \d+, and is to lie at 200"):
-        verify_plan(graph, lowtide.plan(graph, target="strict"), rules)
+        verify_plan(graph, msgspec.structs.replace(lowtide.plan(graph, target="strict"), rules=None), rules)
 
 
 def test_in_place_follows_what_is_fixed(tmp_path: Path):

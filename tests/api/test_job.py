@@ -70,7 +70,9 @@ def test_what_is_in_a_job_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("goal", "rules", "words"),
     [
-        ("several memories", {"target": "tflm"}, "target tflm has one arena; plan for memories under another"),
+        ("several memories", {"target": "tflite"}, "target tflite has one arena; plan for memories under another"),
+        ("several memories", {"target": "onnxruntime"}, "target onnxruntime has one arena; plan for memories under"),
+        ("several memories", {"target": "tflm"}, "'t1' lies in TFLM's head like all tensors; place head or tail"),
         ("a fast memory", {"target": "onnxruntime"}, "target onnxruntime has one arena; spill under another one"),
         ("a fast memory", {"persistent": ["t1"]}, "--persistent keeps a tensor in its place"),
         ("a fast memory", {"fixed": {"t1": 0}}, "--fix keeps a tensor in its place"),
@@ -114,7 +116,7 @@ def test_rules_are_those_of_a_plan(tmp_path: Path) -> None:
                               double_buffered=["t2"], fixed={"t3": 64}), plan)  # fmt: skip
 
 
-def test_a_fast_memory_that_is_too_small_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_a_fast_memory_that_is_too_small_is_reported_with_the_rest(tmp_path: Path) -> None:
     """The plan without moves has the own name of the method, the trace and who looks on."""
     path, trace, heard = graph_file(tmp_path, branches()), [], []
     plan = lowtide.plan(path, target="strict", memories=["fast=70"], trace=trace, report=heard.append)

@@ -44,7 +44,7 @@ def test_an_id_may_hold_an_at_sign():
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("b,0,1,4,z,,", "over names 'z', which is no buffer"),
         ("b,0,1,4,b,,", "over names 'b', which is this buffer itself"),
@@ -55,12 +55,12 @@ def test_an_id_may_hold_an_at_sign():
         ("b,0,1,4,a@-1,,", "distance is '-1'"),
     ],
 )
-def test_bad_ties_are_named(row: str, said: str):
+def test_bad_ties_are_named(row: str, message: str):
     """The file, the line and the id."""
     with pytest.raises(InputError) as error:
         parse_problem(f"id,lower,upper,size,over,apart,memory\na,0,1,4,,,\n{row}\n", "f.csv")
     assert str(error.value).startswith("f.csv, line 3: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_plain_readers_refuse_ties(tmp_path: Path):
@@ -156,7 +156,7 @@ def test_reuse_only_where_the_capacity_demands_it(tmp_path: Path, capsys: Captur
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 7))
-def test_spreading_keeps_every_rule(seed: int, n: int):
+def test_least_reuse_keeps_every_rule(seed: int, n: int):
     """Whatever the capacity: the placement holds, is within it, and so many buffers share no byte."""
     buffers = random_buffers(seed, n, 6, 5, (1, 2))
     problem = with_ties(seed, buffers)
@@ -177,7 +177,7 @@ def test_spreading_keeps_every_rule(seed: int, n: int):
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["strict", "generic", "hmcos"]), st.floats(1.0, 2.0))
-def test_plans_spread_out_hold(seed: int, target: str, room: float):
+def test_plans_of_least_reuse_hold(seed: int, target: str, room: float):
     """Within the budget, with the same order and peak, every check passed; without room the plan is as it was."""
     graph = random_graph(Random(seed), plain=target == "strict")  # then every storage is a block of the layout
     whole = lowtide.plan(graph, target=target)

@@ -193,7 +193,7 @@ def test_no_reserve_is_a_reserve(tmp_path: Path):
         lowtide.plan(path, budget=1000, reserve="-1")
 
 
-def test_an_unsound_bound_is_never_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unsound_bound_is_never_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A bound of lowtide's own above a peak ends the plan: cut down to the peak it would be a proof."""
 
     class Broken(Own):

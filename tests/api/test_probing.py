@@ -68,7 +68,7 @@ def test_a_wrong_map_is_status_5(tmp_path: Path, capsys: Captured, monkeypatch: 
     assert "result 0 moves with what lies outside" in text
 
 
-def test_large_nodes_are_skipped_and_said(tmp_path: Path, capsys: Captured) -> None:
+def test_large_nodes_are_skipped_and_reported(tmp_path: Path, capsys: Captured) -> None:
     """A limit on multiplications leaves nodes out, with the reason."""
     assert main(["probe", str(conv_net(tmp_path)), "--most-macs", "100"]) == 0
     text = capsys.readouterr().out

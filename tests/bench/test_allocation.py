@@ -1,4 +1,4 @@
-"""`lowtide bench allocate`: its rows, its checks, its tables and files, peers, Ctrl-C; and the sweep over the zoo."""
+"""`lowtide bench allocate`: rows, checks, tables and files, external allocators, Ctrl-C; and the sweep over the zoo."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from lowtide import zoo
 from lowtide.allocate.arena import ENGINES
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem, block, load_bound
 from lowtide.allocate.greedy import RULES
-from lowtide.bench import allocation, peers, placing
+from lowtide.bench import allocation, external, placing
 from lowtide.bench.allocation import AllocateSuite
 from lowtide.bench.output import write
 from lowtide.bench.placing import OURS, OURS_TO_CAPACITY, Row, allocators, measure, overlap
@@ -96,7 +96,7 @@ def test_hmcos_table_1_beside_ours() -> None:
         assert row.replayed
         printed = next(
             f
-            for f in allocation.published_beside(found.rows)
+            for f in allocation.published_figures(found.rows)
             if (f.network, f.method, f.figure) == (row.instance, "hmcos", "arena")
         )
         assert (row.height_bytes or 0) < 0.89 * printed.amount
@@ -172,7 +172,7 @@ def test_what_goes_wrong_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     row = measure(problem, rule, 1, about)
     assert (row.status, row.reason) == ("error", "AssertionError: b overlaps another at step 2")
     tied = Problem(problem.buffers, (Pair(0, 1, 1),))
-    row = measure(tied, peers.VelaHillClimb(), 1, about)
+    row = measure(tied, external.VelaHillClimb(), 1, about)
     assert (row.status, row.reason, row.height_bytes) == ("unsupported", "plain rectangles only", None)
 
 
@@ -196,17 +196,17 @@ def test_velas_hill_climb_is_found_by_import(monkeypatch: pytest.MonkeyPatch) ->
     assert load_bound(problem) == 8
     for name in ("ethosu", "ethosu.vela"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    module = types.ModuleType(peers.VELA)
+    module = types.ModuleType(external.VELA)
     module.__dict__["HillClimbAllocator"] = HillClimbAllocator
-    monkeypatch.setitem(sys.modules, peers.VELA, module)
-    found = peers.VelaHillClimb().pack(problem, Limits())
+    monkeypatch.setitem(sys.modules, external.VELA, module)
+    found = external.VelaHillClimb().pack(problem, Limits())
     assert (found.offsets, found.height_bytes, found.counters) == ((0, 4), 8, {"iterations": 3})
-    late = peers.VelaHillClimb().pack(problem, Limits(seconds=1e-9))
+    late = external.VelaHillClimb().pack(problem, Limits(seconds=1e-9))
     assert late.counters == {"iterations": 0}
 
 
 def test_reference_figures_read() -> None:
-    """What peers' own code gave has its source and reads as a number."""
+    """What others' own code gave has its source and reads as a number."""
     assert len(figures("allocate")) == 17
     for f in figures("allocate"):
         assert f.paper

@@ -25,7 +25,7 @@ from lowtide.errors import InputError
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.registry import methods
 from lowtide.zoo.published import UNITS, figures, printed
-from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, known
+from lowtide.zoo.published.cases import FILE, FORMS, HMCOS, case_of
 from support.bench import csv_of, json_of, markdown, text
 from support.small_models import branches, graph_file
 
@@ -56,7 +56,7 @@ def test_published_figures_are_of_networks_that_are_there() -> None:
         assert f.relation in ("=", ">")
         assert f.amount > 0
         assert f.figure in ("peak", "time", "arena", "variables")
-        case = known(f.network)
+        case = case_of(f.network)
         assert case is None or case.target == f.target
 
 

@@ -122,7 +122,7 @@ def test_a_limit_shows_as_such() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"networks": ["x"]}, {"schemes": ["x"]}, {"parts": ["x"]}, {"settings": ["x"]}, {"networks": ["FCN"]}]
 )
-def test_what_is_not_there_is_said(wrong: dict[str, Any]) -> None:
+def test_what_is_not_there_is_reported(wrong: dict[str, Any]) -> None:
     """A network, scheme, part or setting that there is not, and a file without its directory."""
     with pytest.raises(InputError, match=r"there is no|--graphs"):
         run(SpillSuite(**wrong))

@@ -74,7 +74,7 @@ class Squares(TableSuite[Square]):
         return row_lines(Square, results.rows)
 
 
-def test_rows_are_told_of_and_finished_together() -> None:
+def test_rows_are_reported_and_finished_together() -> None:
     """Each when it is done; what only all can say is said at the end."""
     seen: list[Square] = []
     results = run(Squares(), Watch(row=seen.append))

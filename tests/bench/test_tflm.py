@@ -17,7 +17,7 @@ pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
 @pytest.mark.slow
-def test_models_are_planned_run_and_told(tmp_path: Path):
+def test_models_are_planned_run_and_reported(tmp_path: Path):
     """Predicted and measured figures are equal, outputs too; a file that is no model is one line."""
     (tmp_path / "residual.tflite").write_bytes(residual().bytes())
     (tmp_path / "branches.tflite").write_bytes(branches().bytes())

@@ -27,7 +27,7 @@ def refused(capsys: Captured, *arguments: object, status: int = 2) -> str:
 
 @pytest.mark.parametrize("budget", ["0", "-1", "12 apples", "nan", "", "1e9", "0x10", "١٢"])
 def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str):
-    """The mend says how a size is written."""
+    """The message says how a size is written."""
     path = graph_file(tmp_path, branches())
     for command in ("check", "plan"):
         assert "256KiB" in refused(capsys, command, path, f"--budget={budget}")
@@ -156,7 +156,7 @@ def test_wrong_input_leaves_outputs_alone(tmp_path: Path, capsys: Captured):
 
 
 def test_plan_for_another_model(tmp_path: Path, capsys: Captured):
-    """Refused, with the mend."""
+    """Refused, with the remedy."""
     one, other = graph_file(tmp_path, branches()), graph_file(tmp_path, branches() | {"name": "x"}, "x.graph.json")
     main(["plan", str(one), "--plan", str(tmp_path / "p.json"), "-q"])
     capsys.readouterr()

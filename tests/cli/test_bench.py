@@ -12,7 +12,7 @@ from lowtide.bench.sampling import SpaceSuite
 from lowtide.bench.schedule import ScheduleSuite
 from lowtide.bench.spilling import SpillSuite
 from lowtide.bench.suite import Suite
-from lowtide.cli.bench import add_suites, made_from
+from lowtide.cli.bench import add_suites, suite_of
 from lowtide.cli.parser import parse
 from lowtide.cli.values import name_list
 from lowtide.errors import InputError
@@ -43,7 +43,7 @@ def test_flags_make_the_suite(words: str, suite: Suite[object]) -> None:
     """Each flag is a field, in the field's type; what is not given has the default."""
     options = parse(["bench", *words.split()])
     assert isinstance(options, argparse.Namespace)
-    assert made_from(options) == suite
+    assert suite_of(options) == suite
 
 
 def test_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,13 +74,13 @@ def test_plan_of_another_method(tmp_path: Path, capsys: Captured):
     assert run_json(capsys, "plan", path, "--set", "exact.cut=false")["optimal"]
 
 
-@pytest.mark.parametrize(("budget", "status", "said"), [("256", 0, "to spare"), ("150", 3, "over budget")])
-def test_plan_within_and_over_a_budget(tmp_path: Path, capsys: Captured, budget: str, status: int, said: str):
+@pytest.mark.parametrize(("budget", "status", "verdict"), [("256", 0, "to spare"), ("150", 3, "over budget")])
+def test_plan_within_and_over_a_budget(tmp_path: Path, capsys: Captured, budget: str, status: int, verdict: str):
     """The exit status and the summary say whether the plan fits; over budget it is written all the same."""
     path, plan_file = graph_file(tmp_path, branches()), tmp_path / "p.json"
     found, out, _ = run(capsys, "plan", path, "--budget", budget, "--plan", plan_file)
     assert found == status
-    assert said in out
+    assert verdict in out
     assert json.loads(plan_file.read_text())["budget_bytes"] == int(budget)
 
 
@@ -300,7 +300,7 @@ def test_allocate_within_a_capacity(tmp_path: Path, capsys: Captured, capacity: 
     assert run(capsys, "allocate", path, "--capacity", capacity)[0] == status
 
 
-def test_a_function_of_the_users_own_is_run_and_said(tmp_path: Path, capsys: Captured):
+def test_a_function_of_the_users_own_is_run_and_reported(tmp_path: Path, capsys: Captured):
     """FILE.py:FUNCTION may return a path or a Graph; stderr says that it runs."""
     path = graph_file(tmp_path, branches())
     file = tmp_path / "mine.py"
@@ -315,7 +315,7 @@ def test_a_function_of_the_users_own_is_run_and_said(tmp_path: Path, capsys: Cap
 
 
 @pytest.mark.slow
-def test_progress_of_a_long_search_is_said_on_stderr(tmp_path: Path, capsys: Captured):
+def test_progress_of_a_long_search_is_reported_on_stderr(tmp_path: Path, capsys: Captured):
     """Best, bound, gap and seconds, in plain lines where there is no terminal; and the time limit is kept."""
     path = graph_file(tmp_path, matrix_product(4))
     status, out, err = run(capsys, "plan", path, "--time", "2.3", "--target", "strict")

@@ -1,12 +1,14 @@
 """What may happen to graph inputs, from the command line."""
 
+import io
 from pathlib import Path
 
 import pytest
 
+import lowtide
 from lowtide.cli import main
 from support.command import Captured, run_json
-from support.small_models import graph_file, op, tensor
+from support.small_models import branches, graph_file, op, tensor
 
 
 def test_kept_inputs_stay(tmp_path: Path, capsys: Captured):
@@ -44,3 +46,21 @@ def test_overwritten_inputs_save_memory(tmp_path: Path, capsys: Captured):
     assert run_json(capsys, "plan", path)["peak_bytes"] == 128
     assert run_json(capsys, "plan", path, "--overwrite-inputs", "--plan", plan_file)["peak_bytes"] == 64
     assert main(["verify", str(path), str(plan_file)]) == 0
+
+
+def test_a_graph_on_stdin_is_planned_and_written_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of the same bytes is: the plan is tied to them, and the model comes out in the plan's order."""
+    path = graph_file(tmp_path, branches())
+    out, plan = tmp_path / "o.graph.json", tmp_path / "p.json"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert main(["plan", "-", "--target", "strict", "-o", str(out), "--plan", str(plan), "-q"]) == 0
+    assert lowtide.verify(path, plan).numbers
+    assert lowtide.plan(out, target="strict", method="own").peak_bytes == 109
+    assert not list(tmp_path.glob("*stdin*"))
+
+
+def test_an_empty_stdin_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing was piped in."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["inspect", "-"]) == 2
+    assert capsys.readouterr().err == "lowtide: stdin: nothing comes; pipe a graph JSON in, or name a file\n"

@@ -114,7 +114,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("part", WRONG)
-def test_what_is_wrong_is_said_in_one_line(
+def test_what_is_wrong_is_reported_in_one_line(
     capsys: Captured, model: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Exit status 2, and nothing is written."""

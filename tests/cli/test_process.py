@@ -109,7 +109,7 @@ def test_no_heavy_imports_before_they_are_needed(tmp_path: Path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_under_stdout_is_said(tmp_path: Path):
+def test_a_full_disk_under_stdout_is_reported(tmp_path: Path):
     """One line, no traceback, and not status 0."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(

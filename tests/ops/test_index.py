@@ -133,3 +133,11 @@ def test_a_rounded_up_window_does_not_begin_behind_the_operand() -> None:
     assert Window(3, 2).rows(6, 0) == 2
     assert Window(3, 2).rows(6, 0, ceil=True) == 3
     assert Window(1, 2).rows(2, 0, ceil=True) == 1
+
+
+@given(*(st.integers(low, 5) for low in (1, 1, 1, 0)), st.integers(1, 8), st.integers(0, 8))
+def test_the_first_row_of_a_window(taps: int, stride: int, dilation: int, before: int, size: int, row: int) -> None:
+    """The lowest tap that is inside, by trying all."""
+    taken = [row * stride - before + tap * dilation for tap in range(taps)]
+    inside = [at for at in taken if 0 <= at < size]
+    assert Window(taps, stride, dilation, before).first(row, size) == (inside[0] if inside else None)

@@ -1,9 +1,9 @@
 """Text on a run of a TFLite model, from reports made by hand."""
 
 from lowtide.report.tflite import tflite_run_text
-from lowtide.run.tflite import MeasuredArena, RuntimeRun, TfliteOutput, TfliteRunReport
+from lowtide.run_reports import MeasuredArena, OutputComparison, RuntimeRun, TfliteRunReport
 
-SAME = TfliteOutput("y", equal=True, max_abs_difference=0.0, vacuous=False)
+SAME = OutputComparison("y", equal=True, max_abs_difference=0.0, vacuous=False)
 
 
 def _lines(*runs: RuntimeRun, planned: int | None = 512, required: int | None = 700) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.report.timing import timing_rows
-from lowtide.run.timing import Timing
+from lowtide.run_reports import Timing
 
 
 def test_rows_say_before_and_after():

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from lowtide.report.torch import torch_run_rows
-from lowtide.run.onnx import OutputComparison
-from lowtide.run.torch import TorchRunReport
+from lowtide.run_reports import OutputComparison, TorchRunReport
 
 SAME = OutputComparison("output 0", equal=True, max_abs_difference=0.0, vacuous=False)
 RUN = TorchRunReport((SAME,), 2, True, True, 2048, 1024, 1024)
@@ -18,7 +17,7 @@ def test_equal_outputs_and_bytes():
     assert "order" not in rows
 
 
-def test_what_differs_is_said():
+def test_what_differs_is_reported():
     """Bytes, the order, vacuous outputs, outputs that differ by themselves."""
     off = dict(torch_run_rows(replace(RUN, planned_peak_bytes=1000, order_kept=False)))
     assert off["planned"].endswith("24 B less were measured")

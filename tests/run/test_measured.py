@@ -12,9 +12,15 @@ import lowtide
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan, RuntimeFigure
 from lowtide.run.measured import check_measured
-from lowtide.run.onnx import FileRun, NodeMemory, RunReport
-from lowtide.run.tflite import MeasuredArena, RuntimeRun, TfliteRunReport
-from lowtide.run.torch import TorchRunReport
+from lowtide.run_reports import (
+    FileRun,
+    MeasuredArena,
+    NodeMemory,
+    RunReport,
+    RuntimeRun,
+    TfliteRunReport,
+    TorchRunReport,
+)
 from support.command import Captured, run
 from support.small_models import onnx_file
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from lowtide.ops.access import Access, Shapes
@@ -14,6 +15,7 @@ from lowtide.ops.forms import Pointwise
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.run.probe import Findings, Probe, RefusedError
+from lowtide.run.probe_feeds import only
 from lowtide.run.probe_nodes import probe_node
 from support.onnx_rows import INSTANCES, Instance
 
@@ -94,14 +96,18 @@ def probed(instance: Instance, access: Access | None = None) -> tuple[Findings, 
     return findings, known, reads
 
 
-def unmoved(found: Findings) -> tuple[int, int, int]:
+def unmoved(findings: Findings) -> tuple[int, int, int]:
     """How much of what a map names did not move anything."""
-    return (found.inside - found.inside_moved, found.edges - found.edges_moved, found.wholes - found.wholes_moved)
+    return (
+        findings.inside - findings.inside_moved,
+        findings.edges - findings.edges_moved,
+        findings.wholes - findings.wholes_moved,
+    )
 
 
-def caught(found: Findings, right: Findings) -> bool:
+def caught(findings: Findings, right: Findings) -> bool:
     """Whether a map is wrong, or wider than the right one."""
-    return bool(found.wrong) or any(a > b for a, b in zip(unmoved(found), unmoved(right), strict=True))
+    return bool(findings.wrong) or any(a > b for a, b in zip(unmoved(findings), unmoved(right), strict=True))
 
 
 @pytest.mark.slow
@@ -122,6 +128,16 @@ def test_a_row_broken_by_one_is_caught(instance: Instance) -> None:
         except (RefusedError, ValueError, IndexError):
             continue
         assert caught(found, right), what
+
+
+@pytest.mark.parametrize(("dtype", "merge", "outside"), [
+    ("bool", "max", False), ("bool", "min", True), ("float32", "max", -np.inf), ("int8", "min", 127),
+    ("int8", "sum", 0),
+])  # fmt: skip
+def test_what_adds_nothing_outside_a_part(dtype: str, merge: str, outside: float) -> None:
+    """Of truth values too: False is no largest one, nor True a least one."""
+    filled = only(np.ones(3, dtype), (slice(1, 2),), merge)
+    assert filled.tolist() == [outside, 1, outside]
 
 
 def test_a_reduced_axis_that_is_forgotten_is_no_access() -> None:

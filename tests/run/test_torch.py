@@ -11,7 +11,8 @@ import pytest
 
 import lowtide
 from lowtide.errors import MissingExtraError
-from lowtide.run.torch import TorchRunReport, run_torch
+from lowtide.run.torch import run_torch
+from lowtide.run_reports import TorchRunReport
 from support.pt2_builder import archive, branches
 
 torch: Any = None
@@ -20,7 +21,7 @@ with suppress(ImportError):
 
 
 @pytest.mark.skipif(torch is not None, reason="torch is installed")
-def test_a_missing_torch_is_said(tmp_path: Path) -> None:
+def test_a_missing_torch_is_reported(tmp_path: Path) -> None:
     """The extra is named."""
     path = archive(tmp_path / "m.pt2", branches(2))
     with pytest.raises(MissingExtraError, match="torch"):

@@ -1,4 +1,4 @@
-"""Smoothed orders: footprints kept step by step, the peak never passed, less load near it."""
+"""Annealed orders: footprints kept step by step, the peak never passed, less load near it."""
 
 from random import Random
 

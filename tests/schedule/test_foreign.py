@@ -80,7 +80,7 @@ def graph() -> Graph:
         ("boastful", "returned a lower bound of 1000000000 bytes, above the peak of its own order"),
     ],
 )
-def test_what_a_foreign_method_does_wrong_is_said_in_one_line(answer: str, says: str) -> None:
+def test_what_a_foreign_method_does_wrong_is_reported_in_one_line(answer: str, says: str) -> None:
     """By `plan` as by `compare`, with the method's name; it is no bug of lowtide's."""
     with pytest.raises(InputError) as caught:
         lowtide.plan(graph(), target="strict", method="elsewhere", options={"answer": answer})

@@ -51,7 +51,7 @@ def test_best_fit_is_that_of_tflite() -> None:
     assert Arena(4).best_fit(5) is None
 
 
-def known() -> SpillProblem:
+def hand_problem() -> SpillProblem:
     """After step 0, from below: x(1), b(1), c(1), a(4); at step 1 b is read and d needs 5 bytes of 11."""
     sizes = {"x": 1, "b": 1, "c": 1, "a": 4, "d": 5, "e": 1, "f": 1, "out": 1}
     return problem_of(sizes, [("x", "b c a"), ("b", "d"), ("d", "e"), ("e a", "f"), ("f b c", "out")], 11)
@@ -60,7 +60,7 @@ def known() -> SpillProblem:
 def test_belady_by_hand() -> None:
     """At step 1 only four bytes are free. c is used last and leaves, which is not enough; then a does. Both come
     back: 2 x 1 + 2 x 4 bytes."""
-    problem = known()
+    problem = hand_problem()
     found = Belady().spill(problem, Limits())
     assert simulate(problem, found) == found.traffic_bytes == 10
     assert [(m.step, m.kind, m.storage) for m in found.moves] == [
@@ -70,7 +70,7 @@ def test_belady_by_hand() -> None:
 
 def test_greedy_by_hand() -> None:
     """The same graph: no room comes about without a leaving, so c may stay: 2 x 4 bytes."""
-    problem = known()
+    problem = hand_problem()
     found = GreedySpill().spill(problem, Limits())
     assert simulate(problem, found) == found.traffic_bytes == 8
     assert [(m.step, m.kind, m.storage) for m in found.moves] == [(1, "spill", 3), (3, "fill", 3)]

@@ -9,7 +9,7 @@ import pytest
 
 from lowtide import _core, zoo
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.spill import repair as mending
+from lowtide.spill import repair as repair_module
 from lowtide.spill.answer import NoRoomError
 from lowtide.spill.baselines import Belady
 from lowtide.spill.bound import live_too_much, window_bound, windows
@@ -163,14 +163,14 @@ def pieces_that_do_not_pack() -> tuple[SpillProblem, tuple[Gap, ...]]:
 
 
 @pytest.mark.parametrize("solver", [True, False])
-def test_what_does_not_pack_is_mended(solver: bool, monkeypatch: pytest.MonkeyPatch):
+def test_what_does_not_pack_is_repaired(solver: bool, monkeypatch: pytest.MonkeyPatch):
     """With CP-SAT and without, the pieces fit in the end; CP-SAT's traffic is never the larger one."""
     if solver:
         pytest.importorskip("ortools")
     problem, dropped = pieces_that_do_not_pack()
     order = tuple(range(problem.steps))
     if not solver:
-        monkeypatch.setattr(mending, "joint", lambda *_: None)
+        monkeypatch.setattr(repair_module, "joint", lambda *_: None)
     repaired = repair(problem, order, dropped, Limits(20))
     assert repaired.placement.height_bytes <= problem.capacity
     assert not (repaired.best and not solver)

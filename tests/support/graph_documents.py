@@ -10,7 +10,7 @@ GRAPH = {
         {"id": 3, "size": 8, "kind": "constant"},
         {"id": 4, "size": 8, "kind": "activation"},
         {"id": 7, "size": 8, "kind": "activation"},
-        {"id": 5, "size": 4, "kind": "output", "alias_of": 7, "alias_offset": 4, "unknown": {"ops": []}},
+        {"id": 5, "size": 4, "kind": "output", "alias_of": 7, "alias_offset": 4, "x_unknown": {"ops": []}},
     ],
     "ops": [
         {"id": 9, "inputs": [3], "outputs": [4], "type": "Neg"},

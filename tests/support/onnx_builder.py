@@ -58,10 +58,10 @@ def model(
     )
 
 
-def saved(made: ModelProto | bytes, folder: Path, name: str = "m.onnx") -> Path:
-    """The file that `made` is written to."""
+def saved(model: ModelProto | bytes, folder: Path, name: str = "m.onnx") -> Path:
+    """The file that `model` is written to."""
     path = folder / name
-    path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
+    path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
     return path
 
 

@@ -58,7 +58,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reports:
     """A list that is filled, or a function that is called."""
 
     value: Callable[[list[Any]], Any]
@@ -72,16 +72,16 @@ class Told:
 
 
 def a_list(heard: list[Any]) -> list[Any]:
-    """For `Told`: the list itself."""
+    """For `Reports`: the list itself."""
     return heard
 
 
 def a_function(heard: list[Any]) -> Call:
-    """For `Told`: a function that notes what it is called with."""
+    """For `Reports`: a function that notes what it is called with."""
     return lambda *said: heard.append(said)
 
 
-Row = Changes | Shows | Refused | Told
+Row = Changes | Shows | Refused | Reports
 Rows = Mapping[str, Row]
 
 

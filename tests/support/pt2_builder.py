@@ -71,11 +71,11 @@ def document(
     return {"graph_module": module, "opset_version": {"aten": 10}, "schema_version": {"major": 8, "minor": 20}}
 
 
-def archive(path: Path, made: Json | bytes, compression: int = zipfile.ZIP_STORED) -> Path:
-    """Write the archive; `made` is the document or its bytes."""
+def archive(path: Path, program: Json | bytes, compression: int = zipfile.ZIP_STORED) -> Path:
+    """Write the archive; `program` is the document or its bytes."""
     with zipfile.ZipFile(path, "w", compression) as file:
         file.writestr("m/data/weights/weight_0", b"\0" * 100)
-        file.writestr("m/models/model.json", made if isinstance(made, bytes) else json.dumps(made))
+        file.writestr("m/models/model.json", program if isinstance(program, bytes) else json.dumps(program))
         file.writestr("m/archive_version", b"0")
     return path
 

@@ -51,10 +51,10 @@ def matrix_product(n: int) -> dict[str, Any]:
     return {"name": "product", "tensors": tensors, "ops": ops}
 
 
-def graph_file(folder: Path, made: dict[str, Any], name: str = "m.graph.json") -> Path:
+def graph_file(folder: Path, document: dict[str, Any], name: str = "m.graph.json") -> Path:
     """The path of a graph JSON file."""
     path = folder / name
-    path.write_text(json.dumps(made))
+    path.write_text(json.dumps(document))
     return path
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
@@ -12,9 +14,22 @@ from lowtide.graph import Graph
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 
-__all__ = ["SAME", "VALID", "Net", "branches", "graph_from", "residual", "s"]
+__all__ = ["SAME", "VALID", "Net", "branches", "compiled_by_vela", "graph_from", "residual", "s"]
 
 
 def graph_from(data: bytes) -> Graph:
     """Graph of a file's bytes."""
     return graph_of(parse_tflite(data, "m"), [], "m", "")
+
+
+def compiled_by_vela() -> Net:
+    """What Vela makes: one operator, a scratch tensor of 1,024 bytes that holds input and output, and the offsets."""
+    net = Net()
+    commands = net.tensor((16,), "int8", [0] * 16)
+    scratch = net.tensor((1024,), "int8")
+    net.graph.tensors[scratch].name = "scratch"
+    x, y = net.tensor((256,), "int8"), net.tensor((256,), "int8")
+    net.op("ethos-u", [commands, scratch, scratch, x], [y], custom=True)
+    net.ends([x], [y])
+    net.metadata("OfflineMemoryAllocation", struct.pack("<7i", 0, 1, 4, -1, 0, 0, 512))
+    return net

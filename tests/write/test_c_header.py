@@ -111,10 +111,10 @@ def test_long_names_and_many_alike():
     assert max(len(m) for m in made) <= 205
 
 
-@pytest.mark.parametrize(("name", "made"), [("9lives", "NET_9LIVES"), ("", "NET"), ("a-b", "A_B"), ("ü", "NET")])
-def test_the_prefix_is_an_identifier(name: str, made: str):
+@pytest.mark.parametrize(("name", "prefix"), [("9lives", "NET_9LIVES"), ("", "NET"), ("a-b", "A_B"), ("ü", "NET")])
+def test_the_prefix_is_an_identifier(name: str, prefix: str):
     """It comes from the model's name, and never begins with a digit."""
-    assert f"#define {made}_ARENA_SIZE 64" in c_header(ArenaMap(name, (Region("arena", 64, 1),), ())).decode()
+    assert f"#define {prefix}_ARENA_SIZE 64" in c_header(ArenaMap(name, (Region("arena", 64, 1),), ())).decode()
 
 
 def test_a_comment_cannot_be_ended():

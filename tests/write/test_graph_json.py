@@ -15,10 +15,10 @@ from support.graph_documents import GRAPH
 from support.onnx_builder import graph as body_of
 from support.onnx_builder import model, node, saved, value
 
-WIDE = b"""{ "x": [{"ops": [1, "]}"]}], "name":"g","tensors":[{"id":0,"size":1,"kind":"input"},
- {"id":1,"size":1,"kind":"output","note":"\\"ops\\": [ {"}, {"id":2,"size":1,"kind":"output"}],
- "\\u006fps" : [ {"id":5, "inputs":[0] ,"outputs":[1], "mine": {"deep": [[{}], "\\\\"]}},
-\t{"outputs":[2],"inputs":[0],"id":6} ] , "ops2": [{"id": 1}], "tail": null}\n"""
+WIDE = b"""{ "x_": [{"ops": [1, "]}"]}], "name":"g","tensors":[{"id":0,"size":1,"kind":"input"},
+ {"id":1,"size":1,"kind":"output","x_note":"\\"ops\\": [ {"}, {"id":2,"size":1,"kind":"output"}],
+ "\\u006fps" : [ {"id":5, "inputs":[0] ,"outputs":[1], "x_mine": {"deep": [[{}], "\\\\"]}},
+\t{"outputs":[2],"inputs":[0],"id":6} ] , "x_ops2": [{"id": 1}], "x_tail": null}\n"""
 
 
 def test_ops_move_and_every_other_byte_stays(tmp_path):
@@ -26,7 +26,7 @@ def test_ops_move_and_every_other_byte_stays(tmp_path):
     source, target = tmp_path / "a.graph.json", tmp_path / "b.graph.json"
     source.write_bytes(WIDE)
     write_model(source, [6, 5], target)
-    first = b'{"id":5, "inputs":[0] ,"outputs":[1], "mine": {"deep": [[{}], "\\\\"]}}'
+    first = b'{"id":5, "inputs":[0] ,"outputs":[1], "x_mine": {"deep": [[{}], "\\\\"]}}'
     second = b'{"outputs":[2],"inputs":[0],"id":6}'
     assert first in WIDE
     assert second in WIDE

@@ -97,7 +97,7 @@ def test_an_order_that_changes_the_meaning_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_compressed_archive_is_read_but_not_written(tmp_path: Path) -> None:
-    """Its length would change; the mend is said."""
+    """Its length would change; the message says what to do."""
     source = archive(tmp_path / "m.pt2", branches(3), zipfile.ZIP_DEFLATED)
     plan = lowtide.plan(source)
     with pytest.raises(InputError, match="compressed; save it again"):
@@ -136,7 +136,7 @@ def test_what_nothing_reads_is_checked_too(tmp_path: Path) -> None:
     assert not (tmp_path / "o.pt2").exists()
 
 
-def test_an_archive_without_a_graph_is_said_once(tmp_path: Path) -> None:
+def test_an_archive_without_a_graph_is_reported_once(tmp_path: Path) -> None:
     """The reason, and not the message of a broken zip around it."""
     with zipfile.ZipFile(tmp_path / "m.pt2", "w") as file:
         file.writestr("m/version", b"1")

@@ -146,7 +146,7 @@ def test_orders_that_the_file_does_not_allow():
         planned_bytes(net.bytes(), [1, 0], None, "m")
 
 
-def test_what_tflm_cannot_plan_is_said():
+def test_what_tflm_cannot_plan_is_reported():
     """A variable of a further subgraph, where TFLM would look at the offset of another tensor."""
     net = Net()
     x = net.tensor((4,), "float32")

@@ -36,7 +36,7 @@ def test_pools_buffers_and_allocations(tmp_path: Path):
             assert here + b["size_bytes"] <= there or there + o["size_bytes"] <= here
 
 
-def test_in_place_is_no_conflict_and_names_are_told_apart(tmp_path: Path):
+def test_in_place_is_no_conflict_and_names_are_distinguished(tmp_path: Path):
     """An output over its input may share its bytes; two tensors of one name get numbers."""
     relu = {
         "name": "relu",

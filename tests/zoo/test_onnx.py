@@ -68,7 +68,7 @@ def test_runs_and_depends_on_its_input(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", MIXING)
-def test_bytes_are_mixed_as_said(family: str) -> None:
+def test_bytes_are_mixed_as_stated(family: str) -> None:
     """Node by node, onnxruntime gives the weighted sums; nearly every byte of the outputs hangs on the inputs."""
     net = zoo.build(REDUCED.get(family, family))
     model = net.onnx()

@@ -259,19 +259,19 @@ def arena_buffers(
     steps = max(len(order), 1)
     end_of = [min(last + 1, steps) for last in lifetimes.last]
     into: dict[int, tuple[int, int]] = {}
-    taken = []
+    applied = []
     overwritten: set[int] = set()
     paired = []
     for o in overwrites:
         assert order[lifetimes.last[o.storage]] == o.op, f"storage {o.storage} does not die at op {o.op}"
         if o.distance is not None:
             paired.append((model.storage_of[o.output], o.storage, o.distance))
-            taken.append(o)
+            applied.append(o)
             continue
         assert o.storage not in into, f"storage {o.storage} is overwritten twice"
         into[o.storage] = (model.storage_of[o.output], model.displacement[o.input])
         overwritten.add(model.storage_of[o.output])
-        taken.append(o)
+        applied.append(o)
 
     buffers: list[Buffer] = []
     place_of: dict[int, tuple[int, int]] = {}
@@ -306,7 +306,7 @@ def arena_buffers(
             size = round_up(model.workspace[i], alignment)
             buffers.append(block(f"workspace of {op.label}", step_of[i], step_of[i] + 1, size, alignment))
     pairs = tuple(Pair(place_of[lower][0], place_of[upper][0], d) for lower, upper, d in paired)
-    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(taken))
+    return ArenaBuffers(Problem(tuple(buffers), pairs), place_of, workspace_of, tuple(applied))
 
 
 def _fixed_offset(model: MemoryModel, held: Iterable[tuple[int, int]], alignment: int) -> int | None:

@@ -70,7 +70,7 @@ class _Climb:
         self.rng = Random(seed * 1_000_003 + s.index * 10_007 + height)
         self.turn, self.most = 0, -1
         self.order = s.order
-        self.greedy = 0 if s.found else GREEDY_TURNS * len(keys)
+        self.greedy = 0 if s.has_placement else GREEDY_TURNS * len(keys)
         self.least = max(SLICE, DESCENTS * len(s.members) ** 2)
 
     @property
@@ -120,7 +120,7 @@ class _Stretch:
         self.bound = facts.bound
         self.unit = facts.unit
         self.tried = -1  # no search finds anything up to this height; a proof only where the core proves
-        self.found = False  # whether a search found a placement
+        self.has_placement = False  # by a search, beside the one that it began with
         self.climbs: dict[int, _Climb] = {}
         self.sizes = [problem.buffers[i].size for i in self.members]
         self.take([offsets[i] for i in self.members])
@@ -233,7 +233,7 @@ class _PlacementSearch:
         self.nodes += answer.nodes
         if answer.fits:
             s.take(answer.offsets)
-            s.order, s.found = order, True
+            s.order, s.has_placement = order, True
         over = answer.work < work and not leaps and self.limits.left_seconds > 0
         if over and not answer.fits:
             s.tried = max(s.tried, height)

@@ -23,7 +23,7 @@ from lowtide.schedule.restore_own_order import equal_orders, ops_moved
 from lowtide.stop import Limits
 
 OPS_TO_PLACE = 90_000
-"""Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the settled order
+"""Orders are drawn and placed up to this many ops all together, 18 orders at the most, but at least the restored order
 and the order found."""
 
 OPS_TO_ANNEAL = 40_000
@@ -71,7 +71,7 @@ def best_layout(model: MemoryModel, order: tuple[int, ...], limits: Limits) -> L
     search = _LayoutSearch(model, profile(model, order).peak, limits)
     try:
         search.by_drawing(order)
-        search.by_smoothing(order)
+        search.by_annealing(order)
     except KeyboardInterrupt:
         best = search.best or place(model, order, limits, QUICK)
         return replace(best, tried=search.tried, interrupted=True)
@@ -107,7 +107,7 @@ class _LayoutSearch:
             self.best = layout
 
     def by_drawing(self, order: tuple[int, ...]) -> None:
-        """The settled order, the order itself, and orders drawn by beams, by the quick engines."""
+        """The order as near to the own one as can be, itself, and orders drawn by beams, by the quick engines."""
         draws = max(2, min(18, OPS_TO_PLACE // len(order)))
         for candidate in islice(equal_orders(self.model, order, self.peak, self.limits.seed), draws):
             self.tried += 1
@@ -115,8 +115,8 @@ class _LayoutSearch:
             if self.done:
                 break
 
-    def by_smoothing(self, order: tuple[int, ...]) -> None:
-        """Smoothed orders by the exact engine: it gets more work as the orders get more.
+    def by_annealing(self, order: tuple[int, ...]) -> None:
+        """Annealed orders by the exact engine: it gets more work as the orders get more.
 
         They are walks from the order itself and from the best one so far, in turn.
         """

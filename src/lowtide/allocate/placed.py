@@ -16,7 +16,7 @@ from lowtide.plan import Plan
 from lowtide.stop import Limits
 
 
-def taken(
+def overwrites_applied(
     model: MemoryModel, order: Sequence[int], steps: Profile, in_place: Iterable[tuple[int, int]]
 ) -> list[Overwrite]:
     """The overwrites that an arena is made with, where `in_place` are its pairs of output and input, by id."""
@@ -32,7 +32,7 @@ def taken(
 
 def buffers_of(layout: Layout, model: MemoryModel) -> ArenaBuffers:
     """The buffers of a layout, as its in-place choices make them."""
-    overwrites = taken(model, layout.order, layout.profile, layout.allocation.in_place)
+    overwrites = overwrites_applied(model, layout.order, layout.profile, layout.allocation.in_place)
     return arena_buffers(model, layout.order, overwrites, model.alignment, layout.profile)
 
 
@@ -63,7 +63,9 @@ class Placed:
         """The arena of a plan."""
         order = [model.graph.index_of[op] for op in plan.order]
         steps = profile(model, order)
-        buffers = arena_buffers(model, order, taken(model, order, steps, plan.in_place), model.alignment, steps)
+        buffers = arena_buffers(
+            model, order, overwrites_applied(model, order, steps, plan.in_place), model.alignment, steps
+        )
         tensors, workspaces = (
             {int(key): at for key, at in (offsets or {}).items()} for offsets in (plan.offsets, plan.workspace_offsets)
         )
@@ -84,15 +86,15 @@ class Placed:
         return {op: self.offsets[b] for op, b in sorted(self.buffers.workspace_of.items())}
 
 
-def spread_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
+def least_reuse_layout(layout: Layout, model: MemoryModel, room: int, limits: Limits) -> tuple[Layout, int]:
     """The layout with bytes reused only where `room` bytes demand it, and how many buffers share none with others.
 
     Tensors that lie over one another in place stay so. With no more room than it needs it is as it was, and none.
     """
     arena = layout.allocation
     placed = Placed.of(model, buffers_of(layout, model), arena.offsets, arena.workspace_offsets)
-    known = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
-    packing, alone = minimise_reuse(placed.buffers.problem, room, known, replace(limits, enough_bytes=None))
+    packing_before = Packing(placed.offsets, arena.arena_bytes, arena.lower_bound_bytes, "plan", {})
+    packing, alone = minimise_reuse(placed.buffers.problem, room, packing_before, replace(limits, enough_bytes=None))
     if not alone:
         return layout, 0
     apart = replace(placed, offsets=packing.offsets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Storage
+from lowtide.names import brief
 from lowtide.plan import ArenaLost, RuntimeFigure
 
 MOST_CUT_OPS = 20_000
@@ -106,7 +107,7 @@ class Fission:
     opaque: tuple[tuple[OpName, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """A model as it stands. Sizes are bytes.
 
@@ -159,6 +160,12 @@ class Inspection:
     fission: Fission | None
     runtime_figures: list[RuntimeFigure] | None
     seconds: float
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "graph target ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes stopped",
+        )
 
 
 def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) -> StepDetail:

@@ -61,7 +61,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         for root in dict.fromkeys(place[t][0] for t in (*op.outputs, *op.inputs)):
             users.setdefault(root, []).append(i)
 
-    by_id, made = graph.tensor_by_id, graph.producer
+    by_id, producer = graph.tensor_by_id, graph.producer
     storages: list[Storage] = []
     storage_of: dict[int, int] = {}
     displacement: dict[int, int] = {}
@@ -85,7 +85,7 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             copies = max(target.copies(t) for t in tensors)
             size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
             at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
-            at_start = bool(copies) or any(t.id not in made and t.kind is not Kind.ACTIVATION for t in tensors)
+            at_start = bool(copies) or any(t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.keep_inputs)
@@ -128,8 +128,8 @@ def body_bytes(graph: Graph, op: Op, target: Target) -> int:
             order = [seen.index_of[o] for o in inside.as_run(seen, seen.own_order)]
             most = max(most, profile(memory_model(seen, inside), order).peak)
     if graph.dialect == "aten":
-        made = (graph.tensor_by_id[t] for t in op.outputs)
-        most -= sum(t.size for t in made if t.alias_of is None)
+        outputs = (graph.tensor_by_id[t] for t in op.outputs)
+        most -= sum(t.size for t in outputs if t.alias_of is None)
     return max(0, most)
 
 

@@ -21,7 +21,8 @@ from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
-from lowtide.api.surveys import inspect, target, targets
+from lowtide.api.size_table import plan_sizes
+from lowtide.api.surveys import inspect, schema, target, targets
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
@@ -52,10 +53,12 @@ __all__ = [
     "method_name",
     "plan",
     "plan_job",
+    "plan_sizes",
     "probe",
     "prove",
     "run",
     "runtime_optimized",
+    "schema",
     "share",
     "slow_methods",
     "target",

@@ -18,6 +18,7 @@ from lowtide.plan import (
     PlanTensor,
     Recompute,
     Residency,
+    RuntimeArenas,
     RuntimeParts,
     Seconds,
     Spilling,
@@ -59,6 +60,7 @@ class PlanKeys(TypedDict, total=False):
     budget_bytes: int | None
     runtime_arena_bytes: int | None
     runtime_parts: RuntimeParts | None
+    runtime_arenas: RuntimeArenas
     conflict: PlanConflict | None
 
 
@@ -122,8 +124,16 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         persistent=list(rules.persistent) or None,
         double_buffered=list(rules.double_buffered) or None,
         fixed=dict(rules.fixed) or None,
+        rules=target,
+        dims=_dims(answer.problem.graph),
         **answer.keys,
     )
+
+
+def _dims(graph: Graph) -> dict[str, int | list[int]] | None:
+    """What the model's free sizes were, of the formats that have some."""
+    given: Sequence[tuple[str, int | tuple[int, ...]]] = getattr(graph.file, "dims", ())
+    return {name: size if isinstance(size, int) else list(size) for name, size in given} or None
 
 
 def _tensors(answer: Answer) -> list[PlanTensor]:

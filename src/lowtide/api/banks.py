@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.boards import Board
-    from lowtide.plan import Plan
+    from lowtide.plan import Plan, PlanMemory
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,14 @@ class MemoryUse:
 
 def memory_uses(plan: Plan) -> list[MemoryUse]:
     """What a plan requires of each of its memories."""
+    return uses_of(plan.memories or [], plan.alignment)
+
+
+def uses_of(memories: Sequence[PlanMemory], alignment: int) -> list[MemoryUse]:
+    """What is required of each of some memories, in which all offsets are multiples of `alignment`."""
     return [
-        MemoryUse(m.name, size, m.capacity_bytes, max(0, size - m.capacity_bytes), max(plan.alignment, m.alignment))
-        for m in plan.memories or []
+        MemoryUse(m.name, size, m.capacity_bytes, max(0, size - m.capacity_bytes), max(alignment, m.alignment))
+        for m in memories
         for size in (m.size_bytes or 0,)
     ]
 

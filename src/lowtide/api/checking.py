@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.api.job import check_time
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.problem import Rules
 from lowtide.api.running import run as run_both
 from lowtide.api.running import runtime_format
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.target import Target
+from lowtide.sizes import NO_DIMS, Dims
+from lowtide.target import BUILT_IN, Target
 
 if TYPE_CHECKING:
     from lowtide.verify.report import Proof, Report
@@ -26,7 +26,7 @@ def verify(
     plan: Plan | str | Path | None = None,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     run: bool = False,
@@ -42,9 +42,10 @@ def verify(
     plan
         The plan; None for a .tflite file: check the offline plan that it holds, whoever wrote it.
     target, overwrite_inputs, pin_inputs
-        As the plan was made with; ``"auto"`` takes the built-in target that the plan names.
+        As the plan was made with; ``"auto"`` takes the built-in target that the plan names, or the rules of another one
+        that it carries.
     dims
-        Sizes of free dimensions, as for `load`.
+        Sizes of free dimensions, as for `load`; without any, those that the plan says.
     run
         Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs.
     random_weights
@@ -82,6 +83,9 @@ def verify(
         return verify_file(graph, Rules(target, overwrite_inputs, pin_inputs).resolve(graph.source))
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
     report = verify_plan(checked.graph, checked.plan, checked.target)
+    if target == "auto" and checked.plan.target.partition(",")[0] not in BUILT_IN:
+        note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
+        report = replace(report, notes=(*report.notes, note))
     if prove:
         what = (checked.graph, checked.plan, checked.target)
         arena = prove_arena(*what, seconds=time)
@@ -103,10 +107,8 @@ def verify_file(graph: Graph, target: Target) -> Report:
     VerificationError
         ``offline_plan``, ``alignment`` or ``overlap``: what TFLM would not notice, and compute wrong results with.
     """
-    from typing import get_args
-
     from lowtide.read.tflite.model import TfliteFile
-    from lowtide.rules.tflm.libraries import Library
+    from lowtide.runtimes.registry import runtime_of
     from lowtide.verify.check.offline import check_offline_plan
 
     place = graph.source or graph.name
@@ -115,9 +117,7 @@ def verify_file(graph: Graph, target: Target) -> Report:
     listed = graph.file.offline_plan()
     if listed is None:
         raise InputError("it holds no offline plan; give the plan to check as well", place)
-    held = next((name for name in get_args(Library) if name == graph.file.kernels), None)
-    if held is not None and target.rule == "tflm" and target.kernels == "any":
-        target = replace(target, kernels=held)
+    target = runtime_of(target).target_of_file(graph)
     return check_offline_plan(graph, target, listed, graph.file.model.tensor_count)
 
 
@@ -130,7 +130,7 @@ class _Checked:
     target: Target
 
     @classmethod
-    def of(cls, model: Graph | str | Path, dims: Mapping[str, int], plan: Plan | str | Path, rules: Rules) -> _Checked:
+    def of(cls, model: Graph | str | Path, dims: Dims, plan: Plan | str | Path, rules: Rules) -> _Checked:
         """Rules that the plan itself says hold too."""
         from lowtide.plan import read_plan
 
@@ -141,7 +141,8 @@ class _Checked:
             overwrite_inputs=own.overwrite_inputs or rules.overwrite_inputs,
             pin_inputs=own.pin_inputs or rules.pin_inputs,
         ).resolve()
-        return cls(target.as_seen(load(model, dims)), plan, target)
+        sizes = dims if isinstance(model, Graph) else plan.sizes(dims)
+        return cls(target.as_seen(load(model, sizes)), plan, target)
 
 
 def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
@@ -151,6 +152,7 @@ def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, h
 
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
+    how = how | {"dims": checked.plan.sizes(how["dims"])}
     if runtime_format(model) == "onnx":
         how = how | {"footprint_bytes": tensor_bytes(checked.graph, checked.plan, checked.target)}
     try:
@@ -173,7 +175,7 @@ def prove(
     plan: Plan | str | Path,
     *,
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     time: float = 60.0,

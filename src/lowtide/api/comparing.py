@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.models import NO_DIMS
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError
@@ -19,7 +18,7 @@ from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
 from lowtide.report.conflict import too_small_text
-from lowtide.sizes import parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Progress
 from lowtide.target import Target
 
@@ -47,7 +46,7 @@ def compare(
     time: float = 60.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
@@ -129,9 +128,9 @@ def _published(model: Graph | str | Path, target: str, name: str, options: Optio
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
     from lowtide.schedule import registry
     from lowtide.zoo.published import printed
-    from lowtide.zoo.published.cases import known
+    from lowtide.zoo.published.cases import case_of
 
-    case = known(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
+    case = case_of(model.removeprefix("zoo:")) if isinstance(model, str) and model.startswith("zoo:") else None
     if case is None or (case.target, case.form) != (target, "as is") or name not in registry.built_in():
         return ()
     if registry.make(name, options) != (case.serenity if name == "serenity" else registry.make(name)):

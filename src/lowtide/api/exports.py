@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.models import NO_DIMS, files_read, load
+from lowtide.api.models import files_read, load
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import Target
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def export(
     table: str | Path | None = None,
     usmp: str | Path | None = None,
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
 ) -> None:
     """Write a plan's layout as a C header, a text table or TVM's pool records.
 
@@ -103,9 +103,7 @@ def export(
         Exports(header, table, usmp).write(layout, outputs)
 
 
-def layout_of(
-    plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Mapping[str, int] = NO_DIMS
-) -> ArenaMap:
+def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
     from lowtide.write.arena_map import map_of_plan
 
@@ -123,9 +121,9 @@ def layout_of(
     return map_of_plan(plan, rules.as_seen(graph), rules)
 
 
-def planned_graph(plan: Plan, model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
+def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     """The graph that a plan is for. Raises `InputError` if that is another one."""
-    graph = load(model, dims)
+    graph = load(model, dims if isinstance(model, Graph) else plan.sizes(dims))
     if graph.sha256 != plan.model_sha256:
         place = graph.source or graph.name
         raise InputError("the plan is for another model, or the file has changed; plan it again", place)
@@ -142,17 +140,22 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     """
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
-    from lowtide.target import BUILT_IN, resolve
     from lowtide.write.buffer_plan import buffer_plan
+    from lowtide.write.declared import declared_of
 
-    graph, parts, offsets = planned_graph(plan, model), plan.runtime_parts, offline_offsets(plan)
-    target = resolve(plan.target) if plan.target.partition(",")[0] in BUILT_IN else BUILT_IN["tflm"]
+    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
+        raise InputError(
+            "a buffer plan is for one arena: TFLM takes no planner of one's own with two; -o writes the offsets into "
+            "the model, and --header the sizes"
+        )
+    graph, offsets = planned_graph(plan, model), offline_offsets(plan)
+    target = Rules.of_plan(plan).resolve()
     arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
-    if arena is None or parts is None:
+    if arena is None:
         place = graph.source or graph.name
         raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)
     name = Path(graph.source).stem
-    return buffer_plan(name, arena.buffers, arena.planned_bytes, arena.required_bytes, exact=parts.exact)
+    return buffer_plan(name, arena.buffers, arena.planned_bytes, *declared_of(plan).values())
 
 
 def write_placement(

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.banks import MemoryUse, memory_uses
+from lowtide.api.compiled import Judged, judged, memories_of, rules_of
 from lowtide.api.job import NO_OPTIONS, Size
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Status, Stopped, Sure, exit_status
+from lowtide.names import brief
+from lowtide.plan import Plan, RuntimeArenas, RuntimeFigure, RuntimeParts, Status, Stopped, Sure, exit_status
 from lowtide.report.columns import CUT_SHORT
-from lowtide.target import resolve
+from lowtide.sizes import NO_DIMS
+
+if TYPE_CHECKING:
+    from lowtide.api.answer import PlanKeys
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
     `required_bytes` includes the reserve. It is what `plan` prints where `sure` is ``"exact"``, and no less than that
     where it is ``"at most"``: the search stopped once it was known whether it fits. `least_bytes` are proved to be
-    needed by any plan. `stopped` says why the search ended. With several memories the sizes are sums over them, and
-    `memories` has each. Under tflm, `parts` says what the requirement consists of. `runtime_figures` is what the
-    runtime takes by its defaults, and with the plan. `conflict` names tensors that cannot share what there is, where it
-    does not fit and the reason was found. `model` is its path, or the graph's name.
+    needed by any plan. `stopped` says why the search ended. `model` is its path, or the graph's name.
+    With several memories the sizes are sums over them, and `memories` has each. Under tflm, `parts` says what the
+    requirement consists of, and with several memories `arenas` where these lie. `runtime_figures` is what the runtime
+    takes by its defaults, and with the plan.
+    `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
+    `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
     required_bytes: int
@@ -42,8 +49,16 @@ class Check:
     model: str = ""
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
+    arenas: RuntimeArenas | None = None
     conflict: str | None = None
+    own_plan: bool | None = None
     runtime_figures: list[RuntimeFigure] | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            "status required_bytes sure available_bytes excess_bytes lower_bound_bytes optimal target stopped",
+        )
 
     @property
     def exit_status(self) -> int:
@@ -74,13 +89,19 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
+    named = (model.source or model.name) if isinstance(model, Graph) else str(model)
+    if not isinstance(model, Graph) and str(model).lower().endswith(".tflite"):
+        model = load(model, settings.pop("dims", NO_DIMS))
+    own = judged(model, settings) if isinstance(model, Graph) else None
+    if own is not None:
+        return replace(_of_file(own), model=named)
     if as_is:
-        return _of_plan(_as_it_stands(model, settings), "exact", model)
+        return _of_plan(_without_plan(_as_it_stands(model, settings)), "exact", named)
     best = plan(model, **settings)
     if settings["quick"] and best.status == "over_budget" and best.stopped not in CUT_SHORT:
         settings["quick"] = False
         best = plan(model, **settings)
-    return _of_plan(best, _sure(best, quick=bool(settings["quick"])), model)
+    return _of_plan(best, _sure(best, quick=bool(settings["quick"])), named)
 
 
 def _sure(best: Plan, *, quick: bool) -> Sure:
@@ -105,13 +126,17 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         raise InputError("--as-is judges the file's own order; leave out --method and --set")
     graph = load(model, settings.pop("dims", NO_DIMS))
     own = plan(graph, **{**settings, "method": "own", "options": NO_OPTIONS})
-    target = resolve(settings.get("target", "auto"), source=graph.source)
+    goal = memories_of(settings)
+    target = rules_of(settings, graph.source, goal)
     runtime = runtime_of(target)
     required = runtime.as_it_stands(graph)
     if runtime.offline(graph) is not None:
         verify_file(graph, target)
     if required is None:
         return own
+    if goal is not None:
+        keys = goal.for_arenas.keys(runtime, graph, graph.own_order, required, _keys_of(own))
+        return msgspec.structs.replace(own, **{**keys, "arena_bytes": required.planned_bytes, "conflict": None})
     bytes_needed = required.required_bytes + (own.reserve_bytes or 0)
     status = own.status
     if own.budget_bytes is not None and bytes_needed > own.budget_bytes:
@@ -125,10 +150,46 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
         runtime_arena_bytes=required.required_bytes,
         runtime_parts=required.parts,
         status=status,
+        conflict=None if status in ("ok", "unproved") else own.conflict,
     )
 
 
-def _of_plan(plan: Plan, sure: Sure, model: Graph | str | Path) -> Check:
+def _without_plan(own: Plan) -> Plan:
+    """The runtime's figures for the file alone: nothing was planned."""
+    import msgspec
+
+    figures = [msgspec.structs.replace(f, planned_bytes=None) for f in own.runtime_figures or ()]
+    return msgspec.structs.replace(own, runtime_figures=figures or None)
+
+
+def _keys_of(plan: Plan) -> PlanKeys:
+    import msgspec
+
+    return cast("PlanKeys", msgspec.structs.asdict(plan))
+
+
+def _of_file(own: Judged) -> Check:
+    """A file whose own plan stands: nothing is known of a better one."""
+    excess = max(0, own.required_bytes - own.available_bytes)
+    if own.uses is not None:
+        excess = sum(m.excess_bytes for m in own.uses)
+    return Check(
+        own.required_bytes,
+        own.available_bytes,
+        excess,
+        0,
+        optimal=False,
+        target=own.target,
+        status=own.status,
+        stopped="complete",
+        memories=own.uses,
+        parts=own.parts,
+        arenas=own.arenas,
+        own_plan=True,
+    )
+
+
+def _of_plan(plan: Plan, sure: Sure, named: str) -> Check:
     from lowtide.report.conflict import conflict_text
 
     uses = memory_uses(plan) or None
@@ -148,11 +209,12 @@ def _of_plan(plan: Plan, sure: Sure, model: Graph | str | Path) -> Check:
         plan.stopped,
         sure,
         _least_bytes(plan),
-        (model.source or model.name) if isinstance(model, Graph) else str(model),
+        named,
         uses,
         plan.runtime_parts,
+        plan.runtime_arenas,
         conflict_text(plan),
-        _at_most(plan.runtime_figures) if sure == "at most" else plan.runtime_figures,
+        runtime_figures=_at_most(plan.runtime_figures) if sure == "at most" else plan.runtime_figures,
     )
 
 

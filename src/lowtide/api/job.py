@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.api.answer import Answer
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -95,6 +96,10 @@ class Goal(Protocol):
         """The method of a name. Raises `InputError` if there is none, or it does not take such options."""
         ...
 
+    def under(self, target: Target) -> Target:
+        """The target with what the goal says of the device: a board has pointers of so many bits."""
+        ...
+
     def check(self, job: Job) -> None:
         """See that everything that a job asks for can be honoured. Raises `InputError` naming what cannot."""
         ...
@@ -128,7 +133,7 @@ class Job:
     """
 
     model: Graph | str | Path
-    dims: Mapping[str, int]
+    dims: Dims
     rules: Rules
     goal: Goal
     search: Search
@@ -136,7 +141,7 @@ class Job:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        object.__setattr__(self, "target", self.rules.resolve(self.source))
+        object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
         self.goal.check(self)
 
     @property

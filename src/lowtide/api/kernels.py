@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from lowtide.api.models import NO_DIMS, load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.report.kernels import KernelChoice
-from lowtide.rules.tflm.libraries import Library
+from lowtide.runtimes.registry import runtime_of
 from lowtide.target import Target, resolve
 
 MOST_OPS = 300
@@ -22,7 +21,7 @@ _SHOWN += ("persistent", "double_buffered", "fixed")
 
 def kernel_choices(
     model: Graph | str | Path, target: str | Target = "auto", **settings: Any
-) -> Mapping[Library, KernelChoice]:
+) -> Mapping[str, KernelChoice]:
     """Plan a .tflite model for any kernels, the reference ones, CMSIS-NN's and ESP-NN's.
 
     Parameters
@@ -43,20 +42,24 @@ def kernel_choices(
 
     graph = load(model, settings.pop("dims", NO_DIMS))
     rules = resolve(target, source=graph.source)
-    if rules.rule != "tflm":
+    targets = runtime_of(rules).kernel_targets()
+    if not targets:
         raise InputError(f"kernels are chosen under target tflm only, and this is {rules.name}", graph.source)
-    choices: dict[Library, KernelChoice] = {}
-    for kernels in get_args(Library):
-        chosen = replace(rules, kernels=kernels, simd=rules.simd if kernels == "cmsis_nn" else "dsp")
-        made = plan(graph, target=chosen, **settings)
-        parts = made.runtime_parts
+    choices: dict[str, KernelChoice] = {}
+    for kernels, chosen in targets.items():
+        chosen_plan = plan(graph, target=chosen, **settings)
+        parts = chosen_plan.runtime_parts
         choices[kernels] = KernelChoice(
-            made.arena_bytes or 0, made.required_bytes, parts is not None and parts.exact, made.optimal, made
+            chosen_plan.arena_bytes or 0,
+            chosen_plan.required_bytes,
+            parts is not None and parts.exact,
+            chosen_plan.optimal,
+            chosen_plan,
         )
     return choices
 
 
-def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[Library, KernelChoice] | None:
+def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[str, KernelChoice] | None:
     """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
 
     None if there are none: another target, kernels that are named, several memories, no .tflite file, or one of more
@@ -70,7 +73,8 @@ def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> M
     if rules.rule != "tflm" or rules.kernels != "any" or several:
         return None
     graph = load(model, settings.get("dims", NO_DIMS))
-    if not isinstance(graph.file, TfliteFile) or len(graph.ops) > MOST_OPS:
+    file = graph.file
+    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime_of(rules).own_plan_stands(graph):
         return None
     kept = {name: settings[name] for name in _SHOWN if name in settings}
     return kernel_choices(graph, rules, quick=True, **kept)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from lowtide.api.objects import mend, mend_of_file
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
-
-NO_DIMS: Mapping[str, int] = {}
+from lowtide.sizes import NO_DIMS, Dims
 
 
 def user_function(model: str | Path) -> tuple[Path, str] | None:
@@ -25,14 +23,14 @@ def files_read(model: Graph | str | Path, *settings: object, external: bool = Tr
     The model's own with the external data of ONNX, or the user's that makes it; and of `settings` (targets, boards)
     those that are TOML files. `external`: whether to look into the model for the data.
     """
-    found = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
+    files = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
     if isinstance(model, Graph) or str(model).startswith("zoo:"):
-        return found
+        return files
     function = user_function(model)
     if function is not None:
-        return [function[0], *found]
+        return [function[0], *files]
     source = Path(model)
-    return [source, *(_external_data(source) if external else ()), *found]
+    return [source, *(_external_data(source) if external else ()), *files]
 
 
 def _external_data(source: Path) -> list[Path]:
@@ -50,7 +48,7 @@ def _external_data(source: Path) -> list[Path]:
         return []
 
 
-def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
+def load(model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     """Read a model; a graph is returned as it is.
 
     Parameters
@@ -59,12 +57,13 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
         A `.onnx`, `.tflite`, `.pt2` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's
         own code: the function takes no arguments and returns a `Graph` or the path of a model.
     dims
-        Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
+        Sizes of free dimensions, by name or as ``"INPUT:AXIS"``; and shapes by tensors' names, as in
+        ``{"image": (1, 3, 224, 224)}``: all sizes of an input, or those of what only the running model knows.
 
     Raises
     ------
     InputError
-        The file, the place in it and the mend.
+        The file, the place in it and the remedy.
     """
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
@@ -92,7 +91,7 @@ def load(model: Graph | str | Path, dims: Mapping[str, int] = NO_DIMS) -> Graph:
     return read_model(model, dims)
 
 
-def load_own(model: Graph | str | Path, dims: Mapping[str, int]) -> tuple[Graph, set[str]]:
+def load_own(model: Graph | str | Path, dims: Dims) -> tuple[Graph, set[str]]:
     """Read a model that has a use for some of these sizes of free dimensions, and say for which.
 
     Raises
@@ -127,7 +126,7 @@ def open_dimensions(model: str | Path) -> list[str]:
     return [f"{t.name!r} is planned as {list(t.shape)}" for t in inputs if t.dynamic]
 
 
-def _no_dims(dims: Mapping[str, int], place: str) -> None:
+def _no_dims(dims: Dims, place: str) -> None:
     if dims:
         raise ForeignDimensionError(f"it has no free dimensions; drop {', '.join(dims)}", place, tuple(dims))
 
@@ -142,7 +141,7 @@ def _digest(graph: Graph) -> str:
 
 
 def _call(file: Path, function: str) -> Graph | str | Path:
-    """Run a function of the user's own file; what goes wrong in it is the user's to mend."""
+    """Run a function of the user's own file; what goes wrong in it is the user's to put right."""
     import runpy
 
     if not file.is_file():

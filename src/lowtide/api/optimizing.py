@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.api.models import NO_DIMS, files_read, user_function
+from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
+from lowtide.outputs import Outputs
 from lowtide.run.optimise import Level, write_optimized
+from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 _LEVELS: tuple[Level, ...] = ("extended", "all")
 
@@ -20,7 +22,7 @@ def runtime_optimized(
     out: str | Path,
     *,
     level: str = "extended",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     seed: int = 0,
     time: float = 10.0,
 ) -> str:
@@ -31,7 +33,7 @@ def runtime_optimized(
     model
         An ONNX file with its weights, or ``zoo:NAME``.
     out
-        The file to write; it holds the weights.
+        The file to write; it holds the weights. Of models with more than 1.5 GiB outside, OUT.data beside it does.
     level
         ``"extended"``, or ``"all"``: onnxruntime's default, whose convolutions are for CPUs like this one only. Where a
         kernel's shapes are seen nowhere else, as theirs, the model is run once. ``"best"``: both are planned, and the
@@ -55,7 +57,6 @@ def runtime_optimized(
     MissingExtraError
         onnxruntime is not installed.
     """
-    from lowtide.outputs import Outputs
     from lowtide.run.ort_shapes import declare_shapes
 
     name = str(model)
@@ -72,16 +73,28 @@ def runtime_optimized(
 
             source = Path(folder) / "model.onnx"
             source.write_bytes(zoo.build(name[4:]).onnx(seed).SerializeToString(deterministic=True))
-        files: dict[Level, Path] = {k: Path(folder) / f"{k}.onnx" for k in _LEVELS if level in (k, "best")}
-        unnamed = _by_place(dims)
+        files: dict[Level, Path] = {k: Path(folder) / k / Path(out).name for k in _LEVELS if level in (k, "best")}
+        sizes = _by_name(source, dims)
+        unnamed = _by_place(sizes)
         with Outputs(files_read(name)) as outputs, outputs.create(out) as file:
             for k, path in files.items():
-                write_optimized(source, path, dims, k)
+                path.parent.mkdir()
+                write_optimized(source, path, sizes, k)
                 if not _readable(path, unnamed):
-                    declare_shapes(path, dims, seed)
+                    declare_shapes(path, sizes, seed)
             chosen = min(files, key=lambda k: _needs(files[k], unnamed, time) if level == "best" else 0)
-            file.write(files[chosen].read_bytes())
+            with files[chosen].open("rb") as made:
+                shutil.copyfileobj(made, file)
+            _copy_data(files[chosen], Path(out), outputs)
     return chosen
+
+
+def _copy_data(made: Path, out: Path, outputs: Outputs) -> None:
+    """What a file that was made keeps outside itself, to beside `out`."""
+    data = made.with_name(f"{made.name}.data")
+    if data.exists():
+        with outputs.create(out.with_name(data.name)) as file, data.open("rb") as source:
+            shutil.copyfileobj(source, file, 1 << 24)
 
 
 @dataclass(frozen=True)
@@ -93,13 +106,11 @@ class Optimized:
 
     model: str | Path
     target: str
-    dims: Mapping[str, int]
+    dims: Dims
     level: str
 
 
-def optimize_first(
-    model: str | Path, out: str | Path, *, target: str, dims: Mapping[str, int], **more: Any
-) -> Optimized:
+def optimize_first(model: str | Path, out: str | Path, *, target: str, dims: Dims, **more: Any) -> Optimized:
     """Run `runtime_optimized` (`more` are its other arguments), and say what to plan then.
 
     Raises
@@ -110,22 +121,33 @@ def optimize_first(
     if target not in ("auto", "onnxruntime"):
         raise InputError(f"--runtime-optimized is for target onnxruntime, not for {target}; drop one of them")
     level = runtime_optimized(model, out, dims=dims, **more)
-    return Optimized(out, "onnxruntime", _by_place(dims), level)
+    named = str(model).startswith("zoo:")
+    return Optimized(out, "onnxruntime", {} if named else _by_place(_by_name(Path(model), dims)), level)
 
 
-def _by_place(dims: Mapping[str, int]) -> dict[str, int]:
+def _by_name(source: Path, dims: Dims) -> dict[str, int]:
+    """Sizes of a file's free dimensions, those that inputs' shapes say among them."""
+    from lowtide.read.onnx.dims import by_name
+    from lowtide.read.onnx.wire import load_model
+
+    if not split_dims(dims)[1]:
+        return split_dims(dims)[0]
+    return by_name(load_model(source)[0].graph, dims, str(source))
+
+
+def _by_place(dims: dict[str, int]) -> dict[str, int]:
     """Sizes of dimensions without a name, which stay open in the file."""
     return {axis: size for axis, size in dims.items() if ":" in axis}
 
 
-def _needs(file: Path, dims: Mapping[str, int], time: float) -> int:
+def _needs(file: Path, dims: Dims, time: float) -> int:
     """Bytes of the arena of a plan."""
     from lowtide.api.planning import plan
 
     return plan(file, target="onnxruntime", dims=dims, time=time).required_bytes
 
 
-def _readable(file: Path, dims: Mapping[str, int]) -> bool:
+def _readable(file: Path, dims: Dims) -> bool:
     """Whether every shape is known without a run."""
     from lowtide.read import read_model
 

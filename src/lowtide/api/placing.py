@@ -12,6 +12,7 @@ from lowtide.api.banks import MemoryUse
 from lowtide.api.job import Size, check_time
 from lowtide.api.planning import NO_PLACES
 from lowtide.errors import InputError
+from lowtide.names import brief
 from lowtide.plan import Status, exit_status
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits, Progress
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lowtide.allocate.csv_buffers import BufferFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Placement:
     """Offsets of plain buffers, by name. `lower_bound_bytes` is what no placement beats.
 
@@ -47,6 +48,9 @@ class Placement:
     conflict: str | None = None
     status: Status | None = None
     interrupted: bool | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "height_bytes lower_bound_bytes optimal offsets seconds")
 
     def exit_status(self, capacity: int | None) -> int:
         """0 if it fits or there is no limit, 3 if nothing that fits was found, 4 if nothing can, 130 interrupted."""
@@ -142,10 +146,10 @@ def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits
     placed = allocate_buffers(problem, capacity, limits)
     offsets, height, alone = placed.offsets, placed.height_bytes, None
     if spread and capacity is not None:
-        known = Packing(
+        packing_before = Packing(
             tuple(offsets[b.name] for b in problem.buffers), height, placed.lower_bound_bytes, placed.method, {}
         )
-        packing, alone = minimise_reuse(problem, capacity, known, limits)
+        packing, alone = minimise_reuse(problem, capacity, packing_before, limits)
         offsets = {b.name: at for b, at in zip(problem.buffers, packing.offsets, strict=True)}
         height = packing.height_bytes
     conflict = None

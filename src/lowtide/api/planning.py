@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Rules
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
-from lowtide.sizes import parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Progress
 from lowtide.target import NONE_FIXED, Target
 
@@ -44,7 +43,7 @@ def plan(
     time: float = 60.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     gap: str | float = 0.0,
     require_optimal: bool = False,
     overwrite_inputs: bool = False,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.ops.meaning import Meaning
@@ -25,7 +26,7 @@ BUDGET = 10**6
 def probe(
     model: str | Path | Graph,
     *,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     seed: int = 0,
     most_macs: int = MOST_MACS,
     report: Callable[[str], None] | None = None,
@@ -43,7 +44,7 @@ def probe(
     most_macs
         Nodes with more multiplications, even on smaller operands, are skipped.
     report
-        Told of each node before it is run.
+        Reports of each node before it is run.
 
     Raises
     ------
@@ -63,22 +64,22 @@ def probe(
             f"ops of {graph.dialect or 'no known format'} have no meaning that could be probed; give an ONNX model",
             graph.source or graph.name,
         )
-    known = [(op, meaning(graph, op)) for op in graph.ops]
+    meanings = [(op, meaning(graph, op)) for op in graph.ops]
     opaque = tuple(
-        OpaqueNode(op.id, op.name, op.type, (m and m.opaque) or "") for op, m in known if m is None or m.opaque
+        OpaqueNode(op.id, op.name, op.type, (m and m.opaque) or "") for op, m in meanings if m is None or m.opaque
     )
     probes = []
-    for alike, m in _alike(graph, [(op, m) for op, m in known if m is not None and not m.opaque]):
+    for alike, m in _alike(graph, [(op, m) for op, m in meanings if m is not None and not m.opaque]):
         if report is not None:
             report(alike[0].label)
         probes.append(_probed(graph, alike, m, runner, seed, most_macs))
     return summed(graph, tuple(probes), opaque)
 
 
-def _alike(graph: Graph, known: list[tuple[Op, Meaning]]) -> Iterator[tuple[list[Op], Meaning]]:
+def _alike(graph: Graph, meanings: list[tuple[Op, Meaning]]) -> Iterator[tuple[list[Op], Meaning]]:
     """Ops that mean the same, put together: type, attributes, shapes and element types, values of literals."""
     classes: dict[str, tuple[list[Op], Meaning]] = {}
-    for op, m in known:
+    for op, m in meanings:
         key = repr((op.type, sorted(op.attributes.items()), m.form, _signature(graph, op)))
         classes.setdefault(key, ([], m))[0].append(op)
     yield from classes.values()
@@ -101,24 +102,24 @@ def _probed(graph: Graph, alike: list[Op], m: Meaning, runner: Runner, seed: int
     if m.random:
         return replace(base, skipped="it draws random numbers")
     try:
-        found, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)
+        findings, smaller = probe_node(graph, first, m, runner, seed, BUDGET, most_macs)
     except RefusedError as reason:
         return replace(base, skipped=str(reason))
-    return _with(base, smaller, found)
+    return _with(base, smaller, findings)
 
 
-def _with(base: NodeProbe, smaller: bool, found: Findings) -> NodeProbe:
+def _with(base: NodeProbe, smaller: bool, findings: Findings) -> NodeProbe:
     return replace(
         base,
         smaller=smaller,
-        parts=found.parts,
-        sums=found.sums,
-        wrong=tuple(found.wrong),
-        inside=found.inside,
-        inside_moved=found.inside_moved,
-        edges=found.edges,
-        edges_moved=found.edges_moved,
-        wholes=found.wholes,
-        wholes_moved=found.wholes_moved,
-        loose=found.loose,
+        parts=findings.parts,
+        sums=findings.sums,
+        wrong=tuple(findings.wrong),
+        inside=findings.inside,
+        inside_moved=findings.inside_moved,
+        edges=findings.edges,
+        edges_moved=findings.edges_moved,
+        wholes=findings.wholes,
+        wholes_moved=findings.wholes_moved,
+        loose=findings.loose,
     )

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from lowtide.plan import Plan
 
 
+OWN_PLAN_STANDS = (
+    "it is compiled by Vela, whose commands hold places in the arena: its own plan stands, and `lowtide check` and "
+    "`lowtide verify` judge that one; plan the model before Vela compiles it"
+)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What counts as memory in a call: a target, and what is changed of it for this model.
@@ -46,17 +52,21 @@ class Rules:
 
     @classmethod
     def of_plan(cls, plan: Plan, target: str | Target = "auto") -> Rules:
-        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names.
+        """The rules that a plan was made under; ``"auto"`` takes the built-in target that it names, or the rules of
+        another one that it carries.
 
         Raises
         ------
         InputError
-            It names a target that is not built in, and none is given.
+            It carries no rules of a target that is not built in, and none is given.
         """
+        own: str | Target = plan.target
         if target == "auto" and plan.target.partition(",")[0] not in BUILT_IN:
-            raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
+            if plan.rules is None:
+                raise InputError(f"the plan is for target {plan.target!r}; name its file with --target")
+            own = plan.rules
         return cls(
-            plan.target if target == "auto" else target,
+            own if target == "auto" else target,
             bool(plan.overwrite_inputs),
             bool(plan.pin_inputs),
             plan.persistent or (),
@@ -92,9 +102,12 @@ class Problem:
 
     @classmethod
     def of(cls, graph: Graph, target: Target) -> Problem:
-        """Work out the storages."""
+        """Work out the storages. Raises `InputError` if the model's file holds a plan that no other can replace."""
         from lowtide.analyse.storage import memory_model
+        from lowtide.runtimes.registry import runtime_of
 
+        if runtime_of(target).own_plan_stands(graph):
+            raise InputError(OWN_PLAN_STANDS, graph.source or graph.name)
         return cls(graph, target, memory_model(graph, target))
 
     @cached_property

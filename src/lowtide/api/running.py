@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
-    from lowtide.run.onnx import RunReport
-    from lowtide.run.tflite import TfliteRunReport
-    from lowtide.run.torch import TorchRunReport
+    from lowtide.run_reports import AnyRunReport, TfliteRunReport, TorchRunReport
 
 
 def run(
@@ -22,11 +21,11 @@ def run(
     planned: str | Path | None,
     plan: Plan | str | Path,
     *,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
     timed: bool = False,
-) -> RunReport | TfliteRunReport | TorchRunReport:
+) -> AnyRunReport:
     """Run a model and its planned form in the model's runtime on the same random inputs, and compare.
 
     Parameters
@@ -34,7 +33,7 @@ def run(
     planned
         What `apply` wrote; None to write it to a temporary place.
     dims
-        Sizes of free dimensions, as for `load`.
+        Sizes of free dimensions, as for `load`; without any, those that the plan says.
     footprint_bytes
         For ONNX models: the plan's footprint per step (`Report.footprint_bytes`, less workspace), to stand beside what
         the runtime measures.
@@ -53,6 +52,7 @@ def run(
         The planned file does not run.
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    dims = plan.sizes(dims)
     kind = runtime_format(model)
     if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):
         raise InputError("only an ONNX file may lack its weights; leave out --random-weights", str(model))
@@ -121,7 +121,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
 
 
 def _run_torch(
-    model: Path, planned: str | Path | None, plan: Plan, dims: Mapping[str, int], folder: Path, timed: bool
+    model: Path, planned: str | Path | None, plan: Plan, dims: Dims, folder: Path, timed: bool
 ) -> TorchRunReport:
     """Run a torch.export archive and its planned form in eager mode."""
     from lowtide.graph import Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search, Size
-from lowtide.api.models import NO_DIMS, files_read, load, load_own
+from lowtide.api.models import files_read, load, load_own
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
+from lowtide.names import brief
 from lowtide.plan import Plan, Status, exit_status
-from lowtide.sizes import parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
@@ -32,7 +33,7 @@ A_MOMENT_SECONDS = 0.1
 """Time for each model that is still to be planned once Ctrl-C was pressed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedModel:
     """A model of a shared arena: its name there, the arena that it needs alone, and its plan with shared offsets."""
 
@@ -40,8 +41,11 @@ class SharedModel:
     alone_bytes: int
     plan: Plan
 
+    def __repr__(self) -> str:
+        return brief(self, "name alone_bytes")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Shared:
     """One arena for models that run in turn.
 
@@ -74,13 +78,16 @@ class Shared:
     models: list[SharedModel]
     interrupted: bool = False
 
+    def __repr__(self) -> str:
+        return brief(self, "arena_bytes lower_bound_bytes optimal persistent_bytes separate_bytes status models")
+
     @property
     def exit_status(self) -> int:
         """0, 3 if the budget is exceeded, 4 if no order and no placement fits it, 130 if interrupted."""
         return exit_status(self.status, interrupted=self.interrupted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SharedArena(Shared):
     """A shared arena with what each model was planned as, which its exports are made of."""
 
@@ -103,7 +110,7 @@ def share(
     time: float = 60.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[str, Progress], None] | None = None,
@@ -361,7 +368,7 @@ def _verify(parts: Sequence[_Part], plans: Sequence[Plan]) -> None:
     check_shared(members)
 
 
-def _load_all(models: Sequence[Graph | str | Path], dims: Mapping[str, int]) -> list[Graph]:
+def _load_all(models: Sequence[Graph | str | Path], dims: Dims) -> list[Graph]:
     """Each model with those sizes of free dimensions that it has a use for. Raises `InputError` if none has for one."""
     loaded = [load_own(model, dims) for model in models]
     used = {name for _, own in loaded for name in own}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.models import NO_DIMS
 from lowtide.api.problem import Problem, Rules
-from lowtide.errors import sound
+from lowtide.errors import InputError, sound
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, Stopped
-from lowtide.sizes import parse_gap, parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
@@ -36,7 +35,7 @@ def inspect(
     gap: str | float = 0.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     report: Callable[[Progress], None] | None = None,
@@ -141,6 +140,23 @@ _TARGETS = {
 def targets() -> dict[str, str]:
     """Names of the built-in targets, each with one line on what it is."""
     return {name: _TARGETS[name] for name in BUILT_IN}
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a file: ``"graph"``, which compilers write, or ``"plan"``, which they read.
+
+    Raises
+    ------
+    InputError
+        Another kind.
+    """
+    from lowtide.plan import schema as plan_schema
+    from lowtide.read.graph_json import schema as graph_schema
+
+    schemas = {"graph": graph_schema, "plan": plan_schema}
+    if kind not in schemas:
+        raise InputError(f"there is no schema of {kind!r}; use graph or plan")
+    return schemas[kind]()
 
 
 def target(name: str = "auto", source: str = "") -> Target:

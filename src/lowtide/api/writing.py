@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
-from lowtide.api.models import NO_DIMS, files_read, user_function
+from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
+from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
-from lowtide.target import Target
+from lowtide.target import BUILT_IN, Target
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def write_all(
     *,
     trace: Sequence[Progress] = (),
     target: str | Target = "auto",
-    dims: Mapping[str, int] = NO_DIMS,
+    dims: Dims = NO_DIMS,
     board: str | Path | None = None,
 ) -> None:
     """Write the model, the plan, the anytime log, the layout: together or not at all, and never over an input.
@@ -102,7 +103,7 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
-    layout = layout_of(plan, model, target, dims) if files.exports.paths else None
+    layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
         if files.out is not None:
@@ -111,6 +112,12 @@ def write_all(
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
+
+
+def _planned_target(plan: Plan, target: str | Target) -> str | Target:
+    """The target with what a board added to it, which the plan's name for it says if it is a built-in one."""
+    named = isinstance(target, str) and not target.endswith(".toml") and plan.target.partition(",")[0] in BUILT_IN
+    return plan.target if named else target
 
 
 def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, outputs: Outputs) -> None:

@@ -84,7 +84,7 @@ class AllocateSuite(TableSuite[Row]):
         default=None, metadata=flag("layout: every *.graph.json and *.onnx there too", "DIR")
     )
     methods: Sequence[str] = listed("whose orders (default: the papers')")
-    allocators: Sequence[str] = listed("greedy rules, engines, peers that are installed (default: all)")
+    allocators: Sequence[str] = listed("greedy rules, engines, external ones that are installed (default: all)")
     time: float = time_limit(20.0, "each search")
 
     def rows(self, watch: Watch) -> Iterator[Row]:
@@ -217,19 +217,19 @@ class AllocateSuite(TableSuite[Row]):
             "complete": results.complete,
             "cpu_seconds": results.cpu_seconds,
             "rows": results.rows,
-            "published": published_beside(results.rows),
+            "published": published_figures(results.rows),
         }
 
     def page(self, results: Results[Row]) -> Page:
         """The tables of each part that has rows."""
-        return arena_tables.page(results, self.time, published_beside(results.rows))
+        return arena_tables.page(results, self.time, published_figures(results.rows))
 
     def lines(self, results: Results[Row]) -> Lines:
         """One line per row."""
         return row_lines(Row, results.rows)
 
 
-def published_beside(rows: Sequence[Row]) -> tuple[Figure, ...]:
+def published_figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
     """HMCOS's Table 1, of the networks that have rows."""
     measured = {row.instance for row in rows if row.part == "hmcos-1"}
     return tuple(

@@ -74,7 +74,7 @@ def _by_allocator(part: str, rows: Sequence[Row]) -> list[Table]:
         of_name = [r for r in rows if r.allocator == name]
         if of_name:
             tables.append(_summed(f"{PARTS[part]}: {name}, all together", of_name))
-    return [*tables, *_beside_minimalloc(rows)]
+    return [*tables, *_against_minimalloc(rows)]
 
 
 def _summed(title: str, rows: Sequence[Row]) -> Table:
@@ -84,7 +84,7 @@ def _summed(title: str, rows: Sequence[Row]) -> Table:
     return Table(title, [("instances", "within capacity", "proved least", "CPU s"), line])
 
 
-def _beside_minimalloc(rows: Sequence[Row]) -> list[Table]:
+def _against_minimalloc(rows: Sequence[Row]) -> list[Table]:
     """Seconds to fit the capacity, where minimalloc's are there."""
     reference = {f.network: f for f in figures("allocate") if f.method == "minimalloc" and f.figure == "time"}
     fitting = [r for r in rows if r.allocator == OURS_TO_CAPACITY and r.instance in reference]

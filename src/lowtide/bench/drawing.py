@@ -67,42 +67,45 @@ class Distribution:
     bins: tuple[Bin, ...]
 
 
-def histogram(found: Distribution) -> str:
+def histogram(distribution: Distribution) -> str:
     """Bars, one line per bin, with the methods beside the bins that they fall into."""
-    scale = UNITS[found.unit]
-    bins = _coarser(found.bins, ROWS)
+    scale = UNITS[distribution.unit]
+    bins = _coarser(distribution.bins, ROWS)
     most = max(b.orders for b in bins)
-    rows = [(f"from {found.unit}", "% of orders", "", "")]
+    rows = [(f"from {distribution.unit}", "% of orders", "", "")]
     for b in bins:
-        marks = [NAMES.get(m.method, m.method) for m in found.marks if b.lower_bytes <= m.peak_bytes < b.upper_bytes]
-        if found.constraint_bytes is not None and b.lower_bytes <= found.constraint_bytes < b.upper_bytes:
-            marks.append(f"limit {found.constraint}")
-        share = 100 * b.orders / found.orders
+        marks = [
+            NAMES.get(m.method, m.method) for m in distribution.marks if b.lower_bytes <= m.peak_bytes < b.upper_bytes
+        ]
+        if distribution.constraint_bytes is not None and b.lower_bytes <= distribution.constraint_bytes < b.upper_bytes:
+            marks.append(f"limit {distribution.constraint}")
+        share = 100 * b.orders / distribution.orders
         length = -(-BAR_WIDTH * b.orders // most)
         rows.append(
             (f"{b.lower_bytes / scale:.3f}", f"{share:.3f}" if b.orders else "", "#" * length, ", ".join(marks))
         )
-    tail = [("method", f"peak, {found.unit}", "", "orders as good or better")]
-    for m in found.marks:
+    tail = [("method", f"peak, {distribution.unit}", "", "orders as good or better")]
+    for m in distribution.marks:
         note = "proved least" if m.optimal else "" if m.status == "ok" else f"stopped by {m.status}"
         tail.append(
             (NAMES.get(m.method, m.method), f"{m.peak_bytes / scale:.3f}", note, f"{100 * m.share_at_most:.4g} %")
         )
-    return "\n\n".join([_about(found), columns(rows, right=[0, 1]), columns(tail, right=[1, 3])])
+    return "\n\n".join([_about(distribution), columns(rows, right=[0, 1]), columns(tail, right=[1, 3])])
 
 
-def _about(found: Distribution) -> str:
-    scale, m = UNITS[found.unit], found.machine
+def _about(distribution: Distribution) -> str:
+    scale, m = UNITS[distribution.unit], distribution.machine
     lines = [
-        f"{found.network}, {found.ops:,} ops, target {found.target}: peaks of {found.orders:,} random orders, "
-        f"seed {found.seed}; {found.drawn_by} (not uniform over orders)",
-        f"least {found.least_bytes / scale:.3f}, median {found.quantiles['0.5'] / scale:.3f}, greatest "
-        f"{found.greatest_bytes / scale:.3f} {found.unit}; {found.different_peaks:,} different peaks; "
-        f"{found.cpu_seconds:.1f} CPU s",
+        f"{distribution.network}, {distribution.ops:,} ops, target {distribution.target}: peaks of "
+        f"{distribution.orders:,} random orders, seed {distribution.seed}; {distribution.drawn_by} "
+        "(not uniform over orders)",
+        f"least {distribution.least_bytes / scale:.3f}, median {distribution.quantiles['0.5'] / scale:.3f}, greatest "
+        f"{distribution.greatest_bytes / scale:.3f} {distribution.unit}; "
+        f"{distribution.different_peaks:,} different peaks; {distribution.cpu_seconds:.1f} CPU s",
     ]
-    if found.share_within_constraint is not None:
-        lines.append(f"within {found.constraint}: {100 * found.share_within_constraint:.2f} %")
-    if not found.complete:
+    if distribution.share_within_constraint is not None:
+        lines.append(f"within {distribution.constraint}: {100 * distribution.share_within_constraint:.2f} %")
+    if not distribution.complete:
         lines.append("interrupted: this is what was done")
     lines.append(f"lowtide {m.lowtide}, commit {m.commit or 'not known'}; {m.python}, {m.cpu}")
     return "\n".join(lines)
@@ -114,15 +117,15 @@ def _coarser(bins: Sequence[Bin], most: int) -> list[Bin]:
     return [Bin(g[0].lower_bytes, g[-1].upper_bytes, sum(b.orders for b in g)) for g in groups]
 
 
-def svg(found: Distribution) -> str:
+def svg(distribution: Distribution) -> str:
     """Bars for the orders, a line for their running share, upright lines for the methods and the constraint."""
-    scale = UNITS[found.unit]
-    lines = [(m.peak_bytes, NAMES.get(m.method, m.method), RED if m.optimal else BLACK) for m in found.marks]
-    if found.constraint_bytes is not None:
-        lines.append((found.constraint_bytes, "limit", GREY))
-    low = min([found.bins[0].lower_bytes, *(size for size, _, _ in lines)])
-    high = max([found.bins[-1].upper_bytes, *(size for size, _, _ in lines)])
-    most = max(b.orders for b in found.bins)
+    scale = UNITS[distribution.unit]
+    lines = [(m.peak_bytes, NAMES.get(m.method, m.method), RED if m.optimal else BLACK) for m in distribution.marks]
+    if distribution.constraint_bytes is not None:
+        lines.append((distribution.constraint_bytes, "limit", GREY))
+    low = min([distribution.bins[0].lower_bytes, *(size for size, _, _ in lines)])
+    high = max([distribution.bins[-1].upper_bytes, *(size for size, _, _ in lines)])
+    most = max(b.orders for b in distribution.bins)
     wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     floor = HEIGHT - BOTTOM
 
@@ -130,14 +133,14 @@ def svg(found: Distribution) -> str:
         return LEFT + wide * (size - low) / (high - low)
 
     shapes = []
-    running, curve = 0, [f"{x(found.bins[0].lower_bytes):.1f},{floor}"]
-    for b in found.bins:
+    running, curve = 0, [f"{x(distribution.bins[0].lower_bytes):.1f},{floor}"]
+    for b in distribution.bins:
         height = tall * b.orders / most
         left, right = x(b.lower_bytes), x(b.upper_bytes)
         if b.orders:
             shapes.append(_box(left, floor - height, right - left, height))
         running += b.orders
-        curve.append(f"{right:.1f},{floor - tall * running / found.orders:.1f}")
+        curve.append(f"{right:.1f},{floor - tall * running / distribution.orders:.1f}")
     shapes.append(f'<polyline points="{" ".join(curve)}" fill="none" stroke="{GREY}"/>')
     for place, (size, names, colour) in zip(_label_places(lines, x), _joined(lines), strict=True):
         at = x(size)
@@ -151,7 +154,10 @@ def svg(found: Distribution) -> str:
         size = low + (high - low) * k / 5
         anchor = ' text-anchor="middle"' if 0 < k < 5 else ' text-anchor="end"' if k else ""
         shapes.append(_text(x(size), floor + 16, f"{size / scale:.2f}", BLACK, anchor))
-    about = f"peak, {found.unit}: {found.network}, {found.orders:,} random orders (bars), running share (line)"
+    about = (
+        f"peak, {distribution.unit}: {distribution.network}, {distribution.orders:,} random orders (bars), "
+        "running share (line)"
+    )
     shapes.append(_text(LEFT, HEIGHT - 6, about, BLACK))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
@@ -162,11 +168,11 @@ def svg(found: Distribution) -> str:
 
 def _joined(lines: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
     """Methods of equal peak as one mark, from left to right."""
-    found: dict[int, tuple[str, str]] = {}
+    marks: dict[int, tuple[str, str]] = {}
     for size, name, colour in lines:
-        before = found.get(size)
-        found[size] = (name, colour) if before is None else (f"{before[0]}, {name}", before[1])
-    return [(size, *found[size]) for size in sorted(found)]
+        before = marks.get(size)
+        marks[size] = (name, colour) if before is None else (f"{before[0]}, {name}", before[1])
+    return [(size, *marks[size]) for size in sorted(marks)]
 
 
 def _label_places(lines: Sequence[tuple[int, str, str]], x: Callable[[float], float]) -> list[float]:

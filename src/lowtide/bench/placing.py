@@ -10,7 +10,7 @@ from typing import Any, Literal
 from lowtide.allocate.arena import ENGINES, THOROUGH, Engine, allocate_best
 from lowtide.allocate.buffers import Problem, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing
-from lowtide.bench.peers import VelaHillClimb, peers
+from lowtide.bench.external import VelaHillClimb, external_allocators
 from lowtide.bench.timing import one_line, quickest
 from lowtide.stop import Limits
 
@@ -134,8 +134,8 @@ Allocator = Greedy | Ours | Engine | VelaHillClimb
 
 
 def allocators() -> dict[str, Allocator]:
-    """Every one there is by name: the greedy rules, our engines, all of ours together, installed peers."""
-    everyone: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *peers()]
+    """Every one there is by name: the greedy rules, our engines, all of ours, external ones that are installed."""
+    everyone: list[Allocator] = [*(Greedy(rule) for rule in RULES), *ENGINES, Ours(), *external_allocators()]
     return {a.name: a for a in everyone}
 
 

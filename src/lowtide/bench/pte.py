@@ -155,8 +155,8 @@ def _compared(programs: Sequence[bytes], feed: Sequence[Any]) -> str:
         return ""
     results = []
     for program in programs:
-        made = runtime.load_program(program).load_method("forward").execute(feed)
-        results.append([bytes(t.clone().numpy().tobytes()) for t in made])
+        outputs = runtime.load_program(program).load_method("forward").execute(feed)
+        results.append([bytes(t.clone().numpy().tobytes()) for t in outputs])
     return "equal" if all(r == results[0] for r in results) else "differ"
 
 

@@ -31,7 +31,7 @@ from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
 from lowtide.target import resolve
-from lowtide.zoo.published.cases import Case, known
+from lowtide.zoo.published.cases import Case, case_of
 
 NETWORK = "nasnet_a_imagenet"
 """Of HMCOS's Figure 2."""
@@ -192,7 +192,7 @@ def _find(network: str | Graph, target: str | None) -> tuple[Case, Graph]:
         graph = load(network)
         return Case(graph.name, target=target or "strict"), graph
     name = network.removeprefix("zoo:")
-    case = known(name) or Case(name)
+    case = case_of(name) or Case(name)
     if target is not None and target != case.target:
         case = Case(name, target=target)
     return case, graph_of(case)

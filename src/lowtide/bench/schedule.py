@@ -19,7 +19,7 @@ from lowtide.schedule.registry import make
 from lowtide.sizes import parse_size
 from lowtide.stop import Limits
 from lowtide.zoo.published import printed
-from lowtide.zoo.published.cases import FILE, Case, known
+from lowtide.zoo.published.cases import FILE, Case, case_of
 
 GRAPH_METHODS = ("own", "exact")
 
@@ -97,7 +97,7 @@ class ScheduleSuite(TableSuite[Cell]):
         for name in parts:
             part = PARTS[name]
             of_part = {case.name: case for case in part.cases}
-            cases = tuple(of_part.get(n) or known(n) or Case(n, target=self.target) for n in names) or part.cases
+            cases = tuple(of_part.get(n) or case_of(n) or Case(n, target=self.target) for n in names) or part.cases
             chosen[name] = replace(part, cases=tuple(c for c in cases if not c.in_file or c.name in files))
         return chosen
 

@@ -138,9 +138,9 @@ def reduction(cells: Sequence[SpillCell], scheme: str, *, same: bool = False) ->
         for first, row in _rows(cells)
         if (same or not first.same) and OURS in row and scheme in row
     ]
-    known = [(a, b) for a, b in pairs if a is not None and b is not None]
-    ours, theirs = sum(a for a, _ in known), sum(b for _, b in known)
-    return len(known), ours, theirs, 1 - ours / theirs if theirs else None
+    measured = [(a, b) for a, b in pairs if a is not None and b is not None]
+    ours, theirs = sum(a for a, _ in measured), sum(b for _, b in measured)
+    return len(measured), ours, theirs, 1 - ours / theirs if theirs else None
 
 
 def _reductions(title: str, cells: Sequence[SpillCell]) -> Table:
@@ -162,14 +162,16 @@ def claims(cells: Sequence[SpillCell]) -> Table:
     rows: list[tuple[str, str]] = [("the paper says", "here")]
     for least, own in (("belady exact", "belady own"), ("greedy exact", "greedy own"),
                        ("cosma-fs exact", "cosma-fs own")):  # fmt: skip
-        said = []
+        verdicts = []
         for _, row in _rows([c for c in cells if c.label == "NASNet-A" and c.setting == "activations"]):
             if least in row and own in row:
                 a, b = row[least].traffic_bytes, row[own].traffic_bytes
                 if a is not None and b is not None:
-                    said.append(f"{row[own].budget} {_kib(a)} against {_kib(b)}: {'worse' if a > b else 'not worse'}")
-        if said:
-            rows.append((f"least-peak order worse than own on NASNet-A ({own.split()[0]})", "; ".join(said)))
+                    verdicts.append(
+                        f"{row[own].budget} {_kib(a)} against {_kib(b)}: {'worse' if a > b else 'not worse'}"
+                    )
+        if verdicts:
+            rows.append((f"least-peak order worse than own on NASNet-A ({own.split()[0]})", "; ".join(verdicts)))
     spilling = [c for c in cells if c.budget == "M_P" and c.scheme in FOUR and c.traffic_bytes is not None]
     for setting, words in SETTINGS.items():
         here = [c for c in spilling if c.setting == setting]
@@ -189,16 +191,16 @@ def claims(cells: Sequence[SpillCell]) -> Table:
 
 def _above(cells: Sequence[SpillCell]) -> list[str]:
     """Rows where lowtide's spill has more traffic than some scheme."""
-    found = []
+    result = []
     for first, row in _rows(cells):
         ours = row[OURS].traffic_bytes if OURS in row else None
         if ours is not None:
-            found += [
+            result += [
                 f"{first.label} {first.setting} {first.budget}: above {s}"
                 for s, c in row.items()
                 if c.traffic_bytes is not None and c.traffic_bytes < ours
             ]
-    return found
+    return result
 
 
 def _growth(cells: Sequence[SpillCell]) -> list[Table]:

@@ -167,13 +167,13 @@ def run(suite: Suite[R], watch: Watch | None = None) -> Results[R]:
     return Results(suite, tuple(suite.finish(done)), machine(), complete, seconds)
 
 
-def check_names(what: str, asked: Iterable[str], known: Iterable[str], more: str = "") -> None:
+def check_names(what: str, wanted: Iterable[str], names: Iterable[str], more: str = "") -> None:
     """Raise `InputError` for the first name that there is not; `what` says of what it is one.
 
     >>> check_names("part", ["b"], {"a": 1, "b": 2})
     """
-    there = list(known)
-    for name in asked:
+    there = list(names)
+    for name in wanted:
         if name not in there:
             raise InputError(f"there is no {what} {name!r}; use one of {', '.join(there)}{more}")
 

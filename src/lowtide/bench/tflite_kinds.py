@@ -52,50 +52,50 @@ _QUANTISED = (
 
 def kinds() -> dict[tuple[str, str], Make]:
     """Every kind of operator that is tried, by name and variant."""
-    found: dict[tuple[str, str], Make] = {}
+    result: dict[tuple[str, str], Make] = {}
     for kind, types in _BINARY_TYPES.items():
         for dtype in types:
             if kind != "PRELU":
-                found[kind, dtype] = _binary(kind, dtype)
-            found[kind, f"{dtype} broadcast"] = _broadcast(kind, dtype)
+                result[kind, dtype] = _binary(kind, dtype)
+            result[kind, f"{dtype} broadcast"] = _broadcast(kind, dtype)
     for kind in _COMPARED:
-        found[kind, "bool from int8"] = _compared(kind)
+        result[kind, "bool from int8"] = _compared(kind)
     for kind in ("LOGICAL_AND", "LOGICAL_OR"):
-        found[kind, "bool"] = _binary(kind, "bool")
+        result[kind, "bool"] = _binary(kind, "bool")
     for dtype, listed in (("int8", _UNARY_INT8), ("int16", _UNARY_INT16), ("float32", _UNARY_FLOAT)):
         for kind in listed:
-            found[kind, dtype] = _unary(kind, dtype)
+            result[kind, dtype] = _unary(kind, dtype)
     for dtype in ("int8", "int16", "float32"):
-        found["CONV_2D", dtype] = _conv(dtype)
-        found["DEPTHWISE_CONV_2D", dtype] = _conv(dtype, deep=True)
+        result["CONV_2D", dtype] = _conv(dtype)
+        result["DEPTHWISE_CONV_2D", dtype] = _conv(dtype, deep=True)
         for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
-            found[kind, dtype] = _pool(kind, dtype)
-        found["FULLY_CONNECTED", dtype] = _fully_connected(dtype)
-        found["CONCATENATION", dtype] = _concatenation(dtype)
-        found["BATCH_MATMUL", dtype] = _batch_matmul(dtype)
+            result[kind, dtype] = _pool(kind, dtype)
+        result["FULLY_CONNECTED", dtype] = _fully_connected(dtype)
+        result["CONCATENATION", dtype] = _concatenation(dtype)
+        result["BATCH_MATMUL", dtype] = _batch_matmul(dtype)
     for dtype in ("int8", "float32"):
-        found["ADD_N", dtype] = _add_n(dtype)
-        found["SELECT_V2", dtype] = _select(dtype)
-        found["PACK", dtype] = _pack(dtype)
-        found["RESIZE_BILINEAR", dtype] = _resize("RESIZE_BILINEAR", dtype)
+        result["ADD_N", dtype] = _add_n(dtype)
+        result["SELECT_V2", dtype] = _select(dtype)
+        result["PACK", dtype] = _pack(dtype)
+        result["RESIZE_BILINEAR", dtype] = _resize("RESIZE_BILINEAR", dtype)
         for kind, make in _MOVES.items():
-            found[kind, dtype] = make(kind, dtype)
-    found["CONV_2D", "int8, int4 filter"] = _conv("int8", nibbles=True)
-    found["DEPTHWISE_CONV_2D", "int8, int4 filter"] = _conv("int8", deep=True, nibbles=True)
-    found["CONV_2D", "int8 groups"] = _conv("int8", groups=True)
-    found["CONV_2D", "float32 groups"] = _conv("float32", groups=True)
-    found["L2_POOL_2D", "float32"] = _pool("L2_POOL_2D", "float32")
-    found["MEAN", "float32"] = _mean
-    found["TRANSPOSE_CONV", "int8"] = _transpose_conv("int8")
-    found["TRANSPOSE_CONV", "int16"] = _transpose_conv("int16")
-    for given, made in _QUANTISED:
-        found["QUANTIZE", f"{made} from {given}"] = _typed("QUANTIZE", given, made)
-    for given, made in _CASTS:
-        found["CAST", f"{made} from {given}"] = _typed("CAST", given, made)
-    found["DEQUANTIZE", "float32 from int8"] = _typed("DEQUANTIZE", "int8", "float32")
-    found["LOGICAL_NOT", "bool"] = _typed("LOGICAL_NOT", "bool", "bool")
-    found["SOFTMAX", "int16 from int8"] = _softmax_wide
-    return found
+            result[kind, dtype] = make(kind, dtype)
+    result["CONV_2D", "int8, int4 filter"] = _conv("int8", nibbles=True)
+    result["DEPTHWISE_CONV_2D", "int8, int4 filter"] = _conv("int8", deep=True, nibbles=True)
+    result["CONV_2D", "int8 groups"] = _conv("int8", groups=True)
+    result["CONV_2D", "float32 groups"] = _conv("float32", groups=True)
+    result["L2_POOL_2D", "float32"] = _pool("L2_POOL_2D", "float32")
+    result["MEAN", "float32"] = _mean
+    result["TRANSPOSE_CONV", "int8"] = _transpose_conv("int8")
+    result["TRANSPOSE_CONV", "int16"] = _transpose_conv("int16")
+    for source, output in _QUANTISED:
+        result["QUANTIZE", f"{output} from {source}"] = _typed("QUANTIZE", source, output)
+    for source, output in _CASTS:
+        result["CAST", f"{output} from {source}"] = _typed("CAST", source, output)
+    result["DEQUANTIZE", "float32 from int8"] = _typed("DEQUANTIZE", "int8", "float32")
+    result["LOGICAL_NOT", "bool"] = _typed("LOGICAL_NOT", "bool", "bool")
+    result["SOFTMAX", "int16 from int8"] = _softmax_wide
+    return result
 
 
 def _shape(draw: random.Random) -> tuple[int, ...]:
@@ -204,12 +204,12 @@ def _softmax_wide(draw: random.Random, net: Net) -> tuple[list[int], int]:
     return [x], out
 
 
-def _typed(kind: str, given: str, made: str) -> Make:
+def _typed(kind: str, source: str, output: str) -> Make:
     def make(draw: random.Random, net: Net) -> tuple[list[int], int]:
-        x = net.tensor(_shape(draw), given)
+        x = net.tensor(_shape(draw), source)
         named = {"QUANTIZE": "Quantize", "DEQUANTIZE": "Dequantize", "CAST": "Cast", "LOGICAL_NOT": "LogicalNot"}
         options = getattr(s, f"{named[kind]}OptionsT")()
-        out = net.tensor(net.shape(x), made, scale=0.03, zero=5 if made == "int8" else 0)
+        out = net.tensor(net.shape(x), output, scale=0.03, zero=5 if output == "int8" else 0)
         net.op(kind, [x], [out], options)
         return [x], out
 
@@ -234,25 +234,25 @@ def _conv(dtype: str, *, deep: bool = False, nibbles: bool = False, groups: bool
         depth *= many
         x = net.tensor((n, height, width, depth), dtype)
         kernel, stride, dilation, padding = _window(draw, (height, width), True)
-        made = depth * draw.randint(1, 3) if deep else many * draw.randint(1, 8)
-        shape = (1, *kernel, made) if deep else (made, *kernel, depth // many)
+        channels = depth * draw.randint(1, 3) if deep else many * draw.randint(1, 8)
+        shape = (1, *kernel, channels) if deep else (channels, *kernel, depth // many)
         quantised = dtype != "float32"
         if nibbles:
             values = net.rng.integers(0, 256, -(-prod(shape) // 2))
         else:
             values = net.rng.integers(-127, 128, shape) if quantised else net.rng.standard_normal(shape)
-        scales = [0.01 * (1 + i % 3) for i in range(made)] if draw.random() < 0.7 else [0.01]
+        scales = [0.01 * (1 + i % 3) for i in range(channels)] if draw.random() < 0.7 else [0.01]
         kind = "int4" if nibbles else "int8" if quantised else dtype
         w = net.tensor(shape, kind, values, scale=scales, axis=3 if deep else 0)
         inputs = [x, w]
         if deep or draw.random() < 0.7:
             bias = {"int8": "int32", "int16": "int64"}.get(dtype, dtype)
-            inputs.append(net.tensor((made,), bias, np.arange(made) - 2, scale=[0.05 * v for v in scales]))
+            inputs.append(net.tensor((channels,), bias, np.arange(channels) - 2, scale=[0.05 * v for v in scales]))
         size = [out_size(*v, padding) for v in zip((height, width), kernel, stride, dilation, strict=True)]
-        out = net.tensor((n, *size, made), dtype, scale=0.1)
+        out = net.tensor((n, *size, channels), dtype, scale=0.1)
         o = s.DepthwiseConv2DOptionsT() if deep else s.Conv2DOptionsT()
         if deep:
-            o.depthMultiplier = made // depth
+            o.depthMultiplier = channels // depth
         o.padding, o.strideH, o.strideW = padding, *stride
         o.dilationHFactor, o.dilationWFactor = dilation
         net.op("DEPTHWISE_CONV_2D" if deep else "CONV_2D", inputs, [out], o)
@@ -373,16 +373,16 @@ def _transpose_conv(dtype: str) -> Make:
         n, height, width, depth = _image(draw, 6)
         x = net.tensor((n, height, width, depth), dtype)
         kernel, stride = (draw.randint(1, 3), draw.randint(1, 3)), (draw.randint(1, 3), draw.randint(1, 3))
-        padding, made = draw.choice((SAME, VALID)), draw.randint(1, 5)
+        padding, maps = draw.choice((SAME, VALID)), draw.randint(1, 5)
         sides = zip((height, width), kernel, stride, strict=True)
         size = [i * t if padding == SAME else (i - 1) * t + k for i, k, t in sides]
-        shape = (made, *kernel, depth)
-        w = net.tensor(shape, "int8", net.rng.integers(-127, 128, shape), scale=[0.01] * made)
-        b = net.tensor((made,), "int32" if dtype == "int8" else "int64", np.arange(made), scale=[0.0005] * made)
-        out = net.tensor((n, *size, made), dtype, scale=0.1)
+        shape = (maps, *kernel, depth)
+        w = net.tensor(shape, "int8", net.rng.integers(-127, 128, shape), scale=[0.01] * maps)
+        b = net.tensor((maps,), "int32" if dtype == "int8" else "int64", np.arange(maps), scale=[0.0005] * maps)
+        out = net.tensor((n, *size, maps), dtype, scale=0.1)
         o = s.TransposeConvOptionsT()
         o.padding, o.strideH, o.strideW = padding, *stride
-        net.op("TRANSPOSE_CONV", [_integers(net, n, *size, made), w, x, b], [out], o)
+        net.op("TRANSPOSE_CONV", [_integers(net, n, *size, maps), w, x, b], [out], o)
         return [x], out
 
     return make
@@ -462,9 +462,9 @@ def _space_and_depth(kind: str, dtype: str) -> Make:
         block = draw.choice((1, 2, 2, 3))
         n, height, width, depth = _image(draw, 5)
         wide, deep = (n, height * block, width * block, depth), (n, height, width, depth * block**2)
-        given, made = (wide, deep) if kind == "SPACE_TO_DEPTH" else (deep, wide)
-        x = net.tensor(given, dtype)
-        out = net.like(x, made)
+        source, output = (wide, deep) if kind == "SPACE_TO_DEPTH" else (deep, wide)
+        x = net.tensor(source, dtype)
+        out = net.like(x, output)
         o = s.SpaceToDepthOptionsT() if kind == "SPACE_TO_DEPTH" else s.DepthToSpaceOptionsT()
         o.blockSize = block
         net.op(kind, [x], [out], o)

@@ -11,6 +11,9 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as _schema
 
+from lowtide.ops.geometry import tflite_rows
+from lowtide.ops.index import Window
+
 s: Any = _schema
 SAME, VALID = 0, 1
 _TYPES = {
@@ -111,16 +114,16 @@ class Net:
         n, height, width, depth = self.shape(x)
         quantised = self.graph.tensors[x].type == s.TensorType.INT8
         dtype = "int8" if quantised else "float32"
-        made = depth * channels if depthwise else channels
-        weights = (1, *kernel, made) if depthwise else (made, *kernel, depth)
+        filters = depth * channels if depthwise else channels
+        weights = (1, *kernel, filters) if depthwise else (filters, *kernel, depth)
         values = self.rng.integers(-127, 128, weights) if quantised else self.rng.standard_normal(weights)
-        w = self.tensor(weights, dtype, values, scale=[0.01] * made, axis=3 if depthwise else 0)
-        bias = np.zeros(made) if quantised else self.rng.standard_normal(made)
-        b = self.tensor((made,), "int32" if quantised else dtype, bias, scale=[0.0005] * made)
+        w = self.tensor(weights, dtype, values, scale=[0.01] * filters, axis=3 if depthwise else 0)
+        bias = np.zeros(filters) if quantised else self.rng.standard_normal(filters)
+        b = self.tensor((filters,), "int32" if quantised else dtype, bias, scale=[0.0005] * filters)
         size = [
             out_size(i, k, t, d, padding) for i, k, t, d in zip((height, width), kernel, stride, dilation, strict=True)
         ]
-        out = self.tensor((n, *size, made), dtype, scale=0.1)
+        out = self.tensor((n, *size, filters), dtype, scale=0.1)
         o = s.DepthwiseConv2DOptionsT() if depthwise else s.Conv2DOptionsT()
         if depthwise:
             o.depthMultiplier = channels
@@ -143,9 +146,9 @@ class Net:
         """Add a tensor of the type and quantisation of another one."""
         t = self.graph.tensors[x]
         dtype = next(name for name, (number, _) in _TYPES.items() if number == t.type)
-        made = self.tensor(shape or self.shape(x), dtype)
-        self.graph.tensors[made].quantization = t.quantization
-        return made
+        output = self.tensor(shape or self.shape(x), dtype)
+        self.graph.tensors[output].quantization = t.quantization
+        return output
 
     def add(self, a: int, b: int) -> int:
         """Add an ``ADD`` of two tensors of equal shape."""
@@ -190,8 +193,7 @@ class Net:
 
 def out_size(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
     """Size of an output dimension."""
-    reach = (kernel - 1) * dilation + 1
-    return -(-size // stride) if padding == SAME else (size - reach) // stride + 1
+    return tflite_rows(Window(kernel, stride, dilation), {"padding": padding}, size)
 
 
 def residual(height: int = 16, channels: int = 8) -> Net:

@@ -24,7 +24,7 @@ from lowtide.graph import Graph
 from lowtide.plan import Plan
 
 if TYPE_CHECKING:
-    from lowtide.run.tflite import TfliteRunReport
+    from lowtide.run_reports import TfliteRunReport
 
 PUBLISHED = {
     "mlperf_tiny_resnet_int8": 14272,

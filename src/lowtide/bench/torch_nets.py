@@ -49,11 +49,11 @@ def _networks(torch: Any, nn: Any) -> dict[str, Any]:
             self.first = nn.Conv2d(3, channels, 3, padding=1)
 
         def forward(self, x: Any) -> Any:
-            made = [self.first(x)]
+            outputs = [self.first(x)]
             for layer, reads in zip(self.layers, self.reads, strict=True):
-                made.append(layer(torch.relu(sum(made[k] for k in reads[1:]) + made[reads[0]])))
+                outputs.append(layer(torch.relu(sum(outputs[k] for k in reads[1:]) + outputs[reads[0]])))
             read = {k for reads in self.reads for k in reads}
-            ends = [m for k, m in enumerate(made) if k not in read]
+            ends = [m for k, m in enumerate(outputs) if k not in read]
             return sum(ends[1:], ends[0]) / len(ends)
 
     class Encoder(nn.Module):

@@ -53,6 +53,7 @@ def _run(arguments: list[str]) -> int:
     import warnings
 
     from lowtide.cli.parser import parse
+    from lowtide.cli.stdin import spooled
 
     def show(message: Warning | str, *_: object) -> None:
         say(f"warning: {message}")
@@ -63,7 +64,7 @@ def _run(arguments: list[str]) -> int:
         options = parse(arguments)
         if isinstance(options, int):
             return options
-        with ProgressLine(options.quiet) as options.line:
+        with spooled(options), ProgressLine(options.quiet) as options.line:
             return options.command(options)
 
 

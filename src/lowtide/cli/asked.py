@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lowtide import api
 from lowtide.api.models import open_dimensions, user_function
 from lowtide.cli.terminal import say
+from lowtide.cli.values import dims_of
 from lowtide.errors import InputError
 
 
 def common(options: argparse.Namespace, model: str | Path) -> dict[str, Any]:
     """What every planning function takes."""
     announce(options, model)
-    return searching(options)
+    return searching(options) | {"dims": dims_of(options.dims)}
 
 
 def searching(options: argparse.Namespace) -> dict[str, Any]:
@@ -26,7 +27,6 @@ def searching(options: argparse.Namespace) -> dict[str, Any]:
         "time": options.time,
         "search_memory": options.search_memory,
         "seed": options.seed,
-        "dims": dims(options.dims),
         "overwrite_inputs": options.overwrite_inputs,
         "pin_inputs": options.pin_inputs,
     }
@@ -96,12 +96,3 @@ def method(options: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"--set {of}.{option} is for another method than {name}; drop it")
         settings[option] = value
     return {"method": name, "options": settings, "gap": options.gap}
-
-
-def dims(given: Sequence[tuple[str, int]]) -> Mapping[str, int]:
-    """Sizes of free dimensions; one with two sizes is an error."""
-    sizes: dict[str, int] = {}
-    for name, size in given:
-        if sizes.setdefault(name, size) != size:
-            raise InputError(f"--dim gives {name} two sizes, {sizes[name]} and {size}; give one")
-    return sizes

@@ -67,7 +67,7 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], suite: type[Suite[
         parser.add_argument(name, dest=dest, default=option.default, type=convert, **about)
 
 
-def made_from(options: argparse.Namespace) -> Suite[Any]:
+def suite_of(options: argparse.Namespace) -> Suite[Any]:
     """The suite that was asked for, with its options."""
     given = {name: getattr(options, DEST.format(name)) for name in options_of(options.suite_type)}
     if "dims" in given:
@@ -79,7 +79,7 @@ def run_suite(options: argparse.Namespace) -> int:
     """Run a suite, print its results, write its files; where they go is made sure of first, as it may take hours."""
     if options.out is not None:
         make_directory(options.out)
-    suite = made_from(options)
+    suite = suite_of(options)
     results = run(suite, _watch(suite, options.line))
     options.line.end()
     if options.json:

@@ -11,6 +11,7 @@ from lowtide import api
 from lowtide.api import Check
 from lowtide.cli import asked
 from lowtide.cli.terminal import say, show, show_json
+from lowtide.cli.values import dims_of
 from lowtide.errors import InputError, LowtideError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json and options.format != "text":
         raise InputError(f"--json and --format {options.format} both say what is printed; give one")
     settings = {**asked.budget(options), **asked.method(options), **asked.searching(options)}
+    settings["dims"] = dims_of(options.dims)
     if len(options.models) == 1 and options.format == "text":
         return _alone(options, options.models[0], settings)
     rows: list[tuple[CheckedModel, Check | None]] = []
@@ -60,9 +62,9 @@ def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) ->
         say(figures_line(check.runtime_figures))
     show(_line(options, check))
     if check.parts is not None and not options.quiet:
-        from lowtide.report.text import parts_text
+        from lowtide.report.text import arenas_text, parts_text
 
-        say(f"kTensorArenaSize: {parts_text(check.parts)}")
+        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
         choices = None if options.as_is else api.choices_to_show(model, settings)
         if choices is not None:
             from lowtide.report.kernels import kernels_line
@@ -111,7 +113,7 @@ def _document(check: Check) -> dict[str, Any]:
 def _line(options: argparse.Namespace, check: Check) -> str:
     from lowtide.cli.lines import check_line
 
-    return check_line(check, _reserve(options), as_is=options.as_is)
+    return check_line(check, _reserve(options), as_is=options.as_is or bool(check.own_plan))
 
 
 def _reserve(options: argparse.Namespace) -> int:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.cli import asked
+from lowtide.cli import asked, size_table
 from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
+from lowtide.cli.values import dims_of
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
@@ -30,6 +31,8 @@ def plan(options: argparse.Namespace) -> int:
     """Plan, write, and print a summary."""
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
+    if size_table.wanted(options):
+        return _plan_sizes(options)
     optimized = _optimized(options)
     model = options.model if optimized is None else optimized.model
     settings = {
@@ -70,6 +73,16 @@ def plan(options: argparse.Namespace) -> int:
         if options.memories and plan.moves is None:
             say(api.too_small(plan, options.memories))
     return plan.exit_status
+
+
+def _plan_sizes(options: argparse.Namespace) -> int:
+    """A table of several sizes; files are for one."""
+    files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
+    if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
+        raise InputError("files are for one size, and --dim gives several; plan each by itself")
+    asked.announce(options, options.model)
+    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options), **asked.spilling(options)}
+    return size_table.run(options, settings | {"spread": options.spread})
 
 
 def inspect(options: argparse.Namespace) -> int:
@@ -130,7 +143,7 @@ def verify(options: argparse.Namespace) -> int:
             options.model,
             options.plan_file,
             target=options.target,
-            dims=asked.dims(options.dims),
+            dims=dims_of(options.dims),
             overwrite_inputs=options.overwrite_inputs,
             pin_inputs=options.pin_inputs,
             run=options.run,
@@ -210,7 +223,7 @@ def share(options: argparse.Namespace) -> int:
 
     shared = api.share(
         options.models, report=tell, budget=options.budget, persistent=options.persistent,
-        double_buffered=options.double_buffered, **asked.searching(options),
+        double_buffered=options.double_buffered, dims=dims_of(options.dims), **asked.searching(options),
     )  # fmt: skip
     line.end()
     written = write_shared(shared, options.models, asked.exports(options), options.plans, options.target)
@@ -318,7 +331,7 @@ def _optimized(options: argparse.Namespace) -> Optimized | None:
     if options.runtime_optimized is None:
         return None
     optimized = optimize_first(
-        options.model, options.runtime_optimized, target=options.target, dims=asked.dims(options.dims),
+        options.model, options.runtime_optimized, target=options.target, dims=dims_of(options.dims),
         level=options.runtime_level, seed=options.seed, time=options.time,
     )  # fmt: skip
     if optimized.level != options.runtime_level and not options.quiet:

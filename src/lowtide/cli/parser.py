@@ -7,15 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, probe
-from lowtide.cli.values import dim as _dim
+from lowtide.cli import check, commands, probe, schema
+from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
-_MODEL = "a .onnx, .tflite, .pt2 or .graph.json file, zoo:NAME, or FILE.py:FUNCTION (runs the user's own code)"
+_MODEL = (
+    "a .onnx, .tflite, .pt2 or .graph.json file, - (a graph JSON on stdin), zoo:NAME, or FILE.py:FUNCTION (runs the "
+    "user's own code)"
+)
 
 _WRITTEN = "files to write, together or not at all"
 
@@ -107,6 +110,7 @@ def _parser(*, suites: bool = False) -> _Parser:
     _target(add)
     _board(add)
     _zoo(add)
+    _schema(add)
     return parser
 
 
@@ -224,10 +228,18 @@ def _probe(add: _Add) -> None:
         "--most-macs", type=_seed, default=2 * 10**8, metavar="N", help="skip nodes that multiply more often"
     )
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
-    p.add_argument(
-        "--dim", dest="dims", action="append", default=[], type=_dim, metavar="NAME=SIZE",
-        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
+    _model_sizes(p)
+    _printing(p)
+
+
+def _schema(add: _Add) -> None:
+    """What files hold."""
+    p = add(
+        "schema", "print the JSON Schema of a graph JSON or of a plan", schema.run,
+        "lowtide schema graph > graph.schema.json",
+        "lowtide schema plan",
     )  # fmt: skip
+    p.add_argument("kind", choices=("graph", "plan"), help="which of the files")
     _printing(p)
 
 
@@ -421,10 +433,7 @@ def _exports(p: Any) -> None:
 
 
 def _model_options(p: Any) -> None:
-    p.add_argument(
-        "--dim", dest="dims", action="append", default=[], type=_dim, metavar="NAME=SIZE",
-        help="size of a free dimension, also INPUT:AXIS=SIZE; may be given several times",
-    )  # fmt: skip
+    _model_sizes(p)
     inputs = p.add_mutually_exclusive_group()
     inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
     inputs.add_argument(

@@ -80,8 +80,8 @@ class ProgressLine:
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._began = self._heard = time.monotonic()
-        self._said = 0.0
+        self._began = self._last_sign = time.monotonic()
+        self._last_report = 0.0
         self._last = "working"
         self._shown = False
         self._over = threading.Event()
@@ -100,17 +100,17 @@ class ProgressLine:
         pause = FIRST_SECONDS if self._terminal else SILENT_SECONDS
         while not self._over.wait(FIRST_SECONDS / 2):
             now = time.monotonic()
-            if now - self._heard >= pause:
+            if now - self._last_sign >= pause:
                 self._tell(f"{self._last}, {now - self._began:.0f} s")
-                self._heard = now if not self._terminal else self._heard
+                self._last_sign = now if not self._terminal else self._last_sign
 
     def __call__(self, progress: Progress, label: str = "") -> None:
         """Say it, if it is time to."""
         now = time.monotonic()
         pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
-        if self._quiet or progress.seconds < FIRST_SECONDS or (self._said and now - self._said < pause):
+        if self._quiet or progress.seconds < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
             return
-        self._said = self._heard = now
+        self._last_report = self._last_sign = now
         best, bound = progress.best_bytes, progress.bound_bytes
         gap = 100 * (best - bound) / best if best else 0.0
         self._last = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %"
@@ -120,7 +120,7 @@ class ProgressLine:
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""
         self.clear()
-        self._heard, self._last = time.monotonic(), "working"
+        self._last_sign, self._last = time.monotonic(), "working"
         if not self._quiet:
             say(text)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
+
+from lowtide.errors import InputError
+from lowtide.sizes import Dims
 
 
 def seed(text: str) -> int:
@@ -19,6 +23,48 @@ def dim(text: str) -> tuple[str, int]:
     if not (name and size.isascii() and size.isdigit() and 0 < int(size[:20]) < 2**62):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZE with a whole number above 0 and below 2^62")
     return name, int(size)
+
+
+def dim_or_dims(text: str) -> tuple[str, int | list[int]]:
+    """As `dim`, or several sizes by commas, which are a list."""
+    name, _, sizes = text.rpartition("=")
+    if "," not in sizes:
+        return dim(text)
+    return name, [dim(f"{name}={size.strip()}")[1] for size in sizes.split(",")]
+
+
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """A tensor's shape, ``NAME=1x3x224x224``; `argparse.ArgumentTypeError` if it is none."""
+    name, _, spelt = text.rpartition("=")
+    sizes = spelt.lower().split("x")
+    if not name or not all(size.isascii() and size.isdigit() and len(size) < 19 for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=SIZExSIZE..., as in image=1x3x224x224")
+    return name, tuple(map(int, sizes))
+
+
+def model_sizes(parser: Any, *, several: bool = False) -> None:
+    """Options on the sizes of a model that leaves some open; `several`: more than one of a dimension."""
+    words = "; several, as in N=1,2,4, print a table" if several else ""
+    parser.add_argument(
+        "--dim", dest="dims", action="append", default=[], type=dim_or_dims, metavar="NAME=SIZE",
+        help=f"size of a free dimension, also INPUT:AXIS=SIZE; may be given several times{words}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shape", dest="dims", action="append", type=shape, metavar="NAME=AxBxC",
+        help="all sizes of an input at once, or those of a tensor that only the running model knows",
+    )  # fmt: skip
+
+
+def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
+    """One size for each dimension, one shape for each tensor. Raises `InputError` if there are two, or a list."""
+    dims: dict[str, int | Sequence[int]] = {}
+    for name, size in given:
+        if isinstance(size, list):
+            raise InputError(f"--dim {name} has several sizes, which is for lowtide plan without files; give one")
+        if dims.setdefault(name, size) != size:
+            option = "--dim" if isinstance(size, int) else "--shape"
+            raise InputError(f"{option} gives {name} two sizes, {dims[name]} and {size}; give one")
+    return dims
 
 
 def name_list(text: str) -> list[str]:

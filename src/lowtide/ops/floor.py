@@ -78,30 +78,35 @@ def floor(graph: Graph, *, streamed: bool = False, overlap: bool = False) -> Flo
         for op in graph.ops
         if not _is_view(op)
     )
-    worst = max(ops, key=lambda found: found.size, default=None)
+    worst = max(ops, key=lambda part: part.size, default=None)
     ends = 0
     if not streamed:
-        made = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
+        outputs = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
         read = {t for op in graph.ops for t in op.inputs}
         ends = max(
             sum(t.size for t in graph.tensors if t.kind is Kind.INPUT and t.id in read),
-            sum(graph.tensor_by_id[t].size for t in made),
+            sum(graph.tensor_by_id[t].size for t in outputs),
         )
     if worst is None or ends >= worst.size:
         return Floor(ends, None, ops)
     return Floor(worst.size, worst.op, ops)
 
 
-def op_floor(graph: Graph, op: Op, known: Meaning | None, *, streamed: bool = False, overlap: bool = False) -> OpFloor:
+def op_floor(
+    graph: Graph, op: Op, op_meaning: Meaning | None, *, streamed: bool = False, overlap: bool = False
+) -> OpFloor:
     """Least working set of one part of an op, over the axes that it can be cut along."""
     whole = _working_set(graph, op, None, {}, streamed, overlap)
-    if known is None:
+    if op_meaning is None:
         return OpFloor(op.id, whole, whole, opaque="ops of no known format")
-    if known.opaque is not None:
-        return OpFloor(op.id, whole, whole, opaque=known.opaque)
+    if op_meaning.opaque is not None:
+        return OpFloor(op.id, whole, whole, opaque=op_meaning.opaque)
     best = OpFloor(op.id, whole, whole)
-    for axis in known.access.cuttable():
-        parts = (_working_set(graph, op, known.access, part, streamed, overlap) for part in _grains(known.access, axis))
+    for axis in op_meaning.access.cuttable():
+        parts = (
+            _working_set(graph, op, op_meaning.access, part, streamed, overlap)
+            for part in _grains(op_meaning.access, axis)
+        )
         size = max(parts)
         if size < best.size:
             best = OpFloor(op.id, size, whole, axis)

@@ -43,10 +43,10 @@ def _after_what_is_folded(ops: Sequence[Op], folded: Sequence[Op]) -> list[Op]:
     makers = {t: op.id for op in folded for t in op.outputs}
 
     def before(op: Op) -> dict[int, None]:
-        found = dict.fromkeys(o for o in op.after if o not in ids)
+        earlier = dict.fromkeys(o for o in op.after if o not in ids)
         for f in (*(makers[t] for t in op.inputs if t in makers), *(o for o in op.after if o in ids)):
-            found |= behind.get(f, {})
-        return found
+            earlier |= behind.get(f, {})
+        return earlier
 
     for op in folded:
         behind[op.id] = before(op)

@@ -1,12 +1,20 @@
-"""Sizes of convolutions and matrix products: the one home of these formulas, for readers and rules too.
+"""Sizes of convolutions and matrix products, and windows as TFLite writes them: the one home of these formulas, for
+readers and rules too.
 
-Imports nothing, so that reading a model does not wait for what ops mean. Windows are `lowtide.ops.index.Window`.
+Imports `lowtide.ops.index` alone, so that reading a model does not wait for what ops mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
+from typing import Any
+
+from lowtide.ops.index import Window, same_padding, same_rows
+
+_SAME = 0
+"""TFLite's number for padding ``SAME``; ``VALID`` is 1."""
 
 
 def filter_elements(weights: Sequence[int], filters: int = 0) -> int:
@@ -39,3 +47,29 @@ def product_flops(result: Sequence[int], inner: int) -> int:
 def is_pointwise(kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int]) -> bool:
     """Whether each place of a convolution's result reads its own place alone: one tap, stride 1, no padding."""
     return prod(kernel) == 1 and all(stride == 1 for stride in strides) and not any(pads)
+
+
+def tflite_window(options: Mapping[str, Any], side: str, taps: int) -> Window | None:
+    """A window of a TFLite operator, its padding left out; None if a step is below 1 or left out.
+
+    Parameters
+    ----------
+    options
+        The operator's own: ``stride_h``, ``dilation_h_factor``.
+    side
+        ``h`` for rows, ``w`` for columns.
+    """
+    stride, dilation = options.get(f"stride_{side}", 0), options.get(f"dilation_{side}_factor", 1)
+    return Window(taps, stride, dilation) if min(taps, stride, dilation) >= 1 else None
+
+
+def tflite_padded(window: Window, options: Mapping[str, Any], size: int, rows: int) -> Window:
+    """The window with the rows of padding that TFLite puts before an operand of `size` rows, for `rows` of result."""
+    same = options.get("padding", _SAME) == _SAME
+    return replace(window, before=same_padding(size, rows, window)) if same else window
+
+
+def tflite_rows(window: Window, options: Mapping[str, Any], size: int) -> int:
+    """Rows of the result for an operand of `size` rows."""
+    same = options.get("padding", _SAME) == _SAME
+    return same_rows(size, window.stride) if same else window.rows(size, 0)

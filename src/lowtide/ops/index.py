@@ -178,6 +178,17 @@ class Window:
         """
         return Index(axis, 1, self.stride, self.before - self.reach + self.stride, self.before)
 
+    def first(self, row: int, size: int) -> int | None:
+        """Lowest row of an operand of `size` rows that one row of the result reads; None if it reads padding alone.
+
+        >>> Window(3, stride=1, dilation=2, before=1).first(0, 8)
+        1
+        """
+        origin = row * self.stride - self.before
+        skipped = max(0, -(origin // self.dilation))
+        at = origin + skipped * self.dilation
+        return at if skipped < self.taps and at < size else None
+
     def rows(self, size: int, after: int, *, ceil: bool = False) -> int:
         """Rows of the result for `size` rows, with `after` rows of padding behind them.
 
@@ -188,6 +199,11 @@ class Window:
         if ceil and (count - 1) * self.stride >= size + self.before:
             count -= 1
         return max(0, count)
+
+
+def same_rows(size: int, stride: int) -> int:
+    """Rows of the result for `size` rows under ``SAME``: one for every stride that begins inside the operand."""
+    return -(-size // stride)
 
 
 def same_padding(size: int, result: int, window: Window, *, upper: bool = True) -> int:

@@ -16,7 +16,7 @@ Place = tuple[int, int]
 """A tensor's id and a dimension of it."""
 
 
-def linked(op: Op, known: Meaning, *, windows: bool = True) -> list[tuple[Place, ...]]:
+def linked(op: Op, op_meaning: Meaning, *, windows: bool = True) -> list[tuple[Place, ...]]:
     """For each axis of an op the dimensions that run along it.
 
     Parameters
@@ -25,12 +25,12 @@ def linked(op: Op, known: Meaning, *, windows: bool = True) -> list[tuple[Place,
         Whether dimensions are linked that are read at other rows, as by windows, slices and reshapes; else only the
         same row at the same row.
     """
-    groups: list[list[Place]] = [[] for _ in known.access.sizes]
-    for t, dims in zip(op.outputs, known.access.outputs, strict=True):
+    groups: list[list[Place]] = [[] for _ in op_meaning.access.sizes]
+    for t, dims in zip(op.outputs, op_meaning.access.outputs, strict=True):
         for d, axis in enumerate(dims):
             if axis is not None:
                 groups[axis].append((t, d))
-    for t, indices in zip(op.operands or op.inputs, known.access.inputs, strict=True):
+    for t, indices in zip(op.operands or op.inputs, op_meaning.access.inputs, strict=True):
         for d, index in enumerate(indices or ()) if t is not None else ():
             if t is not None and index is not None and index.axis != FIXED and (windows or index.same):
                 groups[index.axis].append((t, d))
@@ -68,8 +68,8 @@ def axis_classes(
 
     sizes = graph.tensor_by_id
     for op in graph.ops:
-        known = meanings(graph, op)
-        for group in linked(op, known, windows=windows) if known is not None else ():
+        op_meaning = meanings(graph, op)
+        for group in linked(op, op_meaning, windows=windows) if op_meaning is not None else ():
             long = [place for place in group if (sizes[place[0]].shape or ())[place[1]] > 1]
             if long:
                 join(long)

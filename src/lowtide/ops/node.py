@@ -109,13 +109,13 @@ class Node:
         NoForm
             It is left out, no constant, or too large for its value to be at hand.
         """
-        values = self.known(position)
+        values = self.peek(position)
         if values is None:
             raise NoForm(f"operand {position} is no constant whose value is known")
         self.literal[position] = None
         return values
 
-    def known(self, position: int) -> tuple[Any, ...] | None:
+    def peek(self, position: int) -> tuple[Any, ...] | None:
         """Values of an operand if they are at hand, without making it a literal.
 
         Raises

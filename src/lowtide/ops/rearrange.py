@@ -148,7 +148,7 @@ def repeat(form: Repeat, reads: Shapes, writes: Shapes) -> Access:
     data, result = reads[0] or (), writes[0] or ()
     rank = len(result)
     sizes = (1,) * (rank - len(data)) + data
-    once = [copy == made for copy, made in zip(sizes, result, strict=True)]
+    once = [copy == size for copy, size in zip(sizes, result, strict=True)]
     indices = tuple(Index(d) if once[d] else None for d in range(rank - len(data), rank))
     others = (None if s is None else (None,) * len(s) for s in reads[1:])
     return Access(

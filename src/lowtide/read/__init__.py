@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
+from lowtide.sizes import NO_DIMS, Dims
 
-_NO_DIMS: Mapping[str, int] = {}
 
-
-def read_model(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
+def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     """Read a model file; the format is known by the ending of its name.
 
     Parameters

@@ -3,47 +3,68 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Dialect, Graph, Kind, Op, Tensor
+from lowtide.names import did_you_mean
 from lowtide.ops.folding import fold_constants
+from lowtide.schemas import json_schema
+
+OWN_KEYS = "x_"
+"""Keys that begin so are the writer's own, and mean nothing here."""
+
+Id = Annotated[int, msgspec.Meta(ge=0)]
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Tensor(msgspec.Struct):
-    id: int
-    size: int
+class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """A value: `size` bytes are what counts. `alias_of`: it lies `alias_offset` bytes from the start of that tensor."""
+
+    id: Id
+    size: Bytes
     kind: Kind
     name: str = ""
     shape: list[int] | None = None
     dtype: str | None = None
-    alias_of: int | None = None
-    alias_offset: int = 0
+    alias_of: Id | None = None
+    alias_offset: Bytes = 0
 
 
-class _Op(msgspec.Struct):
-    id: int
-    inputs: list[int]
-    outputs: list[int]
+class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
+    output may lie over, if they die there; null: as the target says of its type."""
+
+    id: Id
+    inputs: list[Id]
+    outputs: list[Id]
     name: str = ""
     type: str = ""
-    workspace: int = 0
+    workspace: Bytes = 0
     flops: int | None = None
-    after: list[int] = []
+    after: list[Id] = []
+    overwrites: list[Id] | None = None
 
 
-class _Graph(msgspec.Struct):
+class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """A graph whose own order is the order of `ops`. `dialect`: whose names the types of the ops are. `source`: where
+    it comes from, for people."""
+
     name: str
-    tensors: list[_Tensor]
-    ops: list[_Op]
+    tensors: list[TensorEntry]
+    ops: list[OpEntry]
+    version: Literal[1] = 1
     dialect: Dialect = ""
+    source: str = ""
 
 
 def read_graph_json(path: str | Path) -> Graph:
-    """Read a graph JSON file; unknown keys are ignored, constant-only ops folded.
+    """Read a graph JSON file; constant-only ops are folded.
 
     The key ``dialect`` (``onnx``, ``tflite`` or ``aten``) says whose names the types of the ops are, if they are a
     format's; it may be left out. Attributes, values and operand positions are no part of the format.
@@ -51,19 +72,15 @@ def read_graph_json(path: str | Path) -> Graph:
     Raises
     ------
     InputError
-        Unreadable file, not JSON, a key missing or of the wrong type, or a graph that `Graph` refuses.
+        Unreadable file, not JSON, a key missing, of the wrong type or unknown (and not beginning with ``x_``), or a
+        graph that `Graph` refuses.
     """
     return parse_graph_json(read_whole(path), str(path))
 
 
 def parse_graph_json(data: bytes, source: str = "") -> Graph:
     """Graph from the bytes of a graph JSON file. Raises as `read_graph_json`."""
-    try:
-        raw = msgspec.json.decode(data, type=_Graph)
-    except msgspec.ValidationError as error:
-        raise InputError(f"not a graph JSON: {error}", source) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(f"not JSON: {error}", source) from None
+    raw = _decode(data, source)
     tensors = [
         Tensor(
             t.id, t.size, t.kind, t.name, None if t.shape is None else tuple(t.shape), t.dtype, t.alias_of,
@@ -72,12 +89,58 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
         for t in raw.tensors
     ]  # fmt: skip
     ops = [
-        Op(o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after))
+        Op(
+            o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after),
+            overwrites=None if o.overwrites is None else tuple(o.overwrites),
+        )
         for o in raw.ops
-    ]
+    ]  # fmt: skip
     marked, remaining, folded = fold_constants(tensors, ops)
     digest = hashlib.sha256(data).hexdigest()
     file_order = tuple(op.id for op in ops) if folded else ()
     return Graph(
         raw.name, tuple(marked), tuple(remaining), tuple(folded), source, digest, raw.dialect, file_order=file_order
     )
+
+
+def _decode(data: bytes, source: str) -> GraphDocument:
+    """The document without keys of the writer's own: those cost a second look, which most files do not need."""
+    try:
+        try:
+            return msgspec.json.decode(data, type=GraphDocument)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_own_keys(msgspec.json.decode(data), source), GraphDocument)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a graph JSON: {error}", source) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}", source) from None
+
+
+def _without_own_keys(document: Any, source: str) -> Any:
+    """The same document with keys that the format has; anything but an object stays for msgspec to refuse."""
+    if not isinstance(document, dict):
+        return document
+    result = _known(document, GraphDocument, "the graph", source)
+    for key, struct in (("tensors", TensorEntry), ("ops", OpEntry)):
+        entries = result.get(key)
+        if isinstance(entries, list):
+            result[key] = [
+                _known(entry, struct, f"{key}[{i}]", source) if isinstance(entry, dict) else entry
+                for i, entry in enumerate(entries)
+            ]
+    return result
+
+
+def _known(entry: Mapping[str, Any], struct: type[msgspec.Struct], where: str, source: str) -> dict[str, Any]:
+    fields = struct.__struct_fields__
+    for key in entry:
+        if key not in fields and not key.startswith(OWN_KEYS):
+            hint = did_you_mean(key, fields)
+            mend = hint or f"; {where} has {', '.join(fields)}"
+            raise InputError(f"unknown key {key[:80]!r} in {where}{mend} (keys of your own begin with x_)", source)
+    return {key: value for key, value in entry.items() if key in fields}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a graph JSON: msgspec's, with room for keys that begin with ``x_``."""
+    return json_schema(GraphDocument, own_keys=OWN_KEYS)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lowtide.names import brief
 from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import columns
 
@@ -22,7 +23,7 @@ class Printed:
     source: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MethodResult:
     """What one method reached; a row of `compare`. Sizes are bytes.
 
@@ -50,6 +51,9 @@ class MethodResult:
     runtime_figures: list[RuntimeFigure] | None = None
     counters: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return brief(self, "method status reason peak_bytes arena_bytes lower_bound_bytes optimal traffic_bytes")
 
     @property
     def interrupted(self) -> bool:

@@ -42,7 +42,7 @@ def figures_line(figures: Sequence[RuntimeFigure]) -> str:
         for f in figures
         if f.planned_bytes is not None
     )
-    return f"{figures[0].runtime} today: {today}; with this plan {planned}"
+    return f"{figures[0].runtime} today: {today}" + (f"; with this plan {planned}" if planned else "")
 
 
 def _gain(f: RuntimeFigure) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from lowtide.plan import Plan
 from lowtide.report.columns import change, columns
-from lowtide.rules.tflm.libraries import Library
 
 _DEFAULT = "any"
 
@@ -27,7 +26,7 @@ class KernelChoice:
     plan: Plan
 
 
-def kernels_text(choices: Mapping[Library, KernelChoice]) -> str:
+def kernels_text(choices: Mapping[str, KernelChoice]) -> str:
     """A row for each choice: the option that asks for it, head and kTensorArenaSize, against the default."""
     safe = choices[_DEFAULT]
     rows = [("  kernels", "head", "kTensorArenaSize", "")]
@@ -38,7 +37,7 @@ def kernels_text(choices: Mapping[Library, KernelChoice]) -> str:
     return f"if it is known whose kernels run (a plan made for some is wrong under others):\n{columns(rows, (1, 2))}"
 
 
-def kernels_line(choices: Mapping[Library, KernelChoice], available_bytes: int) -> str:
+def kernels_line(choices: Mapping[str, KernelChoice], available_bytes: int) -> str:
     """The same in one line for `check`: what is needed, and whether that fits; without a reserve."""
     each = [
         f"{kernels} {_required(choice)}{' (fits)' if choice.required_bytes <= available_bytes else ''}"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lowtide.ops.table import TABLE
-from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeFigure, RuntimeParts, SearchCertificate
+from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, RuntimeFigure, RuntimeParts, SearchCertificate
 from lowtide.report.columns import CUT_SHORT, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_text
@@ -23,7 +23,7 @@ from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
     from lowtide.analyse.inspect import Inspection, Live, OpName
-    from lowtide.run.onnx import RunReport
+    from lowtide.run_reports import RunReport
     from lowtide.verify.report import Report
 
 
@@ -66,12 +66,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
     ]
     if plan.memories is not None:
-        rows.append(("memories", plan.arena_bytes or 0, _slow_text(plan)))
-        rows += [(f"  {m.name}", m.size_bytes or 0, _memory_text(m)) for m in plan.memories]
-    elif plan.arena_bytes is not None:
+        rows += _memory_rows(plan)
+    if plan.arena_bytes is not None and (plan.memories is None or plan.runtime_arenas is not None):
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
-        rows.append(("smallest arena", plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+        rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
@@ -210,6 +209,34 @@ def _above(arena: int, peak: int) -> str:
     return f"{above:,} B{percent} above the peak" if above else "as the peak"
 
 
+def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
+    """All memories together, and each: what the plan takes of it, what there is, which of TFLM's arenas lie there."""
+    whole = plan.arena_bytes if plan.runtime_arenas is None else plan.runtime_arena_bytes
+    rows = [("memories", whole or 0, _slow_text(plan))]
+    for m in plan.memories or ():
+        rows.append((f"  {m.name}", m.size_bytes or 0, _memory_text(m) + _held(plan.runtime_arenas, m.name)))
+    return rows
+
+
+def _arenas_label(plan: Plan) -> str:
+    return "head and tail" if plan.runtime_arenas is not None and plan.runtime_arenas.apart else "smallest arena"
+
+
+def _held(arenas: RuntimeArenas | None, memory: str) -> str:
+    if arenas is None:
+        return ""
+    parts = (("head", arenas.head_memory), ("tail", arenas.tail_memory))
+    held = " and ".join(part for part, name in parts if name == memory)
+    return f"; TFLM's {held}" if held else ""
+
+
+def arenas_text(arenas: RuntimeArenas | None) -> str:
+    """What is declared for TFLM: one array, or two and where each lies."""
+    if arenas is None or not arenas.apart:
+        return "kTensorArenaSize"
+    return f"head in {arenas.head_memory}, tail in {arenas.tail_memory}"
+
+
 def _memory_text(memory: PlanMemory) -> str:
     left = memory.capacity_bytes - (memory.size_bytes or 0)
     return f"of {format_size(memory.capacity_bytes)}, " + (f"{left:,} B free" if left >= 0 else f"{-left:,} B too many")
@@ -223,9 +250,12 @@ def _slow_text(plan: Plan) -> str:
         return f"does not fit{never}"
     if not slow:
         return "all in the first memory of its list"
-    least = "proved fewest for this order and what is in place"
+    least = (
+        "proved fewest for this order and what is in place" if plan.runtime_arenas is None else "the fewest of all ways"
+    )
     proof = least if slow == bound else f"this order needs at least {bound:,} B there"
-    return f"{slow:,} B of tensors in slow memory; {proof}"
+    what = "of tensors " if plan.runtime_arenas is None else ""
+    return f"{slow:,} B {what}in slow memory; {proof}"
 
 
 def _stopped_text(plan: Plan) -> str:
@@ -240,40 +270,41 @@ def _folded(plan: Plan) -> str:
     return f" and {len(plan.folded):,} folded" if plan.folded else ""
 
 
-def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None) -> str:
+def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None) -> str:
     """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
 
     Names are whole, or of about `cut` letters.
     """
-    label = labels(_names(seen), cut)
-    best = f"{format_size(seen.peak_bytes)}, {change(seen.own_order_peak_bytes, seen.peak_bytes)}"
-    if seen.optimal:
+    label = labels(_names(inspection), cut)
+    best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
+    if inspection.optimal:
         best += ", proved least"
-    if seen.stopped in CUT_SHORT:
-        best += f", {CUT_SHORT[seen.stopped]}"
+    if inspection.stopped in CUT_SHORT:
+        best += f", {CUT_SHORT[inspection.stopped]}"
     head = [
-        ("model", f"{seen.graph}, {format_count(seen.ops, 'op')}"),
-        ("target", seen.target),
+        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
+        ("target", inspection.target),
     ]
-    lines = [columns(head), "", *_today(seen.runtime_figures, seen.target)]
+    lines = [columns(head), "", *_today(inspection.runtime_figures, inspection.target)]
     head = [
-        ("own order peak", format_size(seen.own_order_peak_bytes)),
+        ("own order peak", format_size(inspection.own_order_peak_bytes)),
         ("best known peak", best),
-        ("lower bound", format_size(seen.lower_bound_bytes)),
-        ("arena", f"{format_size(seen.arena_bytes)}, {_above(seen.arena_bytes, seen.peak_bytes)}"),
+        ("lower bound", format_size(inspection.lower_bound_bytes)),
+        ("arena", f"{format_size(inspection.arena_bytes)}, {_above(inspection.arena_bytes, inspection.peak_bytes)}"),
     ]
-    if seen.arena_lost is not None:
-        head.append(("bytes lost", seen.arena_lost.text))
-    if seen.fission is not None:
-        head.append(("cuts could give", _fission_text(seen, label)))
+    if inspection.arena_lost is not None:
+        head.append(("bytes lost", inspection.arena_lost.text))
+    if inspection.fission is not None:
+        head.append(("cuts could give", _fission_text(inspection, label)))
     lines.append(columns(head))
-    peak = seen.peak
+    peak = inspection.peak
     if peak is None:
         return "\n".join(lines)
-    bars = sparkline(seen.footprint_bytes, width, plain=plain)
-    at = next(k for k in range(len(bars)) if (k + 1) * len(seen.footprint_bytes) // len(bars) > peak.step)
+    bars = sparkline(inspection.footprint_bytes, width, plain=plain)
+    at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
     lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
-    many = f"{seen.steps_at_peak:,} steps reach the peak, the first is" if seen.steps_at_peak > 1 else "the peak is at"
+    several = inspection.steps_at_peak > 1
+    many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if several else "the peak is at"
     lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op, label)}")
     rows: list[tuple[str, ...]] = [
         ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
@@ -296,20 +327,21 @@ def inspection_text(seen: Inspection, *, width: int = 72, plain: bool = False, c
         share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
         rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
     lines += ["", columns(rows, right=[0, 1, 5, 6])]
-    if peak.live and all(entry.peak_if_gone_bytes == seen.own_order_peak_bytes for entry in peak.live):
+    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
         lines += ["", "no one of them lowers the peak: other steps reach it too"]
-    if seen.runners_up:
-        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in seen.runners_up]
+    if inspection.runners_up:
+        highest = inspection.runners_up
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
     return "\n".join(lines)
 
 
-def _fission_text(seen: Inspection, label: Mapping[str, str]) -> str:
+def _fission_text(inspection: Inspection, label: Mapping[str, str]) -> str:
     """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
-    bound = seen.fission
+    bound = inspection.fission
     assert bound is not None
     where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op, label)
-    gain = change(seen.peak_bytes, bound.floor_bytes) if bound.floor_bytes < seen.peak_bytes else "nothing"
+    gain = change(inspection.peak_bytes, bound.floor_bytes) if bound.floor_bytes < inspection.peak_bytes else "nothing"
     text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
     for op, reason in bound.opaque[:1]:
         more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
@@ -317,15 +349,15 @@ def _fission_text(seen: Inspection, label: Mapping[str, str]) -> str:
     return text
 
 
-def _names(seen: Inspection) -> list[str]:
+def _names(inspection: Inspection) -> list[str]:
     """Every name that is shown."""
-    live = () if seen.peak is None else seen.peak.live[:MOST_LIVE]
-    ops = [r.op for r in seen.runners_up]
+    live = () if inspection.peak is None else inspection.peak.live[:MOST_LIVE]
+    ops = [r.op for r in inspection.runners_up]
     ops += [op for entry in live for op in (entry.made_by, *entry.kept_by[-1:]) if op is not None]
-    ops += [] if seen.peak is None else [seen.peak.op]
-    if seen.fission is not None:
-        ops += [op for op, _ in seen.fission.opaque[:1]]
-        ops += [] if seen.fission.floor_op is None else [seen.fission.floor_op]
+    ops += [] if inspection.peak is None else [inspection.peak.op]
+    if inspection.fission is not None:
+        ops += [op for op, _ in inspection.fission.opaque[:1]]
+        ops += [] if inspection.fission.floor_op is None else [inspection.fission.floor_op]
     return [_op_name(op) for op in ops] + [n for e in live for n in (e.name, e.over) if n is not None]
 
 
@@ -368,8 +400,7 @@ def report_text(report: Report, *, held: bool = True) -> str:
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
         from lowtide.report.torch import torch_run_rows
-        from lowtide.run.tflite import TfliteRunReport
-        from lowtide.run.torch import TorchRunReport
+        from lowtide.run_reports import TfliteRunReport, TorchRunReport
 
         ran = report.run
         if isinstance(ran, TfliteRunReport):

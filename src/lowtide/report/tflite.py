@@ -9,7 +9,7 @@ from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run.tflite import RuntimeRun, TfliteRunReport
+    from lowtide.run_reports import RuntimeRun, TfliteRunReport
 
 NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNPACK"}
 

@@ -8,7 +8,7 @@ from lowtide.report.columns import change
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:
-    from lowtide.run.timing import Timing
+    from lowtide.run_reports import Timing
 
 _SLOWER = 0.1
 """From so much on, slower is no chance."""

@@ -8,7 +8,7 @@ from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run.torch import TorchRunReport
+    from lowtide.run_reports import TorchRunReport
 
 
 def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:

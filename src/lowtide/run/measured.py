@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 from lowtide.errors import VerificationError
 from lowtide.plan import Plan, RuntimeFigure
-from lowtide.run.onnx import NodeMemory, RunReport, planned_block
-from lowtide.run.tflite import TfliteRunReport
-from lowtide.run.torch import TorchRunReport
+from lowtide.run.onnx import planned_block
+from lowtide.run_reports import AnyRunReport, NodeMemory, RunReport, TfliteRunReport, TorchRunReport
 
 _PIP = "pip's build"
 _KEPT = ("ConvTranspose", "QLinearConv")
 """Ops whose kernels take memory before the first node runs, which the profile does not tell from weights."""
 
 
-def check_measured(
-    plan: Plan, seen: RunReport | TfliteRunReport | TorchRunReport, footprint_bytes: tuple[int, ...] = ()
-) -> None:
+def check_measured(plan: Plan, seen: AnyRunReport, footprint_bytes: tuple[int, ...] = ()) -> None:
     """Compare every figure that the plan calls exact with what was measured.
 
     Parameters
@@ -40,7 +37,7 @@ def check_measured(
     raise VerificationError("measured", f"{what}; {where}" if where else what)
 
 
-def _missed(plan: Plan, seen: RunReport | TfliteRunReport | TorchRunReport) -> Iterator[tuple[str, str]]:
+def _missed(plan: Plan, seen: AnyRunReport) -> Iterator[tuple[str, str]]:
     """What was missed, and where; the runtime's own figures first."""
     exact = {(f.runtime, f.what): f for f in plan.runtime_figures or () if f.sure == "exact"}
     if isinstance(seen, TorchRunReport):

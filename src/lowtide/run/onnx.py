@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,11 @@ from lowtide.run.ort_session import (
     runtime,
 )
 from lowtide.run.random_weights import check_weights
+from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
+from lowtide.sizes import NO_DIMS, Dims, split_dims
 
 if TYPE_CHECKING:
-    from lowtide.run.timing import Timing
+    from lowtide.run_reports import Timing
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -50,117 +52,6 @@ _INDEX_LIMITS = (64, 8, 2, 1)
 """Integer inputs may be indices: they are drawn below the first of these with which the original runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
-    """What onnxruntime measured when one node had run.
-
-    Attributes
-    ----------
-    op
-        Op id in the plan.
-    in_use_bytes
-        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
-    planned_bytes
-        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
-    """
-
-    op: int
-    name: str
-    type: str
-    in_use_bytes: int
-    planned_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileRun:
-    """Memory of one file's first run, node by node in the order in which they ran.
-
-    Attributes
-    ----------
-    peak_bytes
-        Most bytes of tensors in use at once, without what kernels take while they run.
-    mark_bytes
-        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
-    held_bytes
-        What the arena took from the system, weights apart.
-    grown_at
-        The node at which the arena first took more than one block; empty if none is known.
-    """
-
-    path: str
-    peak_bytes: int
-    mark_bytes: int
-    held_bytes: int
-    nodes: tuple[NodeMemory, ...]
-    grown_at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputComparison:
-    """One graph output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
-
-    name: str
-    equal: bool
-    max_abs_difference: float | None
-    vacuous: bool
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What running both files showed.
-
-    Attributes
-    ----------
-    outputs
-        Every graph output, in the file's order.
-    original, planned
-        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
-        1.24).
-    exact
-        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
-    shipped
-        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
-    arena_bytes
-        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
-    input_bytes
-        Bytes of the graph's inputs, which onnxruntime does not count.
-    runs
-        Number of different random inputs.
-    stands
-        The original in onnxruntime's own order with its memory reuse, but without its optimiser: what
-        `Plan.runtime_figures` says of its defaults; None where the plan says nothing of it.
-    timing
-        The original by onnxruntime's defaults and the planned file in turn; None if that was not asked for.
-    deterministic
-        Whether the original gives the same bits twice; where it does not, differences mean nothing.
-    order_kept
-        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
-    """
-
-    outputs: tuple[OutputComparison, ...]
-    original: FileRun
-    planned: FileRun
-    shipped: FileRun
-    exact: FileRun | None
-    arena_bytes: int | None
-    input_bytes: int
-    runs: int
-    deterministic: bool
-    order_kept: bool
-    stands: FileRun | None = None
-    timing: Timing | None = None
-
-    @property
-    def equal(self) -> bool:
-        """Whether every output is equal bit by bit."""
-        return all(o.equal for o in self.outputs)
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether no output depends on the inputs: then equal outputs show nothing."""
-        return all(o.vacuous for o in self.outputs)
-
-
 def run_onnx(
     original: Path,
     planned: Path,
@@ -168,7 +59,7 @@ def run_onnx(
     *,
     seed: int = 0,
     inputs: int = 2,
-    dims: Mapping[str, int] | None = None,
+    dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     model: Path | None = None,
     timed: bool = False,
@@ -214,7 +105,7 @@ def run_onnx(
             raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
         original_nodes, planned_nodes = _nodes(original), _nodes(planned)
         place = _check_nodes(original_nodes, planned_nodes, plan, planned)
-        feeds, base = draw(before, original, seed, inputs, dims or {})
+        feeds, base = draw(before, original, seed, inputs, dims)
         for feed in feeds:
             shipped.run(None, feed)
         stands_profile = None if stands is None else _profile_of(stands, feeds)
@@ -278,7 +169,7 @@ def _profile_of(session: Any, feeds: Sequence[Mapping[str, Any]]) -> SessionProf
     return read_profile(session.end_profiling())
 
 
-def _timing(original: Path, planned: Path, plan: Plan, seed: int, dims: Mapping[str, int]) -> Timing | None:
+def _timing(original: Path, planned: Path, plan: Plan, seed: int, dims: Dims) -> Timing | None:
     from lowtide.run.timing import time_onnx
 
     settings = replace(PLANNED, arena_bytes=planned_block(plan))
@@ -295,9 +186,7 @@ def _in_exact_arena(
     return _profile_of(open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds)
 
 
-def draw(
-    session: Any, path: Path, seed: int, count: int, dims: Mapping[str, int]
-) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
+def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
     """Random inputs with which the model runs, and what it gives for the first.
 
     Raises
@@ -305,6 +194,7 @@ def draw(
     InputError
         A free dimension has no size in `dims`, an input has a type that cannot be drawn, or the model does not run.
     """
+    sizes, given = split_dims(dims)
     shapes: dict[str, tuple[int, ...]] = {}
     free: list[str] = []
     for wanted in session.get_inputs():
@@ -313,7 +203,9 @@ def draw(
         shape = []
         for axis, d in enumerate(wanted.shape):
             key = f"{wanted.name}:{axis}"
-            size = d if isinstance(d, int) and d >= 0 else dims.get(key, dims.get(d) if isinstance(d, str) else None)
+            size = d if isinstance(d, int) and d >= 0 else sizes.get(key, sizes.get(d) if isinstance(d, str) else None)
+            if size is None and axis < len(given.get(wanted.name, ())):
+                size = given[wanted.name][axis]
             if size is None:
                 free.append(d if isinstance(d, str) else key)
             shape.append(size or 0)

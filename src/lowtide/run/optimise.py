@@ -8,12 +8,23 @@ rewrites convolutions for the CPU at hand, which is onnxruntime's default and of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
+from lowtide.read.onnx.shapes import with_small_constants
 
 Level = Literal["extended", "all"]
+
+INLINE_BYTES = 3 * 2**29
+"""Weights up to this size are written into the file itself."""
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_DATA_FILE = "session.optimized_model_external_initializers_file_name"
+_DATA_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
+"""onnxruntime's own names of settings: where a model's external data lies, where the optimised one's goes, and from how
+many bytes on a tensor goes there."""
 
 
 def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Level = "extended") -> None:
@@ -22,7 +33,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     Parameters
     ----------
     model, out
-        The model, and the file to write, weights inside.
+        The model, and the file to write. Weights are inside, or, if the model has more than `INLINE_BYTES` of them
+        outside, in a file of that name and ``.data`` beside it: protobuf holds 2 GiB at most.
     dims
         Sizes of free dimensions by their names; those of unnamed ones (``"INPUT:AXIS"``) are left alone.
     level
@@ -50,25 +62,52 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     for name, size in dims.items():
         if ":" not in name:
             options.add_free_dimension_override_by_name(name, size)
-    source = _with_shapes(model)
+    source, outside = _with_shapes(model)
+    if isinstance(source, bytes):
+        options.add_session_config_entry(_FOLDER, str(model.parent.absolute()))
+    if outside > INLINE_BYTES:
+        options.add_session_config_entry(_DATA_FILE, f"{out.name}.data")
+        options.add_session_config_entry(_DATA_LEAST, "1024")
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds of error have no common base
         message = f"onnxruntime cannot load it, so it cannot optimise it: {first_line(error)}"
         raise InputError(message, str(model)) from None
+    if 0 < outside <= INLINE_BYTES:
+        _take_in(out, model.parent)
 
 
-def _with_shapes(model: Path) -> str | bytes:
-    """The model with every tensor's shape declared: fused ops of onnxruntime's own keep what is declared before."""
+def _take_in(file: Path, folder: Path) -> None:
+    """Put the weights that a file leaves in `folder`, where the model's were, into it."""
     import onnx
-    from google.protobuf.message import DecodeError
+
+    proto = onnx.load(str(file), load_external_data=False)
+    onnx.load_external_data_for_model(proto, str(folder))
+    file.write_bytes(proto.SerializeToString())
+
+
+def _with_shapes(model: Path) -> tuple[str | bytes, int]:
+    """The model with every tensor's shape declared: fused ops of onnxruntime's own keep what is declared before. And
+    the bytes of its external data, which is not read."""
+    import onnx
+    from google.protobuf.message import DecodeError, EncodeError
 
     try:
         bare = onnx.load(str(model), load_external_data=False)
+        outside = sum(_external_bytes(t) for t in bare.graph.initializer)
         declared = {v.name for v in (*bare.graph.value_info, *bare.graph.output)}
         if declared.issuperset(name for node in bare.graph.node for name in node.output if name):
-            return str(model)
-        onnx.load_external_data_for_model(bare, str(model.parent))
-        return onnx.shape_inference.infer_shapes(bare, data_prop=True).SerializeToString()
-    except (DecodeError, OSError, ValueError, RuntimeError):
-        return str(model)
+            return str(model), outside
+        inferred = onnx.shape_inference.infer_shapes(with_small_constants(bare, model.parent), data_prop=True)
+        return inferred.SerializeToString(), outside
+    except (DecodeError, EncodeError, OSError, ValueError, RuntimeError):
+        return str(model), 0
+
+
+def _external_bytes(tensor: Any) -> int:
+    """Bytes of an initializer that lie in another file."""
+    if tensor.data_location != tensor.EXTERNAL:
+        return 0
+    import onnx
+
+    return onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * prod(tensor.dims)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, first_line
 from lowtide.run.onnx import draw
 from lowtide.run.ort_session import PLANNED, open_session
+from lowtide.sizes import Dims
 
 _TYPES = {
     "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
@@ -19,7 +19,7 @@ _TYPES = {
 """ONNX's number of an element type, by the name that onnxruntime's profile has for it."""
 
 
-def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
+def declare_shapes(model: Path, dims: Dims, seed: int = 0) -> None:
     """Declare, in the file itself, the shape of every tensor that has none, as one run on random inputs shows it.
 
     Raises
@@ -29,7 +29,7 @@ def declare_shapes(model: Path, dims: Mapping[str, int], seed: int = 0) -> None:
     """
     import onnx
 
-    proto = onnx.load(str(model))
+    proto = onnx.load(str(model), load_external_data=False)
     graph = proto.graph
     declared = {v.name for v in (*graph.value_info, *graph.output)}
     if declared.issuperset(name for node in graph.node for name in node.output if name):

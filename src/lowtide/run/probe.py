@@ -283,15 +283,15 @@ class Probe:
             self._count(moved, indexed, part, f"row {row} of dimension {d} of operand {position}")
 
     def _count(self, moved: bool, indexed: bool, part: Part, row: str) -> None:
-        found = self.findings
+        findings = self.findings
         if not indexed:
-            found.wholes += 1
-            found.wholes_moved += moved
+            findings.wholes += 1
+            findings.wholes_moved += moved
             return
-        found.edges += 1
-        found.edges_moved += moved
-        if not moved and not found.loose:
-            found.loose = f"{_named(part)}: {row}"
+        findings.edges += 1
+        findings.edges_moved += moved
+        if not moved and not findings.loose:
+            findings.loose = f"{_named(part)}: {row}"
 
 
 def _slices(box: Box) -> tuple[slice, ...]:

@@ -121,6 +121,8 @@ def only(values: np.ndarray, box: Slices | None, merge: str) -> np.ndarray:
     least = {"sum": 0.0, "max": -np.inf, "min": np.inf}[merge]
     if values.dtype.kind in "iu" and merge != "sum":
         least = np.iinfo(values.dtype).min if merge == "max" else np.iinfo(values.dtype).max
+    if values.dtype.kind == "b":
+        least = merge == "min"
     result = np.full_like(values, least)
     if box is not None:
         result[box] = values[box]

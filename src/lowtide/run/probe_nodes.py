@@ -61,7 +61,7 @@ def probe_node(
     operands, results = _tensors(graph, op)
     shapes: Shapes = tuple(None if t is None else t.shape or () for t in operands)
     writes: Shapes = tuple(t.shape or () for t in results)
-    reads = _mended(meaning.form, shapes)
+    reads = _with_vector_bias(meaning.form, shapes)
     small_reads, small_writes = shrunk(meaning.form, reads, writes, budget)
     smaller = (small_reads, small_writes) != (reads, writes)
     macs = cost(meaning.form, small_reads, small_writes)
@@ -78,7 +78,7 @@ def probe_node(
     return probe.run(), smaller
 
 
-def _mended(form: Form, reads: Shapes) -> Shapes:
+def _with_vector_bias(form: Form, reads: Shapes) -> Shapes:
     """Shapes with a convolution's bias as a vector: torch 2.13 exports a missing one with two dimensions."""
     bias = form.bias if isinstance(form, Convolution) else None
     return tuple(shape[:1] if i == bias and shape is not None else shape for i, shape in enumerate(reads))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lowtide.names import brief
+
 if TYPE_CHECKING:
     from lowtide.graph import Graph
 
@@ -89,7 +91,7 @@ class KindProbe:
     moved: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class Probing:
     """The maps of a model.
 
@@ -118,6 +120,9 @@ class Probing:
     kinds: tuple[KindProbe, ...]
     probes: tuple[NodeProbe, ...]
     opaque: tuple[OpaqueNode, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, "model dialect nodes parts sums wrong opaque")
 
     @property
     def exit_status(self) -> int:

@@ -13,88 +13,17 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError
 from lowtide.plan import Plan
-from lowtide.run.timing import Timing
+from lowtide.run_reports import MeasuredArena, OutputComparison, RuntimeRun, TfliteRunReport, Timing
 
 RUNTIMES = {"tflm": "tflite_micro", "litert": "ai_edge_litert", "litert-xnnpack": "ai_edge_litert"}
 """What is run, and the package that brings it. LiteRT runs without delegates, and once more with XNNPACK."""
 INPUTS = 20
 _PATIENCE_SECONDS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class TfliteOutput:
-    """One output of one runtime over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
-
-    name: str
-    equal: bool
-    max_abs_difference: float | None
-    vacuous: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredArena:
-    """Bytes of TFLM's arena: non-persistent, persistent, both, and the smallest arena with which it starts."""
-
-    head_bytes: int
-    tail_bytes: int
-    total_bytes: int
-    smallest_arena_bytes: int
-
-
-@dataclass(frozen=True)
-class RuntimeRun:
-    """What one runtime showed.
-
-    `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
-    `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
-    runs neither file. `timing`: both files in turn; None if that was not asked for.
-    """
-
-    runtime: str
-    outputs: tuple[TfliteOutput, ...] = ()
-    deterministic: bool = True
-    original: MeasuredArena | None = None
-    planned: MeasuredArena | None = None
-    original_bytes: int | None = None
-    planned_bytes: int | None = None
-    refused: str = ""
-    timing: Timing | None = None
-
-
-@dataclass(frozen=True)
-class TfliteRunReport:
-    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
-
-    runtimes: tuple[RuntimeRun, ...]
-    inputs: int
-    planned_bytes: int | None
-    required_bytes: int | None
-
-    @property
-    def outputs(self) -> tuple[TfliteOutput, ...]:
-        """Outputs of every runtime that gives the same bits twice."""
-        return tuple(o for r in self.runtimes if r.deterministic for o in r.outputs)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether some runtime gives the same bits twice."""
-        return any(r.deterministic and not r.refused for r in self.runtimes)
-
-    @property
-    def litert(self) -> RuntimeRun | None:
-        """LiteRT's part, without delegates."""
-        return next((r for r in self.runtimes if r.runtime == "litert" and not r.refused), None)
-
-    @property
-    def tflm(self) -> RuntimeRun | None:
-        """TFLM's part."""
-        return next((r for r in self.runtimes if r.runtime == "tflm" and not r.refused), None)
 
 
 def run_tflite(
@@ -136,7 +65,7 @@ def run_tflite(
             continue
         arenas = [MeasuredArena(**m) if "head_bytes" in m else None for m in answer["measured"]]
         sizes = [m.get("arena_bytes") for m in answer["measured"]]
-        outputs = tuple(TfliteOutput(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
+        outputs = tuple(OutputComparison(f"{name} output {i}", **o) for i, o in enumerate(answer["outputs"]))
         runs.append(
             RuntimeRun(
                 name, outputs, answer["deterministic"], arenas[0], arenas[1], sizes[0], sizes[1],

@@ -12,36 +12,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.run.ort_session import SessionSettings
+from lowtide.run_reports import Timing
+from lowtide.sizes import Dims
 
 RUNS = 15
 """Of each model, unless that takes longer than `SECONDS`; three at least."""
 SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Two models, the original by its runtime's defaults and the planned one as planned.
-
-    `original_seconds`, `planned_seconds`: medians of `runs` runs each, one thread. `original_peak_bytes`,
-    `planned_peak_bytes`: most memory of the process, the interpreter and the runtime included; None where both are in
-    one process.
-    """
-
-    runs: int
-    original_seconds: float
-    planned_seconds: float
-    original_peak_bytes: int | None = None
-    planned_peak_bytes: int | None = None
-
-
 def time_onnx(
-    original: tuple[Path, SessionSettings], planned: tuple[Path, SessionSettings], seed: int, dims: Mapping[str, int]
+    original: tuple[Path, SessionSettings], planned: tuple[Path, SessionSettings], seed: int, dims: Dims
 ) -> Timing | None:
     """Run two ONNX files in turn, each under its settings. None if one of them cannot be run so."""
     workers: list[_Worker] = []
@@ -73,7 +57,7 @@ def _in_turn(workers: list[_Worker]) -> list[list[float]]:
 class _Worker:
     """A session in its process (`ort_process`)."""
 
-    def __init__(self, path: Path, settings: SessionSettings, seed: int, dims: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, settings: SessionSettings, seed: int, dims: Dims) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lowtide.run.ort_process"],

@@ -11,57 +11,14 @@ import statistics
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.run.onnx import OutputComparison
-from lowtide.run.timing import RUNS, SECONDS, Timing
-
-
-@dataclass(frozen=True)
-class TorchRunReport:
-    """What running both archives showed.
-
-    Attributes
-    ----------
-    outputs
-        Every tensor that the programs return, numbered.
-    runs
-        Number of different random inputs.
-    deterministic
-        Whether the original gives the same bits twice.
-    order_kept
-        Whether the planned archive's nodes are the original's in the plan's order.
-    original_peak_bytes, planned_peak_bytes
-        Most bytes of storages live at once in each, weights and inputs apart.
-    plan_bytes
-        The plan's peak.
-    timing
-        Both in turn; None if that was not asked for.
-    """
-
-    outputs: tuple[OutputComparison, ...]
-    runs: int
-    deterministic: bool
-    order_kept: bool
-    original_peak_bytes: int
-    planned_peak_bytes: int
-    plan_bytes: int = 0
-    timing: Timing | None = None
-
-    @property
-    def equal(self) -> bool:
-        """Whether every output is equal bit by bit."""
-        return all(o.equal for o in self.outputs)
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether no output depends on the inputs: then equal outputs show nothing."""
-        return all(o.vacuous for o in self.outputs)
+from lowtide.run.timing import RUNS, SECONDS
+from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
 
 def run_torch(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
 from lowtide.stop import Limits
+from lowtide.target import Target
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,24 @@ class Required:
     buffers: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What a runtime with two arenas needs: bytes for the head and for the tail, and what no plan needs less than."""
+
+    head_bytes: int
+    tail_bytes: int
+    least_head_bytes: int
+    least_tail_bytes: int
+    parts: RuntimeParts
+
+
 class Runtime(Protocol):
-    """A runtime, as far as plans for it differ from plans for others."""
+    """A runtime, as far as plans for it differ from plans for others.
+
+    `arenas`: how many arrays of its own it can be given, for tensors and for what it keeps; 0 if it takes the plan.
+    """
+
+    arenas: ClassVar[int]
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as the runtime runs it, and what its own planner takes for that.
@@ -50,8 +67,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def beside(self, graph: Graph) -> int:
-        """Bytes that the runtime needs whatever the plan."""
+    def room(self, graph: Graph, available: int) -> int:
+        """Of so many bytes those that an arena may take: an arena fits them if and only if it fits this."""
         ...
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
@@ -68,6 +85,10 @@ class Runtime(Protocol):
         """The same for a model's file as it stands. Raises as `required`."""
         ...
 
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """Whether a model's file holds a plan that no other can replace."""
+        ...
+
     def offline(self, graph: Graph) -> list[int] | None:
         """The offsets that a model's file holds for this runtime, -1 where it holds none; None if there are none.
 
@@ -78,8 +99,21 @@ class Runtime(Protocol):
         """
         ...
 
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """The same with an arena for the head and one for the tail, for a head that no order makes lower than the
+        bound. None if the runtime has none such."""
+        ...
+
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
         """Which of the two a budget is for."""
+        ...
+
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """The target for each library of kernels that the runtime can be built with; none if it has one alone."""
+        ...
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """The target under which the plan that a model's file holds is to be checked."""
         ...
 
 
@@ -87,13 +121,16 @@ class Runtime(Protocol):
 class Plain:
     """A runtime that takes the plan's offsets, and needs nothing beside them."""
 
+    target: Target
+    arenas: ClassVar[int] = 0
+
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order itself."""
         return OwnArena(order)
 
-    def beside(self, graph: Graph) -> int:
-        """Nothing."""
-        return 0
+    def room(self, graph: Graph, available: int) -> int:
+        """All of them."""
+        return available
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """The arena."""
@@ -103,10 +140,26 @@ class Plain:
         """The arena."""
         return None
 
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """No: it holds none."""
+        return False
+
     def offline(self, graph: Graph) -> list[int] | None:
         """None: nothing is in the file."""
+        return None
+
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """None: there is one arena."""
         return None
 
     def judged(self, peak_bytes: int, arena_bytes: int) -> int:
         """The arena."""
         return arena_bytes
+
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """None: there is one set of kernels."""
+        return {}
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """The target as it was named."""
+        return self.target

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import ClassVar
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
@@ -38,6 +39,8 @@ class _Tensor:
 @dataclass(frozen=True)
 class Litert(Plain):
     """LiteRT without delegates: it takes the order, and places tensors by its own planner."""
+
+    arenas: ClassVar[int] = 1
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order, and where LiteRT's last tensor ends."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, body_bytes
@@ -35,6 +36,8 @@ Event = tuple[int, int]
 @dataclass(frozen=True)
 class Onnxruntime(Plain):
     """onnxruntime's CPU provider: it runs a file's order as it likes, and places tensors by best fit in one block."""
+
+    arenas: ClassVar[int] = 1
 
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as onnxruntime runs it, and a block in which its best fit succeeds."""
@@ -103,7 +106,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
 
     The body of an op is one chunk, of what its worst one has in use at once.
     """
-    taken = {o.output: o for o in steps.in_place}
+    overwrite_of = {o.output: o for o in steps.in_place}
     chunk_of: dict[int, int] = {}
     ending: list[list[int]] = [[] for _ in order]
     for s, last in enumerate(steps.last):
@@ -137,7 +140,7 @@ def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Eve
             s = model.storage_of.get(t)
             if s is None or s in chunk_of or not model.storages[s].size:
                 continue
-            over = taken.get(t)
+            over = overwrite_of.get(t)
             chunk_of[s] = begin(model.storages[s].size) if over is None else chunk_of[over.storage]
         apart += [begin(size) for size in (*after, body_bytes(model.graph, op, model.target)) if size]
         result += [(chunk, 0) for chunk in apart]

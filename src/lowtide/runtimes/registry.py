@@ -15,13 +15,13 @@ def runtime_of(target: Target) -> Runtime:
     if target.rule == "tflite":
         from lowtide.runtimes.litert import Litert
 
-        return Litert()
+        return Litert(target)
     if target.rule == "onnxruntime":
         from lowtide.runtimes.onnxruntime import Onnxruntime
 
-        return Onnxruntime()
-    if target.name == "torch":
+        return Onnxruntime(target)
+    if target.allocates_one_by_one:
         from lowtide.runtimes.torch import Eager
 
-        return Eager()
-    return Plain()
+        return Eager(target)
+    return Plain(target)

@@ -92,7 +92,7 @@ class _SwapWalk:
         self._size = [s.size for s in model.storages]
         self._workspace = model.workspace
         self._overwrites = [[(o.storage, o.saving) for o in row] for row in model.overwrites]
-        self._made = (0, 0, 0)
+        self._footprints = (0, 0, 0)
 
     def swapped(self, p: int) -> tuple[int, int]:
         """Footprints of steps p and p + 1 if their ops were swapped; (-1, -1) if they may not be."""
@@ -121,7 +121,7 @@ class _SwapWalk:
                 dies += size[s]
                 ends.add(s)
         two = live + self._workspace[a] - max((v for s, v in self._overwrites[a] if s in ends), default=0)
-        self._made = one, middle, two
+        self._footprints = one, middle, two
         return one, two
 
     def swap(self, p: int) -> None:
@@ -138,4 +138,4 @@ class _SwapWalk:
                 first[s] -= first[s] == p + 1
                 last[s] -= last[s] == p + 1
         self.order[p], self.order[p + 1] = b, a
-        self.footprint[p], self.transient[p], self.footprint[p + 1] = self._made
+        self.footprint[p], self.transient[p], self.footprint[p + 1] = self._footprints

@@ -63,16 +63,16 @@ class Rpo:
     def schedule(self, model: MemoryModel, limits: Limits) -> Schedule:
         """Visit, with a stack of our own: models are deeper than Python's."""
         graph = model.graph
-        index, made_by = graph.index_of, graph.producer
+        index, producer = graph.index_of, graph.producer
         order: list[int] = []
         seen = bytearray(len(graph.ops))
 
         def before(i: int) -> list[int]:
             op = graph.ops[i]
-            needed = [index[made_by[t]] for t in op.inputs if t in made_by]
+            needed = [index[producer[t]] for t in op.inputs if t in producer]
             return needed + [index[o] for o in op.after if o in index]
 
-        outputs = [index[made_by[t.id]] for t in graph.tensors if t.kind is Kind.OUTPUT and t.id in made_by]
+        outputs = [index[producer[t.id]] for t in graph.tensors if t.kind is Kind.OUTPUT and t.id in producer]
         for root in outputs:
             if seen[root]:
                 continue

@@ -82,8 +82,8 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     if method is None:
         known = methods()
         raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{did_you_mean(name, known)}")
-    made = with_options(method, f"method {name}", options or {})
-    return made if own is not None else cast("Method", Foreign(made))
+    configured = with_options(method, f"method {name}", options or {})
+    return configured if own is not None else cast("Method", Foreign(configured))
 
 
 def left_to_order(name: str, counters: Mapping[str, Any]) -> int | None:

@@ -47,8 +47,8 @@ def in_levels(problem: SpillProblem, answer: SpillAnswer, limits: Limits) -> Spi
             intervals.append(Interval(copy.storage, copy.start, copy.end, offset, level))
             for k in copy.moves:
                 moves[k] = _with_outside(moves[k], level)
-        taken = {copy for copy, _ in chosen}
-        left = [copy for copy in left if copy not in taken]
+        kept = {copy for copy, _ in chosen}
+        left = [copy for copy in left if copy not in kept]
     beyond = sum(m.bytes for m in moves if host in (m.source, m.goal))
     return replace(
         answer,
@@ -87,11 +87,11 @@ def _fill_level(problem: SpillProblem, copies: Sequence[Copy], level: int, limit
     """The copies for one memory, with their offsets: the most moved bytes if there are few."""
     ranked = sorted(copies, key=lambda c: (-c.moved_bytes, c.start, c.storage))
     if len(ranked) > MOST_FOR_EXACT:
-        taken: list[Copy] = []
+        kept: list[Copy] = []
         for copy in ranked:
-            if _pack(problem, [*taken, copy], level, limits) is not None:
-                taken.append(copy)
-        best: tuple[Copy, ...] = tuple(taken)
+            if _pack(problem, [*kept, copy], level, limits) is not None:
+                kept.append(copy)
+        best: tuple[Copy, ...] = tuple(kept)
     else:
         best = _most_moved(problem, ranked, level, limits)
     offsets = _pack(problem, best, level, limits)
@@ -106,16 +106,16 @@ def _most_moved(problem: SpillProblem, ranked: Sequence[Copy], level: int, limit
         rest[k] = rest[k + 1] + ranked[k].moved_bytes
     best: tuple[int, tuple[Copy, ...]] = (-1, ())
 
-    def decide(k: int, taken: tuple[Copy, ...], moved: int) -> None:
+    def decide(k: int, kept: tuple[Copy, ...], moved: int) -> None:
         nonlocal best
         if moved + rest[k] <= best[0]:
             return
         if k == len(ranked):
-            best = (moved, taken)
+            best = (moved, kept)
             return
-        if _pack(problem, (*taken, ranked[k]), level, limits) is not None:
-            decide(k + 1, (*taken, ranked[k]), moved + ranked[k].moved_bytes)
-        decide(k + 1, taken, moved)
+        if _pack(problem, (*kept, ranked[k]), level, limits) is not None:
+            decide(k + 1, (*kept, ranked[k]), moved + ranked[k].moved_bytes)
+        decide(k + 1, kept, moved)
 
     decide(0, (), 0)
     return best[1]

@@ -46,19 +46,19 @@ def place(
     engines
         To be asked in turn.
     """
-    taken = tuple(in_place)
+    overwrites = tuple(in_place)
     limits = replace(limits, enough_bytes=problem.capacity)
-    needed = _needed(problem, order, intervals, taken)
+    needed = _needed(problem, order, intervals, overwrites)
     best = _pack(problem, order, intervals, needed, limits, engines)
-    if best.height_bytes > problem.capacity and len(needed) < len(taken):
-        other = _pack(problem, order, intervals, taken, limits, engines)
+    if best.height_bytes > problem.capacity and len(needed) < len(overwrites):
+        other = _pack(problem, order, intervals, overwrites, limits, engines)
         if other.height_bytes < best.height_bytes:
             best = other
     return best
 
 
 def _needed(
-    problem: SpillProblem, order: Sequence[int], intervals: Iterable[Interval], taken: Sequence[Overwrite]
+    problem: SpillProblem, order: Sequence[int], intervals: Iterable[Interval], overwrites: Sequence[Overwrite]
 ) -> tuple[Overwrite, ...]:
     """The overwrites without which the sum at their step would be above the capacity."""
     load = [problem.model.workspace[i] for i in order] + [0, 0]
@@ -72,7 +72,7 @@ def _needed(
     for step in range(len(load)):
         live += change[step]
         load[step] += live
-    return tuple(o for o in taken if load[step_of[o.op]] > problem.capacity)
+    return tuple(o for o in overwrites if load[step_of[o.op]] > problem.capacity)
 
 
 def _pack(

@@ -259,9 +259,9 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
     step_of = [0] * n
     for step, i in enumerate(order):
         step_of[i] = step
-    taken = profile(model, order).in_place if in_place is None else tuple(in_place)
+    overwrites = profile(model, order).in_place if in_place is None else tuple(in_place)
     forced = [model.workspace[i] for i in order] + [0]
-    for o in taken:
+    for o in overwrites:
         forced[step_of[o.op]] -= o.saving
     touches: list[tuple[int, ...]] = []
     gaps: list[Gap] = []
@@ -287,7 +287,7 @@ def timeline(problem: SpillProblem, order: Sequence[int], in_place: Sequence[Ove
                 continue
             if t + 1 < end:
                 gaps.append(Gap(s, t + 1, end, read, 0 if free else size, epoch))
-    return Timeline(tuple(touches), tuple(forced), tuple(gaps), taken)
+    return Timeline(tuple(touches), tuple(forced), tuple(gaps), overwrites)
 
 
 def _with_lead(touches: list[int], lead: int, *, from_outside: bool) -> list[int]:

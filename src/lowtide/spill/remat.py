@@ -57,11 +57,11 @@ def rematerialise(
             if max(other.largest_op[0], other.end_bytes) > other.capacity:
                 continue
             try:
-                found = spill(other)
+                cheaper = spill(other)
             except NoRoomError:
                 continue
-            if found.traffic_bytes < answer.traffic_bytes:
-                problem, answer, clones, better = other, found, (*clones, change), True
+            if cheaper.traffic_bytes < answer.traffic_bytes:
+                problem, answer, clones, better = other, cheaper, (*clones, change), True
                 break
     return problem, _unproved(answer, clones), clones
 

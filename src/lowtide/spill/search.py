@@ -185,7 +185,7 @@ class _TrafficSearch:
     def _raise(self, bound: int, kind: str, *, states: int = 0, parts: Sequence[BoundedWindow | Phase] = ()) -> None:
         if bound > self.bound:
             self.bound = bound if self.best is None else sound(bound, self.best.traffic_bytes)
-            self.proof = TrafficProof(kind=kind, states=states, parts=[self._told(part) for part in parts])
+            self.proof = TrafficProof(kind=kind, states=states, parts=[self._in_ids(part) for part in parts])
 
     def _raise_by_peak(self, upper: int) -> None:
         """Count what no order keeps at once; `upper` bytes were attained."""
@@ -196,7 +196,7 @@ class _TrafficSearch:
             self.bound = bound
             self.proof = TrafficProof(kind="peak", parts=[TrafficPart(bytes=bound, peak=peak, cut=cut)])
 
-    def _told(self, part: BoundedWindow | Phase) -> TrafficPart:
+    def _in_ids(self, part: BoundedWindow | Phase) -> TrafficPart:
         """The part as a plan names it, by ids."""
         ops = self.problem.model.graph.ops
         if isinstance(part, BoundedWindow):

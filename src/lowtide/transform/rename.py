@@ -19,7 +19,9 @@ def reading(op: Op, instead: Mapping[int, int]) -> Op:
     if instead.keys().isdisjoint(op.inputs):
         return op
     operands = tuple(None if t is None else instead.get(t, t) for t in op.operands)
-    return replace(op, inputs=tuple(instead.get(t, t) for t in op.inputs), operands=operands)
+    overwrites = None if op.overwrites is None else tuple(instead.get(t, t) for t in op.overwrites)
+    inputs = tuple(instead.get(t, t) for t in op.inputs)
+    return replace(op, inputs=inputs, operands=operands, overwrites=overwrites)
 
 
 def of_ops(graph: Graph, ops: Sequence[Op]) -> Graph:

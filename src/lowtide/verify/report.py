@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lowtide.run.onnx import RunReport
-    from lowtide.run.tflite import TfliteRunReport
-    from lowtide.run.torch import TorchRunReport
+from lowtide.names import brief
+from lowtide.run_reports import AnyRunReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Proof:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Every check of a plan that held.
 
@@ -70,4 +67,7 @@ class Report:
     footprint_bytes: tuple[int, ...] = field(default=(), repr=False)
     proof: Proof | None = None
     arena_proof: Proof | None = None
-    run: RunReport | TfliteRunReport | TorchRunReport | None = None
+    run: AnyRunReport | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, "checks notes numbers proof arena_proof")

@@ -7,7 +7,7 @@ is a name that code looks up: every tensor has one, also those that lie inside a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lowtide.allocate.buffers import Buffer
 from lowtide.analyse.liveness import profile
@@ -15,6 +15,7 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.target import Target
+from lowtide.write.declared import Declared, declared_of
 
 ARENA = "arena"
 """Name of the memory where there is only one."""
@@ -61,13 +62,20 @@ class Block:
 
 @dataclass(frozen=True)
 class ArenaMap:
-    """A layout; `steps` is how many there are."""
+    """A layout; `steps` is how many there are.
+
+    `declared`: memory to the array that firmware declares there, where a runtime needs more than the layout takes;
+    `head` and `tail`: the memories in which the runtime's head and tail lie, if there are several.
+    """
 
     name: str
     memories: tuple[Region, ...]
     places: tuple[Place, ...]
     blocks: tuple[Block, ...] = ()
     steps: int = 0
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    head: str = ""
+    tail: str = ""
 
 
 def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
@@ -109,14 +117,14 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
         blocks.append(
             Block(root.name or f"tensor_{root.id}", purpose, memory, start, storage.size, (span,), plan.alignment)
         )
-    for made, read in [*plan.in_place, *((made, read) for made, read, _ in plan.overlap or ())]:
-        i, j = block_of[model.storage_of[made]], block_of[model.storage_of[read]]
+    for output, read in [*plan.in_place, *((output, read) for output, read, _ in plan.overlap or ())]:
+        i, j = block_of[model.storage_of[output]], block_of[model.storage_of[read]]
         blocks[i] = replace(blocks[i], over=j)
     for op, at in sorted((int(o), at) for o, at in (plan.workspace_offsets or {}).items()):
         step = step_of[op]
         name = graph.op_by_id[op].name or f"op_{op}"
         size = model.workspace[position[op]]
-        memory = (plan.workspace_memories or {}).get(str(op), ARENA)
+        memory = (plan.workspace_memories or {}).get(str(op), _arena_of(plan))
         places.append(Place(name, "workspace", memory, at, size))
         blocks.append(Block(name, "workspace", memory, at, size, ((step, step + 1),), plan.alignment))
     ends = {m.name: 0 for m in plan.memories or ()}
@@ -125,7 +133,7 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     regions = [
         Region(
             m.name,
-            ends[m.name] if m.size_bytes is None else m.size_bytes,
+            ends[m.name] if m.size_bytes is None or plan.runtime_arenas is not None else m.size_bytes,
             max(plan.alignment, m.alignment),
             m.capacity_bytes,
         )
@@ -133,14 +141,22 @@ def map_of_plan(plan: Plan, graph: Graph, target: Target) -> ArenaMap:
     ]
     if not regions:
         regions = [Region(ARENA, plan.arena_bytes or 0, plan.alignment)]
-    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order))
+    declared = {name or regions[0].name: arena for name, arena in declared_of(plan).items()}
+    arenas = plan.runtime_arenas
+    where = ("", "") if arenas is None else (arenas.head_memory, arenas.tail_memory)
+    return ArenaMap(plan.graph, tuple(regions), tuple(places), tuple(blocks), len(plan.order), declared, *where)
 
 
 def _homes(plan: Plan) -> dict[int, tuple[str, int]]:
     """Tensor id to its memory and its offset there."""
     if plan.residency is not None:
         return {r.tensor: (r.memory, r.offset) for r in plan.residency}
-    return {int(t): (ARENA, offset) for t, offset in (plan.offsets or {}).items()}
+    return {int(t): (_arena_of(plan), offset) for t, offset in (plan.offsets or {}).items()}
+
+
+def _arena_of(plan: Plan) -> str:
+    """The memory that offsets are in: a runtime's head has one of its own where there are several."""
+    return ARENA if plan.runtime_arenas is None else plan.runtime_arenas.head_memory
 
 
 def map_of_buffers(
@@ -177,13 +193,13 @@ def map_of_buffers(
         if b.pieces
     )
     known: Mapping[str, tuple[int | None, int]] = {ARENA: (capacity, 1)} if regions is None else regions
-    made = []
+    result = []
     for memory, (room, unit) in known.items():
         inside = [b for b in blocks if b.memory == memory]
         height = max((b.offset + b.size for b in inside), default=0)
-        made.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
+        result.append(Region(memory, height, max([unit, *(b.alignment for b in inside)]), room))
     places = tuple(Place(b.name, b.purpose, b.memory, b.offset, b.size) for b in blocks)
-    return ArenaMap(name, tuple(made), places, blocks, max((b.end for b in buffers), default=0))
+    return ArenaMap(name, tuple(result), places, blocks, max((b.end for b in buffers), default=0))
 
 
 def _rank(purpose: str) -> int:

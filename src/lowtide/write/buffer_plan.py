@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.write.c_header import comment, identifier
+from lowtide.write.declared import Declared
 
 _PER_LINE = 8
 
 
-def buffer_plan(name: str, offsets: Sequence[int], head_bytes: int, arena_bytes: int, *, exact: bool) -> bytes:
+def buffer_plan(name: str, offsets: Sequence[int], head_bytes: int, arena: Declared) -> bytes:
     """Text of a C++ header with the struct and the arena's size.
 
     Parameters
@@ -23,16 +24,15 @@ def buffer_plan(name: str, offsets: Sequence[int], head_bytes: int, arena_bytes:
         Of the model; identifiers are made of it.
     offsets
         Of each buffer, in bytes, in the order in which TFLM adds them.
-    head_bytes, arena_bytes
-        Bytes that they take, and the smallest kTensorArenaSize.
-    exact
-        Whether the latter is exact for the build that pip ships.
+    head_bytes
+        Bytes that they take.
+    arena
+        The smallest kTensorArenaSize, with its parts.
     """
     stem = identifier(name, "net").lower()
     stem = f"net_{stem}" if stem[0].isdigit() else stem
     upper = stem.upper()
     rows = [", ".join(map(str, offsets[i : i + _PER_LINE])) for i in range(0, len(offsets), _PER_LINE)]
-    sure = "to the byte for tflite-micro's x86-64 build from pip, an estimate elsewhere" if exact else "an estimate"
     lines = [
         f"/* {comment(name or 'net')}: where TFLM's {len(offsets)} buffers lie. Bytes.",
         "   Made by lowtide for the planned file; make it again when the model changes.",
@@ -47,8 +47,8 @@ def buffer_plan(name: str, offsets: Sequence[int], head_bytes: int, arena_bytes:
         "#include <stdint.h>",
         "",
         f"#define {upper}_PLANNED_SIZE {head_bytes}",
-        f"/* Smallest kTensorArenaSize: {sure}. */",
-        f"#define {upper}_ARENA_SIZE {arena_bytes}",
+        *arena.comment("Bytes that firmware declares, the smallest kTensorArenaSize"),
+        f"#define {upper}_ARENA_SIZE {arena.bytes}",
         f"#define {upper}_BUFFER_COUNT {len(offsets)}",
         "",
         "static const struct {",

@@ -6,8 +6,10 @@
     static _Alignas(NET_ARENA_ALIGN) uint8_t arena[NET_ARENA_SIZE];
     int8_t *image = (int8_t *)(arena + NET_T_image_OFFSET);
 
-With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and `NET_T_<tensor>_MEMORY` is the
-number of the one that a tensor lies in.
+Under TFLM the size is that of kTensorArenaSize, what the runtime keeps beside the tensors included; a comment lists its
+parts. With several memories each has its own macros, `NET_ARENA_<MEMORY>_SIZE` and so on, and `NET_T_<tensor>_MEMORY`
+is the number of the one that a tensor lies in. Where TFLM's head and tail lie apart, `NET_HEAD_ARENA_SIZE` and
+`NET_TAIL_ARENA_SIZE` are the sizes for `MicroAllocator::Create`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lowtide.write.arena_map import ArenaMap
+from lowtide.write.arena_map import ArenaMap, Region
+from lowtide.write.declared import Declared
 
 MAX_NAME = 200
 """Characters of a name that go into an identifier."""
@@ -51,10 +54,9 @@ def c_header(layout: ArenaMap, prefix: str | None = None) -> bytes:
         lines.append(f"#define {net}_MEMORY_COUNT {len(layout.memories)}")
     for memory, bank in zip(layout.memories, bank_of, strict=True):
         stem = f"{net}_ARENA_{bank.upper()}" if several else f"{net}_ARENA"
-        lines.append(f"#define {stem}_SIZE {memory.size}")
-        lines.append(f"#define {stem}_ALIGN {memory.alignment}")
-        if memory.capacity is not None:
-            lines.append(f"#define {stem}_CAPACITY {memory.capacity}")
+        lines += _sizes(stem, memory, layout.declared.get(memory.name))
+    if several and layout.head:
+        lines += _arenas(net, layout, bank_of)
     number = {m.name: i for i, m in enumerate(layout.memories)}
     for group, letter, what in (("tensors", "T", "TENSOR"), ("workspaces", "W", "WORKSPACE")):
         places = [p for p in layout.places if (p.purpose == "workspace") == (group == "workspaces")]
@@ -70,6 +72,26 @@ def c_header(layout: ArenaMap, prefix: str | None = None) -> bytes:
             lines += _table(f"{net}_{what}_OFFSETS", [p.offset for p in places])
             lines += _table(f"{net}_{what}_SIZES", [p.size for p in places])
     return "\n".join([*lines, "", "#endif", ""]).encode("ascii")
+
+
+def _sizes(stem: str, memory: Region, declared: Declared | None) -> list[str]:
+    """A memory's size, alignment and capacity: what is declared there, or what the layout takes."""
+    lines = [] if declared is None else declared.comment("Bytes that firmware declares for the runtime's arena")
+    lines.append(f"#define {stem}_SIZE {memory.size if declared is None else declared.bytes}")
+    lines.append(f"#define {stem}_ALIGN {memory.alignment}")
+    if memory.capacity is not None:
+        lines.append(f"#define {stem}_CAPACITY {memory.capacity}")
+    return lines
+
+
+def _arenas(net: str, layout: ArenaMap, bank_of: list[str]) -> list[str]:
+    """A runtime's arrays by what they hold: one, or one for its head and one for its tail."""
+    stems = {m.name: f"{net}_ARENA_{bank.upper()}" for m, bank in zip(layout.memories, bank_of, strict=True)}
+    parts = [("ARENA", layout.head)]
+    if layout.head != layout.tail:
+        parts = [("HEAD_ARENA", layout.head), ("TAIL_ARENA", layout.tail)]
+    rows = [(part, stems[memory]) for part, memory in parts]
+    return [f"#define {net}_{part}_{what} {stem}_{what}" for part, stem in rows for what in ("SIZE", "ALIGN")]
 
 
 def identifier(name: str, other: str) -> str:
@@ -90,18 +112,18 @@ def unique(names: Iterable[str], other: str) -> list[str]:
     """
     taken: set[str] = set()
     counts: dict[str, int] = {}
-    found = []
+    result = []
     for name in names:
         base = identifier(name, other)
         key = base.lower()
-        made, n = base, counts.get(key, 1)
-        while made.lower() in taken:
+        distinct, n = base, counts.get(key, 1)
+        while distinct.lower() in taken:
             n += 1
-            made = f"{base}_{n}"
+            distinct = f"{base}_{n}"
         counts[key] = n
-        taken.add(made.lower())
-        found.append(made)
-    return found
+        taken.add(distinct.lower())
+        result.append(distinct)
+    return result
 
 
 def comment(text: str) -> str:

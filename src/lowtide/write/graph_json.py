@@ -80,7 +80,7 @@ def _permuted(data: bytes, ids: Sequence[int], sequence: Sequence[int], place: s
 def _op_ranges(data: bytes, place: str) -> list[tuple[int, int]]:
     """Byte range of each object in the array under the top-level key ``ops``; `data` is known to be valid
     JSON."""
-    found: list[list[tuple[int, int]]] = []
+    ranges: list[list[tuple[int, int]]] = []
     depth = begin = 0
     key: bytes | None = None
     at_key = inside = False
@@ -92,21 +92,21 @@ def _op_ranges(data: bytes, place: str) -> list[tuple[int, int]]:
             if depth == 2:
                 inside = token == b"[" and key is not None and msgspec.json.decode(key) == "ops"
                 if inside:
-                    found.append([])
+                    ranges.append([])
             elif depth == 3 and inside:
                 begin = match.start()
         elif token in b"]}":
             if depth == 3 and inside:
-                found[-1].append((begin, match.end()))
+                ranges[-1].append((begin, match.end()))
             inside = inside and depth > 2
             depth -= 1
         elif token == b",":
             at_key = depth == 1
         elif depth == 1 and at_key:
             key, at_key = token, False
-    if len(found) != 1:
-        raise InputError(f"the key 'ops' is there {len(found)} times; keep one", place)
-    return found[0]
+    if len(ranges) != 1:
+        raise InputError(f"the key 'ops' is there {len(ranges)} times; keep one", place)
+    return ranges[0]
 
 
 def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
@@ -167,6 +167,7 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {"workspace": workspace} if workspace else {}
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
+    entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
     return entry
 
 

@@ -144,13 +144,13 @@ def _copy(data: Buffer, begin: int, end: int, file: BinaryIO) -> None:
 
 def external_files(model: ModelProto) -> list[str]:
     """Locations of a model's external data as the file gives them, each once."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for tensor in _tensors(model):
         if tensor.data_location == _EXTERNAL:
             for entry in tensor.external_data:
                 if entry.key == "location":
-                    found[entry.value] = None
-    return list(found)
+                    files[entry.value] = None
+    return list(files)
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:

@@ -112,18 +112,18 @@ def _elements(text: str, place: str) -> list[tuple[int, int]]:
 
 def _value_of(text: str, at: int, key: str, decoder: JSONDecoder, place: str) -> int:
     """Where the value of `key` begins in the object that begins at `at`; the last of several counts, as in JSON."""
-    found = None
+    place_of_value = None
     at = _skip(text, at + 1)
     while text[at] != "}":
         name, end = decoder.raw_decode(text, at)
         begin = _skip(text, _skip(text, end) + 1)
         _, end = decoder.raw_decode(text, begin)
-        found = begin if name == key else found
+        place_of_value = begin if name == key else place_of_value
         at = _skip(text, end)
         at = _skip(text, at + 1) if text[at] == "," else at
-    if found is None:
+    if place_of_value is None:
         raise InputError(f"its graph has no {key!r}; save it again", place)
-    return found
+    return place_of_value
 
 
 def _skip(text: str, at: int) -> int:

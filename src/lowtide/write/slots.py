@@ -51,9 +51,9 @@ def fill_slots(ops: Sequence[Op], folded: Collection[int], order: Sequence[int],
         rest = iter(order)
         slots = [op.id if op.id in folded else next(rest) for op in ops]
         movable = set(folded)
-    made_by = {t: op.id for op in ops for t in op.outputs}
+    producers = {t: op.id for op in ops for t in op.outputs}
     position = {op.id: i for i, op in enumerate(ops)}
-    needs = {op.id: {*(made_by[t] for t in op.inputs if t in made_by), *op.after} for op in ops}
+    needs = {op.id: {*(producers[t] for t in op.inputs if t in producers), *op.after} for op in ops}
     placed: dict[int, None] = {}
     late: list[int] = []
     for op_id in slots:

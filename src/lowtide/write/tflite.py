@@ -222,8 +222,8 @@ def _with_front(old: bytearray, model: TfliteModel, new: Mapping[str, bytes | No
 
 def _leads(file: Flatbuffer, root: Table, slot: int) -> list[int]:
     """Where the entries of a vector of tables lead."""
-    found = root.vector(slot, 4)
-    return [] if found is None else [file.offset(found[0] + 4 * i) for i in range(found[1])]
+    vector = root.vector(slot, 4)
+    return [] if vector is None else [file.offset(vector[0] + 4 * i) for i in range(vector[1])]
 
 
 def _vector(front: bytearray, at: int, leads: Sequence[int]) -> None:

@@ -78,7 +78,7 @@ def conflicts(blocks: Sequence[Block]) -> list[list[int]]:
                 against[i].add(j)
                 against[j].add(i)
         live.append((end, i))
-    return [sorted(found) for found in against]
+    return [sorted(others) for others in against]
 
 
 def _in_place(blocks: Sequence[Block], i: int, j: int) -> bool:
@@ -88,12 +88,12 @@ def _in_place(blocks: Sequence[Block], i: int, j: int) -> bool:
 def _distinct(blocks: Sequence[Block]) -> list[str]:
     """Names, with a number after those that are there already: in TVM a buffer goes by its name."""
     taken: set[str] = set()
-    found = []
+    names = []
     for b in blocks:
         name, n = b.name, 1
         while name in taken:
             n += 1
             name = f"{b.name}_{n}"
         taken.add(name)
-        found.append(name)
-    return found
+        names.append(name)
+    return names

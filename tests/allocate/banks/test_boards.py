@@ -1,10 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lowtide.allocate.banks.bank import Bank
-from lowtide.allocate.banks.boards import Board, boards, find_board, to_toml
+from lowtide.allocate.banks.boards import Board, boards, find_board, other_names, to_toml
 from lowtide.errors import InputError
+from lowtide.names import spelling
 
 
 def test_every_board_says_where_its_sizes_are_from():
@@ -16,6 +18,47 @@ def test_every_board_says_where_its_sizes_are_from():
         assert board.source
         assert board.about
         assert all(bank.capacity >= 4096 for bank in board.banks)
+
+
+def test_there_are_31_boards_or_more_of_many_makers():
+    """The makers that people ask for are among them."""
+    known = boards()
+    assert len(known) >= 31
+    starts = "stm32f stm32l stm32u stm32h esp32c esp32p nrf5 rp2350 imxrt max78 ra8"
+    for start in starts.split():
+        assert any(name.startswith(start) for name in known), start
+
+
+def test_no_two_names_are_spelled_alike():
+    """A spelling stands for one board; other names are of boards that there are."""
+    names = [*boards(), *other_names()]
+    assert len({spelling(name) for name in names}) == len(names)
+    assert set(other_names().values()) <= set(boards())
+
+
+@pytest.mark.parametrize("typed", ["esp32s3", "esp32-s3", "ESP32S3", "ESP32 S3", "Esp32_S3", "ESP32-S3-EYE"])
+def test_spellings_are_forgiven(typed: str):
+    """Case, blanks and punctuation do not count, and another name of the part is as good."""
+    assert find_board(typed).name == "esp32s3"
+
+
+def test_a_name_of_punctuation_is_no_board():
+    """Nothing is left of it, and that is nobody's name."""
+    for typed in ("", "-", " _ "):
+        with pytest.raises(InputError, match="there is no board"):
+            find_board(typed)
+
+
+def test_bits_of_a_pointer(tmp_path: Path):
+    """32 unless the board says otherwise; nothing but 32 and 64."""
+    assert {name for name, board in boards().items() if board.pointer != 32} == {"k210"}
+    path = tmp_path / "b.toml"
+    path.write_text('pointer = 64\nbank = [{ name = "a", size = 4 }]')
+    assert find_board(path).pointer == 64
+    for wrong in ("16", "true", '"32"'):
+        path.write_text(f'pointer = {wrong}\nbank = [{{ name = "a", size = 4 }}]')
+        with pytest.raises(InputError, match="it has 32 bits or 64"):
+            find_board(path)
 
 
 def test_the_memories_of_one_board():
@@ -32,7 +75,7 @@ def test_a_board_printed_is_read_back(tmp_path: Path, name: str):
     path = tmp_path / "mine.toml"
     path.write_text(to_toml(find_board(name)))
     read = find_board(path)
-    assert (read.banks, read.about, read.source) == (boards()[name].banks, boards()[name].about, boards()[name].source)
+    assert replace(read, name=name) == boards()[name]
 
 
 def test_texts_are_quoted(tmp_path: Path):
@@ -44,7 +87,7 @@ def test_texts_are_quoted(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "a board needs memories"),
         ("bank = []", "a board needs memories"),
@@ -65,19 +108,21 @@ def test_texts_are_quoted(tmp_path: Path):
         ("bank = [", "not a TOML file"),
     ],
 )
-def test_a_bad_board_file_is_named(tmp_path: Path, text: str, said: str):
-    """The file and the mend, in one line."""
+def test_a_bad_board_file_is_named(tmp_path: Path, text: str, message: str):
+    """The file and the remedy, in one line."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(InputError) as error:
         find_board(path)
     assert str(error.value).startswith(f"{path}: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_unknown_boards_and_unreadable_files(tmp_path: Path):
-    """The boards there are stand in the message."""
-    with pytest.raises(InputError, match="there is no board 'pdp11'; use stm32h743"):
+    """The message says where the names are, or which one is like it."""
+    with pytest.raises(InputError, match="there is no board 'pdp11'; `lowtide board` lists them; a file's name ends"):
         find_board("pdp11")
+    with pytest.raises(InputError, match=r"there is no board 'esp32-s33'; did you mean .*esp32s3"):
+        find_board("esp32-s33")
     with pytest.raises(InputError, match="cannot read the board"):
         find_board(tmp_path / "none.toml")

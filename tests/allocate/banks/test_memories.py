@@ -36,17 +36,17 @@ def least_slow(problem: Problem, banks: list[Bank], demands: list[Demand]) -> in
     return best
 
 
-def check_placement(problem: Problem, banks: list[Bank], demands: list[Demand], found: BankPlacement) -> None:
+def check_placement(problem: Problem, banks: list[Bank], demands: list[Demand], placement: BankPlacement) -> None:
     """Every memory by itself, byte by byte; and that cost and sizes are what is said."""
     for k, bank in enumerate(banks):
-        members = [i for i, at in enumerate(found.bank_of) if at == k]
+        members = [i for i, at in enumerate(placement.bank_of) if at == k]
         part = part_of(problem, members, bank.alignment)
-        check(part, [found.offsets[i] for i in members])
-        ends = [found.offsets[i] + problem.buffers[i].size for i in members]
-        assert max(ends, default=0) <= found.used_bytes[k]
-        assert not found.fits or found.used_bytes[k] <= bank.capacity
-    assert all(k in d.allowed for k, d in zip(found.bank_of, demands, strict=True))
-    assert found.slow_bytes == cost_of(demands, found.bank_of)
+        check(part, [placement.offsets[i] for i in members])
+        ends = [placement.offsets[i] + problem.buffers[i].size for i in members]
+        assert max(ends, default=0) <= placement.used_bytes[k]
+        assert not placement.fits or placement.used_bytes[k] <= bank.capacity
+    assert all(k in d.allowed for k, d in zip(placement.bank_of, demands, strict=True))
+    assert placement.slow_bytes == cost_of(demands, placement.bank_of)
 
 
 def test_what_fits_the_fastest_stays_there():
@@ -74,7 +74,7 @@ def test_accesses_decide_among_equal_bytes():
         assert found.accesses_bytes == 8
 
 
-def test_what_nothing_holds_is_impossible_and_said_per_memory():
+def test_what_nothing_holds_is_impossible_and_reported_per_memory():
     """A byte too few in all: proved, and the last memory is told as large as it would have to be."""
     banks = [Bank("fast", 4), Bank("slow", 3)]
     found = place_in_banks(THREE, banks)

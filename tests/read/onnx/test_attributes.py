@@ -15,8 +15,8 @@ from lowtide.target import BUILT_IN
 from support.onnx_builder import constant, graph, model, node, saved, value
 
 
-def _read(made, tmp_path) -> Graph:
-    return read_onnx(saved(made, tmp_path))
+def _read(model, tmp_path) -> Graph:
+    return read_onnx(saved(model, tmp_path))
 
 
 def _custom(tmp_path, **attributes) -> dict:

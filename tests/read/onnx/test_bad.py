@@ -121,7 +121,7 @@ HUGE = [value("x", (2**40, 2**40))]
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
+    ("model", "message"),
     [
         (_model([node("Add", "x b", "a"), node("Add", "a x", "b"), node("Relu", "b", "z")]), "cycle: .*Add.a"),
         (_model([node("Relu", "z", "z")]), "has a cycle"),
@@ -147,9 +147,9 @@ HUGE = [value("x", (2**40, 2**40))]
         (onnx.ModelProto(graph=_model([RELU]).graph), "no opset_import"),
     ],
 )  # fmt: skip
-def test_malformed_graphs(made, message, tmp_path):
-    """Each malformed graph is refused with the place and the mend."""
-    _refused(saved(made, tmp_path), message)
+def test_malformed_graphs(model, message, tmp_path):
+    """Each malformed graph is refused with the place and the remedy."""
+    _refused(saved(model, tmp_path), message)
 
 
 def test_negative_dimension_of_an_initializer(tmp_path):

@@ -13,8 +13,8 @@ from support.onnx_builder import constant, graph, model, node, saved, value
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL
 
 
-def _read(made, tmp_path):
-    return read_onnx(saved(made, tmp_path))
+def _read(model, tmp_path):
+    return read_onnx(saved(model, tmp_path))
 
 
 def _names(read, ids):

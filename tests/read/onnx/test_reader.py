@@ -15,8 +15,8 @@ from lowtide.read.onnx.reader import read_onnx
 from support.onnx_builder import constant, model, node, saved, value
 
 
-def _read(made, tmp_path, dims=None):
-    return read_onnx(saved(made, tmp_path), dims or {})
+def _read(model, tmp_path, dims=None):
+    return read_onnx(saved(model, tmp_path), dims or {})
 
 
 def _names(graph):
@@ -251,7 +251,7 @@ def test_sparse_initializers_are_constants(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("made", "trains"),
+    ("values", "trains"),
     [
         (node("Dropout", "x", "z"), False),
         (node("Dropout", "x half", "z"), False),
@@ -262,10 +262,10 @@ def test_sparse_initializers_are_constants(tmp_path):
         (node("BatchNormalization", "x s s s s", "z m v", training_mode=1), True),
     ],
 )
-def test_training_mode_is_an_attribute(made, trains, tmp_path):
+def test_training_mode_is_an_attribute(values, trains, tmp_path):
     """A Dropout or batch normalisation that trains is no view and not in place."""
     read = model(
-        [made],
+        [values],
         [value("x", (2, 3)), value("flag", (), TensorProto.BOOL)],
         [value("z", (2, 3))],
         [

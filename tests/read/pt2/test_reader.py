@@ -22,9 +22,9 @@ from lowtide.verify.check.memory import work_out
 from support.pt2_builder import archive, branches, call, document, meta, symbol, tensor
 
 
-def read(path: Path, made: object, **dims: int) -> lowtide.Graph:
+def read(path: Path, program: object, **dims: int) -> lowtide.Graph:
     """The graph of a document."""
-    return lowtide.load(archive(path / "m.pt2", made), dims)  # type: ignore[arg-type]
+    return lowtide.load(archive(path / "m.pt2", program), dims)  # type: ignore[arg-type]
 
 
 def test_ids_sizes_and_kinds(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_graph_pickles_and_keeps_the_sizes_it_was_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda g: g["nodes"][0]["inputs"][0]["arg"]["as_tensor"].update(name="nobody"), "reads 'nobody'"),
         (lambda g: g["nodes"].append(g["nodes"][0]), "made twice"),
@@ -218,16 +218,16 @@ def test_a_graph_pickles_and_keeps_the_sizes_it_was_given(tmp_path: Path) -> Non
         (lambda g: g["inputs"].append(tensor("x")), "two graph inputs 'x'"),
     ],
 )
-def test_what_does_not_fit_together_is_said(spoil: object, said: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_together_is_reported(spoil: object, message: str, tmp_path: Path) -> None:
     """One line that names the file and the place."""
     made = branches(2)
     spoil(made["graph_module"]["graph"])  # type: ignore[operator]
-    with pytest.raises(InputError, match=said) as raised:
+    with pytest.raises(InputError, match=message) as raised:
         read(tmp_path, made)
     assert str(tmp_path / "m.pt2") in str(raised.value)
 
 
-def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
+def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
     """No zip, a zip without a graph, a graph that is no JSON."""
     (tmp_path / "a.pt2").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"not a torch\.export archive"):

@@ -93,7 +93,7 @@ def allocated(model: onnx.ModelProto, folder: Path, reuse: bool = False) -> dict
     }
 
 
-def said(model: onnx.ModelProto, folder: Path, kept: bool) -> int:
+def bytes_by_rule(model: onnx.ModelProto, folder: Path, kept: bool) -> int:
     """Bytes that the rule says the op allocates."""
     onnx.save(model, str(folder / "m.onnx"))
     graph = read_model(folder / "m.onnx")
@@ -114,7 +114,7 @@ def test_a_kernel_allocates_what_the_rule_says(
 ) -> None:
     """Alias kernels allocate nothing, may-inplace kernels nothing if the input dies there, others their output."""
     model = graph_of(op, attributes, constants, 0, kept)
-    assert allocated(model, tmp_path)["op"] == said(model, tmp_path, kept)
+    assert allocated(model, tmp_path)["op"] == bytes_by_rule(model, tmp_path, kept)
 
 
 @pytest.mark.parametrize("other", [1, -1])
@@ -122,7 +122,7 @@ def test_a_kernel_allocates_what_the_rule_says(
 def test_binary_kernels_are_not_in_place(op: str, other: int, tmp_path: Path) -> None:
     """Neither over the first input nor over the second, although generic would allow both."""
     model = graph_of(op, {}, (), other, False)
-    assert allocated(model, tmp_path)["op"] == said(model, tmp_path, False) == BYTES
+    assert allocated(model, tmp_path)["op"] == bytes_by_rule(model, tmp_path, False) == BYTES
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["dies", "lives"])
@@ -134,7 +134,7 @@ def test_fused_convolution_writes_over_what_it_adds(kept: bool, tmp_path: Path) 
     model.graph.node[1].input.extend(["x", "w", "c", "a"])
     model.graph.initializer.extend(numpy_helper.from_array(w, n) for w, n in zip(weights, "wc", strict=True))
     model.graph.value_info.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, SHAPE))
-    assert allocated(model, tmp_path)["op"] == said(model, tmp_path, kept)
+    assert allocated(model, tmp_path)["op"] == bytes_by_rule(model, tmp_path, kept)
 
 
 @pytest.mark.parametrize("op", ["Reshape", "Relu"])
@@ -142,7 +142,7 @@ def test_a_graph_output_has_memory_of_its_own(op: str, tmp_path: Path) -> None:
     """Alias and may-inplace kernels allocate what is a graph output."""
     model = graph_of(op, {}, (np.array([24, 32]),) if op == "Reshape" else (), 0, False)
     model.graph.output.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, None))
-    assert allocated(model, tmp_path)["op"] == said(model, tmp_path, False) == BYTES
+    assert allocated(model, tmp_path)["op"] == bytes_by_rule(model, tmp_path, False) == BYTES
 
 
 def test_a_graph_input_is_never_overwritten_and_an_alias_of_one_costs_nothing(tmp_path: Path) -> None:

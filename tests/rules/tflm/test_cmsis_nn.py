@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowtide.graph import Kind, Tensor
+from lowtide.ops.index import Window
 from lowtide.read.tflite.model import parse_tflite
 from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm import cmsis_nn
@@ -21,7 +22,8 @@ def window(given: tuple[int, ...], kernel: tuple[int, int], channels: int, pad: 
     """A convolution with a stride of 1."""
     n, height, width, depth = given
     out = (n, height + 2 * pad - kernel[0] + 1, width + 2 * pad - kernel[1] + 1, channels)
-    return KernelWindow((n, height, width, depth), out, kernel, (1, 1), (pad, pad), (1, 1))
+    rows, columns = (Window(taps, before=pad) for taps in kernel)
+    return KernelWindow((n, height, width, depth), out, rows, columns)
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,14 @@ def op(kind: str, **attributes: Any) -> Op:
     return Op(0, (0,), (1,), type=kind, attributes=options | {"held": held})
 
 
-def distance(asked: Op, given: tuple[int, ...], made: tuple[int, ...]) -> int | None:
+def distance(asked: Op, given: tuple[int, ...], output: tuple[int, ...]) -> int | None:
     """Distance of an operator whose first input has shape `given`."""
     held = asked.attributes["held"]
     data = [Tensor(0, 0, shape=given)]
     for position in range(1, max(held, default=0) + 1):
         value = np.array(held.get(position, ()), np.int32).tobytes()
         data.append(Tensor(position, len(value), Kind.CONSTANT, dtype="int32", value=value))
-    return copy_distance(asked, data, made)
+    return copy_distance(asked, data, output)
 
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowtide.ops.index import Window
 from lowtide.rules.tflm.kernels import KernelWindow, flat_distance, piece_distance, window_distance
 
 
@@ -36,10 +37,10 @@ def walk(w: KernelWindow, *, channelwise: bool, groups: int) -> list[tuple[str, 
                     else:
                         size = depth // groups
                         read = list(range(c // (channels // groups) * size, (c // (channels // groups) + 1) * size))
-                    for i in range(w.kernel[0]):
-                        for j in range(w.kernel[1]):
-                            row = y * w.stride[0] - w.padding[0] + i * w.dilation[0]
-                            column = x * w.stride[1] - w.padding[1] + j * w.dilation[1]
+                    for i in range(w.rows.taps):
+                        for j in range(w.columns.taps):
+                            row = y * w.rows.stride - w.rows.before + i * w.rows.dilation
+                            column = x * w.columns.stride - w.columns.before + j * w.columns.dilation
                             if 0 <= row < in_rows and 0 <= column < in_columns:
                                 base = ((b * in_rows + row) * in_columns + column) * depth
                                 events += [("read", base + d) for d in read]
@@ -60,9 +61,10 @@ def windows(draw: st.DrawFn) -> tuple[KernelWindow, bool, int]:
     stride = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
     dilation = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     padding = tuple(draw(st.integers(0, (k - 1) * d)) for k, d in zip(kernel, dilation, strict=True))
-    made = (draw(small), draw(small))
+    result = (draw(small), draw(small))
     batches = draw(st.integers(1, 3))
-    w = KernelWindow((batches, *size, depth), (batches, *made, channels), kernel, stride, padding, dilation)
+    rows, columns = (Window(*along) for along in zip(kernel, stride, dilation, padding, strict=True))
+    w = KernelWindow((batches, *size, depth), (batches, *result, channels), rows, columns)
     return w, channelwise, groups
 
 

@@ -283,7 +283,7 @@ def test_every_method_counts_the_overlaps(tmp_path: Path):
     assert rows["own"].peak_bytes == api.plan(model).own_order_peak_bytes
 
 
-def test_impossible_is_said_of_what_is_left_open(tmp_path: Path):
+def test_impossible_is_reported_of_what_is_left_open(tmp_path: Path):
     """Below what pip's build needs firmware may still fit: exit 3, until no build and no kernels fit; then 4."""
     from lowtide.cli import main
 
@@ -326,8 +326,8 @@ def test_older_plans_say_less(tmp_path: Path):
     assert made.least_required_bytes > older.least_required_bytes == made.lower_bound_bytes
 
 
-def replace_parts(made: Plan, **changes: Any) -> Plan:
+def replace_parts(plan: Plan, **changes: Any) -> Plan:
     """A plan with other parts."""
-    assert made.runtime_parts is not None
-    parts = msgspec.structs.replace(made.runtime_parts, **changes)
-    return msgspec.structs.replace(made, runtime_parts=parts)
+    assert plan.runtime_parts is not None
+    parts = msgspec.structs.replace(plan.runtime_parts, **changes)
+    return msgspec.structs.replace(plan, runtime_parts=parts)

@@ -170,7 +170,7 @@ def test_places_and_boards():
 
 
 @pytest.mark.parametrize(
-    ("settings_", "said"),
+    ("settings_", "message"),
     [
         ({"banks": ["sram"]}, "memory 'sram' is not NAME=SIZE"),
         ({"banks": ["=4"]}, "memory '=4' is not NAME=SIZE"),
@@ -186,9 +186,9 @@ def test_places_and_boards():
         ({"banks": ["a=4"], "target": "onnxruntime"}, "has one arena"),
     ],
 )
-def test_a_wrong_call_is_refused(settings_: dict[str, Any], said: str):
+def test_a_wrong_call_is_refused(settings_: dict[str, Any], message: str):
     """One line that says what to write instead."""
-    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
         lowtide.plan(chain([8, 8, 8]), **{"target": "strict", **settings_})
 
 

@@ -209,7 +209,7 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 def test_every_named_failure_is_provoked() -> None:
     """The mutations reach all failures; `replay` has a test of its own, memories, moves and conflicts a file each."""
-    elsewhere = {"replay", "memories", "residency", "moves", "traffic", "conflict", "fixed"}
+    elsewhere = {"replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed"}
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
 

@@ -135,7 +135,7 @@ State = tuple[int, int, float, tuple[int, ...], Chosen]
 class AssignmentSweep:
     """States by key: the memory of each live buffer, `bits` bits wide, at the buffer's slot.
 
-    `best_known` is an assignment whose loads fit, if there is one: dearer ones are not looked for.
+    `incumbent` is an assignment whose loads fit, if there is one: dearer ones are not looked for.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class AssignmentSweep:
         loads: Loads,
         demands: Sequence[Demand],
         capacities: Sequence[int],
-        best_known: tuple[int, ...] | None = None,
+        incumbent: tuple[int, ...] | None = None,
         width: int = WIDTHS[-1],
     ) -> None:
-        self.loads, self.demands, self.capacities, self.best_known = loads, demands, capacities, best_known
+        self.loads, self.demands, self.capacities, self.incumbent = loads, demands, capacities, incumbent
         self.bits = max(1, (len(capacities) - 1).bit_length())
         self.mask = (1 << self.bits) - 1
         self.width = width
@@ -156,13 +156,13 @@ class AssignmentSweep:
         self.visited = 0
         self.limit = float("inf")
         everything = sum(d.bytes * (len(d.allowed) - 1) for d in demands)
-        if best_known is not None:
-            cost = cost_of(demands, best_known)
+        if incumbent is not None:
+            cost = cost_of(demands, incumbent)
             self.limit = cost + _ROUNDING * (1 + cost)
         self.prices: Prices | None = None
         if not loads.shared and loads.sections and sum(len(d.allowed) > 1 for d in demands) > MOST_WITHOUT_PRICES:
             self.prices = find_prices(
-                loads, demands, capacities, everything if best_known is None else cost_of(demands, best_known)
+                loads, demands, capacities, everything if incumbent is None else cost_of(demands, incumbent)
             )
         bound = 0.0 if self.prices is None else self.prices.bound
         self.states: dict[int, State] = {0: (0, 0, bound, (0,) * len(capacities), None)}
@@ -189,22 +189,22 @@ class AssignmentSweep:
             if self.loads.shared:
                 self._fit()
             if self.prices is not None and any(self.prices.slack[t]):
-                self._settle(self.prices.slack[t])
+                self._refund_slack(self.prices.slack[t])
             self.visited += len(self.states)
             previous = section.live
             if not self.states:
                 break
         best = min(self.states.values(), key=lambda s: s[:2], default=None)
         least = None if self.dropped is None else max(0, math.ceil(self.dropped - _ROUNDING * (1 + abs(self.dropped))))
-        bank_of = self.best_known
+        bank_of = self.incumbent
         if best is not None:
-            found = [d.allowed[0] for d in self.demands]
+            chosen = [d.allowed[0] for d in self.demands]
             way = best[4]
             while way is not None:
                 way, i, k = way
-                found[i] = k
+                chosen[i] = k
             if bank_of is None or best[:2] < _full_cost(self.demands, bank_of):
-                bank_of = tuple(found)
+                bank_of = tuple(chosen)
         if bank_of is None:
             return Assignment(None, least or 0, least is None, self.visited)
         cost = cost_of(self.demands, bank_of)
@@ -226,7 +226,7 @@ class AssignmentSweep:
             (k, k << shift, place * d.bytes, place * d.accesses, extra[place], most[k])
             for place, k in enumerate(d.allowed)
         ]
-        made: dict[int, State] = {}
+        extended: dict[int, State] = {}
         for key, (cost, accesses, bound, load, way) in self.states.items():
             for k, mark, more_cost, more_accesses, more_bound, room in ways:
                 total = bound + more_bound
@@ -237,8 +237,8 @@ class AssignmentSweep:
                     have -= sum(c for s, c in partners if key >> s & self.mask == k)
                 if have <= room:
                     loads = (*load[:k], have, *load[k + 1 :])
-                    made[key | mark] = (cost + more_cost, accesses + more_accesses, total, loads, (way, i, k))
-        self.states = made
+                    extended[key | mark] = (cost + more_cost, accesses + more_accesses, total, loads, (way, i, k))
+        self.states = extended
 
     def _end(self, i: int, size: int) -> None:
         shift = self.shift_of.pop(i)
@@ -262,17 +262,17 @@ class AssignmentSweep:
             if all(have <= most for have, most in zip(state[3], capacities, strict=True))
         }
 
-    def _settle(self, price: Sequence[float]) -> None:
+    def _refund_slack(self, price: Sequence[float]) -> None:
         """The section is over: what it left free was paid for, and is given back."""
         paid = [(k, p, self.capacities[k]) for k, p in enumerate(price) if p]
-        settled: dict[int, State] = {}
+        kept: dict[int, State] = {}
         for key, (c, a, f, load, way) in self.states.items():
             back = f
             for k, p, most in paid:
                 back += p * (most - load[k])
             if back <= self.limit:
-                settled[key] = (c, a, back, load, way)
-        self.states = settled
+                kept[key] = (c, a, back, load, way)
+        self.states = kept
 
     def _narrow(self) -> None:
         if len(self.states) <= self.width:

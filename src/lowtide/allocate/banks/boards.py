@@ -3,6 +3,7 @@
 A file of one's own::
 
     about = "my board"
+    pointer = 32
     bank = [
         { name = "sram", size = "200KiB" },
         { name = "psram", size = "8MiB", alignment = 32 },
@@ -20,43 +21,71 @@ from typing import Any
 from lowtide.allocate.banks.bank import Bank
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
+from lowtide.names import did_you_mean, spelling
 from lowtide.sizes import parse_size
 from lowtide.target import MAX_ALIGNMENT, toml_text
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board: its memories, fastest first, a line about it, and where its sizes are from."""
+    """A board: its memories, fastest first, a line about it, and where its sizes are from.
+
+    `pointer` is how many bits a pointer has where it runs: 32 or 64.
+    """
 
     name: str
     banks: tuple[Bank, ...]
     about: str = ""
     source: str = ""
+    pointer: int = 32
 
 
 def boards() -> dict[str, Board]:
-    """The built-in boards by name.
+    """The built-in boards by name, in the order of the alphabet.
 
     >>> [b.name for b in boards()["esp32s3"].banks]
     ['sram', 'psram']
     """
+    rows = ((name, {k: v for k, v in row.items() if k != "also"}) for name, row in _built_in().items())
+    return {name: _board(name, row, "boards.toml") for name, row in rows}
+
+
+def other_names() -> dict[str, str]:
+    """Further names of the built-in boards, each with the board that it stands for.
+
+    >>> other_names()["pico"]
+    'rp2040'
+    """
+    return {also: name for name, row in _built_in().items() for also in row.get("also", ())}
+
+
+def _built_in() -> dict[str, dict[str, Any]]:
     table = tomllib.loads((files("lowtide.allocate.banks") / "boards.toml").read_text(encoding="utf-8"))
-    return {name: _board(name, entry, "boards.toml") for name, entry in table.items()}
+    return dict(sorted(table.items()))
 
 
 def find_board(name: str | Path) -> Board:
     """A built-in board, or one from a file whose name ends in .toml.
 
+    Case, blanks and punctuation of a built-in board's name do not count.
+
     Raises
     ------
     InputError
         No such board, an unreadable file, an unknown key, a memory named twice, or a size that is none.
+
+    >>> find_board("ESP32-S3").name
+    'esp32s3'
     """
     if not str(name).endswith(".toml"):
-        built_in = boards()
-        if str(name) not in built_in:
-            raise InputError(f"there is no board {str(name)!r}; use {', '.join(built_in)}, or a file ending in .toml")
-        return built_in[str(name)]
+        built_in, others = boards(), other_names()
+        meant = {spelling(known): others.get(known, known) for known in (*others, *built_in)}
+        if spelling(str(name)) not in meant:
+            hint = did_you_mean(str(name), (*built_in, *others))
+            raise InputError(
+                f"there is no board {str(name)!r}{hint or ';'} `lowtide board` lists them; a file's name ends in .toml"
+            )
+        return built_in[meant[spelling(str(name))]]
     path = Path(name)
     try:
         table = tomllib.loads(read_whole(path, "board", MOST_SETTINGS_BYTES).decode("utf-8"))
@@ -74,6 +103,7 @@ def to_toml(board: Board) -> str:
     bank = [
     """
     lines = [f"{key} = {toml_text(text)}" for key, text in (("about", board.about), ("source", board.source)) if text]
+    lines += [f"pointer = {board.pointer}"] if board.pointer != 32 else []
     lines.append("bank = [")
     for b in board.banks:
         aligned = f", alignment = {b.alignment}" if b.alignment != 1 else ""
@@ -84,10 +114,13 @@ def to_toml(board: Board) -> str:
 
 def _board(name: str, table: dict[str, Any], place: str) -> Board:
     for key, value in table.items():
-        if key not in ("about", "source", "bank"):
-            raise InputError(f"unknown key {key!r}; a board has about, source, bank", place)
-        if key != "bank" and not isinstance(value, str):
+        if key not in ("about", "source", "pointer", "bank"):
+            raise InputError(f"unknown key {key!r}; a board has about, source, pointer, bank", place)
+        if key in ("about", "source") and not isinstance(value, str):
             raise InputError(f"{key} must be a text", place)
+    pointer = table.get("pointer", 32)
+    if type(pointer) is not int or pointer not in (32, 64):
+        raise InputError(f"pointer is {pointer!r}; it has 32 bits or 64", place)
     rows = table.get("bank")
     if not isinstance(rows, list) or not rows:
         raise InputError('a board needs memories: bank = [{ name = "sram", size = "256KiB" }]', place)
@@ -102,7 +135,7 @@ def _board(name: str, table: dict[str, Any], place: str) -> Board:
             raise InputError(f"alignment is {alignment!r}; use a power of two of at most 2^30", place)
         banks.append(Bank(row["name"], parse_size(row["size"], f"{place}: size of {row['name']}"), alignment))
     check_names(banks, place)
-    return Board(name, tuple(banks), table.get("about", ""), table.get("source", ""))
+    return Board(name, tuple(banks), table.get("about", ""), table.get("source", ""), pointer)
 
 
 def check_names(banks: list[Bank], place: str = "") -> None:

@@ -134,10 +134,10 @@ def place_in_banks(
         assignment = least_cost(loads, demands, capacities, () if late else WIDTHS, limits)
         interrupted |= assignment.interrupted
     impossible = first.bank_of is None and first.complete
-    settled = impossible or (best is not None and best.optimal)
+    decided = impossible or (best is not None and best.optimal)
     joint = None
     try:
-        joint = None if settled or interrupted else place_jointly(problem, banks, demands, limits)
+        joint = None if decided or interrupted else place_jointly(problem, banks, demands, limits)
     except KeyboardInterrupt:
         interrupted = True
     if joint is not None:

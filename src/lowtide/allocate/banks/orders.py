@@ -114,11 +114,11 @@ def _places_of_storages(model: MemoryModel, banks: Sequence[Bank], places: Place
     where = model.graph.source or model.graph.name
     for name, names in places.items():
         allowed = allowed_banks(names, banks, name)
-        known = [t for t in by_name.get(name, ()) if t in model.storage_of]
-        if not known:
+        tensors_of_name = [t for t in by_name.get(name, ()) if t in model.storage_of]
+        if not tensors_of_name:
             why = "takes no memory" if name in by_name else "is no tensor of the model"
             raise InputError(f"{name!r} {why}; it cannot be placed", where)
-        for t in known:
+        for t in tensors_of_name:
             s = model.storage_of[t]
             if wanted.setdefault(s, allowed) != allowed:
                 raise InputError(f"{name} shares its storage with {named[s]}; place them alike", where)

@@ -81,6 +81,10 @@ class FastMemory:
         """The memory that ops work in."""
         return self.memories[0]
 
+    def under(self, target: Target) -> Target:
+        """The target as it stands."""
+        return target
+
     def check(self, job: Job) -> None:
         """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
         target = job.target
@@ -121,74 +125,74 @@ class FastMemory:
 
         return spill_problem(graph, target, self.memories, moves.semantics, parameters=moves.parameters)
 
-    def _with_moves(self, problem: Problem, asked: SpillProblem, search: Search, limits: Limits) -> Answer:
+    def _with_moves(self, problem: Problem, spilling: SpillProblem, search: Search, limits: Limits) -> Answer:
         from lowtide.spill.dma import timing
         from lowtide.spill.levels import in_levels
         from lowtide.spill.remat import rematerialise
         from lowtide.transform.clone import as_rewrite
 
         method = cast("SpillMethod", search.method)
-        reason = method.supports(asked)
+        reason = method.supports(spilling)
         if reason is not None:
             raise InputError(f"method {method.name} cannot do this: {reason}; use another one", problem.place)
         began = clock.perf_counter()
-        answer, clones = method.spill(asked, limits), ()
+        answer, clones = method.spill(spilling, limits), ()
         if self.moves.rematerialise:
-            asked, answer, clones = rematerialise(
-                asked,
+            spilling, answer, clones = rematerialise(
+                spilling,
                 answer,
                 lambda graph: self._problem(graph, problem.target, self.moves),
                 lambda other: method.spill(other, limits),
                 lambda: limits.left_seconds > 0,
             )
         if len(self.memories) > 1:
-            answer = in_levels(asked, answer, limits)
+            answer = in_levels(spilling, answer, limits)
         if self.moves.dma is not None:
-            answer = replace(answer, counters=answer.counters | asdict(timing(asked, answer, self.moves.dma)))
+            answer = replace(answer, counters=answer.counters | asdict(timing(spilling, answer, self.moves.dma)))
         seconds = clock.perf_counter() - began
-        answer = _reported(_as_far_as_proved(asked, answer), limits, seconds)
-        keys = spill_keys(asked, answer, problem, self.moves)
+        answer = _reported(_as_far_as_proved(spilling, answer), limits, seconds)
+        keys = spill_keys(spilling, answer, problem, self.moves)
         keys["rewrites"] = [as_rewrite(c) for c in clones] or None
         if search.require_optimal and not answer.optimal:
             keys["status"] = "unproved"
-        rewritten = asked.model.graph if clones else None
+        rewritten = spilling.model.graph if clones else None
         return Answer(problem, answer.order, keys, method.name, seconds, rewritten)
 
-    def _without_moves(self, problem: Problem, asked: SpillProblem, search: Search, limits: Limits) -> Answer:
+    def _without_moves(self, problem: Problem, spilling: SpillProblem, search: Search, limits: Limits) -> Answer:
         """The best order in one arena of the fast memory's size, which does not hold it."""
         target = problem.target
         if self.moves.parameters and target.constants == "never":
             target = replace(target, name=f"{target.name},constants=while_used", constants="while_used")
             problem = Problem.of(problem.graph, target)
-            asked = self._problem(problem.graph, target, replace(self.moves, parameters=False))
+            spilling = self._problem(problem.graph, target, replace(self.moves, parameters=False))
         arena = OneArena(self.fast.capacity_bytes)
         exact = replace(search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
         answer = arena.solve(problem, exact, exact.limits(limits.trace, limits.report))
-        if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity or not answer.order:
+        if max(spilling.largest_op[0], spilling.end_bytes) <= spilling.capacity or not answer.order:
             return answer
-        alone = asked.largest_op[0] > asked.capacity
-        conflict = _largest_op(asked, answer.order) if alone else _outputs(asked, answer.order)
+        alone = spilling.largest_op[0] > spilling.capacity
+        conflict = _largest_op(spilling, answer.order) if alone else _outputs(spilling, answer.order)
         keys: PlanKeys = {**answer.keys, "conflict": conflict}
-        if conflict.needed_bytes > asked.room:
+        if conflict.needed_bytes > spilling.room:
             keys["status"] = "impossible"
         return replace(answer, keys=keys)
 
     def _no_order(self, problem: Problem, limits: Limits) -> InputError:
         lead = self.moves.semantics.lead
         ahead = f" with what comes in moves.lead={lead} ahead" if lead else ""
-        mend = "a smaller moves.lead" if lead else "more --time"
+        advice = "a smaller moves.lead" if lead else "more --time"
         kind = NoOrderFoundError if lead and limits.left_seconds > 0 else InputError
         return kind(
             f"no order was found in which every op{ahead} fits the {self.fast.capacity_bytes:,} B of {self.fast.name}; "
-            f"give more memory or {mend}",
+            f"give more memory or {advice}",
             problem.place,
         )
 
 
-def _as_far_as_proved(asked: SpillProblem, answer: SpillAnswer) -> SpillAnswer:
+def _as_far_as_proved(problem: SpillProblem, answer: SpillAnswer) -> SpillAnswer:
     """The answer without a bound that holds for rounded sizes only: where the capacity is no multiple of the alignment,
     what ends highest need not be rounded up."""
-    if asked.room == asked.capacity or not answer.traffic_lower_bound_bytes:
+    if problem.room == problem.capacity or not answer.traffic_lower_bound_bytes:
         return answer
     stopped = "complete" if answer.stopped == "proof" else answer.stopped
     return replace(answer, traffic_lower_bound_bytes=0, proof=TrafficProof(kind="none"), stopped=stopped)
@@ -207,25 +211,25 @@ def _reported(answer: SpillAnswer, limits: Limits, seconds: float) -> SpillAnswe
     return answer
 
 
-def _outputs(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+def _outputs(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
     """The graph outputs, which have to be there together at the end."""
-    pairs = zip(asked.model.storages, asked.is_output, strict=True)
+    pairs = zip(problem.model.storages, problem.is_output, strict=True)
     outputs = [storage for storage, output in pairs if output and storage.size]
-    need = asked.end_bytes
+    need = problem.end_bytes
     return PlanConflict(
         tensors=[s.tensors[0] for s in outputs],
         workspaces=[],
         step=len(order) - 1,
-        available_bytes=asked.capacity,
+        available_bytes=problem.capacity,
         needed_bytes=need,
-        minimal=all(need - s.size <= asked.capacity for s in outputs),
+        minimal=all(need - s.size <= problem.capacity for s in outputs),
     )
 
 
-def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
+def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
     """What the largest op needs at once; `order` in positions."""
-    model = asked.model
-    need, at = asked.largest_op
+    model = problem.model
+    need, at = problem.largest_op
     op = model.graph.ops[at]
     touched = [model.storages[s] for s in model.touched[at] if model.storages[s].size]
     parts = [s.size for s in touched] + [model.workspace[at]] * bool(model.workspace[at])
@@ -233,25 +237,25 @@ def _largest_op(asked: SpillProblem, order: Sequence[int]) -> PlanConflict:
         tensors=[s.tensors[0] for s in touched],
         workspaces=[op.id] if model.workspace[at] else [],
         step=list(order).index(at),
-        available_bytes=asked.capacity,
+        available_bytes=problem.capacity,
         needed_bytes=need,
-        minimal=all(need - part <= asked.capacity for part in parts),
+        minimal=all(need - part <= problem.capacity for part in parts),
     )
 
 
-def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves: Moves) -> PlanKeys:
+def spill_keys(spilling: SpillProblem, answer: SpillAnswer, problem: Problem, moves: Moves) -> PlanKeys:
     """What a plan says of an answer: sizes are exact, offsets those of the answer."""
     from lowtide.analyse.liveness import largest_single_op
     from lowtide.analyse.storage import memory_model
 
-    graph = asked.model.graph
+    graph = spilling.model.graph
     target = replace(problem.target, constants="always") if moves.parameters else problem.target
     exact = memory_model(graph, target)
-    names = [*(m.name for m in asked.memories), HOST]
-    tops = _tops(exact, answer, len(asked.memories))
+    names = [*(m.name for m in spilling.memories), HOST]
+    tops = _tops(exact, answer, len(spilling.memories))
     step_of = {i: step for step, i in enumerate(answer.order)}
     most = _most_at_once(exact, answer)
-    storages = asked.model.storages
+    storages = spilling.model.storages
     figures: dict[str, Any] = answer.counters
     return {
         "status": "ok",
@@ -266,9 +270,9 @@ def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves
         "workspace_offsets": {str(graph.ops[i].id): at for i, at in sorted(answer.workspace_offsets.items())} or None,
         "memories": [
             PlanMemory(name=m.name, capacity_bytes=m.capacity_bytes, size_bytes=top)
-            for m, top in zip(asked.memories, tops, strict=True)
+            for m, top in zip(spilling.memories, tops, strict=True)
         ],
-        "residency": _residency(asked, answer, names),
+        "residency": _residency(spilling, answer, names),
         "moves": [
             PlanMove(
                 step=m.step,
@@ -288,9 +292,9 @@ def spill_keys(asked: SpillProblem, answer: SpillAnswer, problem: Problem, moves
     }
 
 
-def _residency(asked: SpillProblem, answer: SpillAnswer, names: Sequence[str]) -> list[Residency]:
+def _residency(problem: SpillProblem, answer: SpillAnswer, names: Sequence[str]) -> list[Residency]:
     """Where each tensor of a storage lies while that has an interval."""
-    model = asked.model
+    model = problem.model
     sizes = model.graph.tensor_by_id
     residency = [
         Residency(

@@ -59,7 +59,7 @@ class OneArena(Ordering):
 
         runtime = runtime_of(problem.target)
         began = clock.perf_counter()
-        room = None if self.budget is None else self.budget - self.reserve - runtime.beside(problem.graph)
+        room = None if self.budget is None else runtime.room(problem.graph, self.budget - self.reserve)
         limits = replace(limits, budget_bytes=room, until_impossible=search.quick)
         schedule = self.find_order(problem, search, for_order(limits))
         seconds = clock.perf_counter() - began
@@ -73,7 +73,7 @@ class OneArena(Ordering):
         keys = self._judged(_with_runtime(_with_arena(keys, layout), layout, required, block), runtime)
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
         if self.spread:
-            keys = self._spread(problem, keys, layout, runtime, limits)
+            keys = self._minimise_reuse(problem, keys, layout, runtime, limits)
         answer = Answer(problem, layout.order, keys, search.method.name, seconds)
         return self._within_budget(answer, search, limits) or answer
 
@@ -108,15 +108,17 @@ class OneArena(Ordering):
 
         if self.budget is None or keys["status"] not in ("over_budget", "impossible"):
             return None
-        beside = keys["required_bytes"] - keys.get("arena_bytes", 0)
-        return arena_conflict(problem.memory, layout, self.budget - beside, limits)
+        extra = keys["required_bytes"] - keys.get("arena_bytes", 0)
+        return arena_conflict(problem.memory, layout, self.budget - extra, limits)
 
-    def _spread(self, problem: Problem, keys: PlanKeys, layout: Layout, runtime: Runtime, limits: Limits) -> PlanKeys:
+    def _minimise_reuse(
+        self, problem: Problem, keys: PlanKeys, layout: Layout, runtime: Runtime, limits: Limits
+    ) -> PlanKeys:
         """Bytes reused only where the budget demands it; nothing changes over the budget."""
-        from lowtide.allocate.placed import spread_layout
+        from lowtide.allocate.placed import least_reuse_layout
 
         room = (self.budget or 0) - self.reserve
-        spread, alone = spread_layout(layout, problem.memory, room, limits)
+        spread, alone = least_reuse_layout(layout, problem.memory, room, limits)
         if not alone:
             return keys
         keys = _with_arena(keys, spread)

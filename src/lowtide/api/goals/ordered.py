@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lowtide.allocate.order_and_arena import Layout
     from lowtide.schedule.method import Method, Schedule
     from lowtide.spill.answer import SpillMethod
+    from lowtide.target import Target
 
 SCHEDULE_SHARE = 0.9
 """Part of the time that the order may take; what it leaves is the arena's, which loses bytes without any."""
@@ -36,6 +37,10 @@ class Ordering:
         from lowtide.schedule.registry import make
 
         return make(name, options)
+
+    def under(self, target: Target) -> Target:
+        """The target as it stands."""
+        return target
 
     def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:
         """What the method says of the graph under its target."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.answer import Answer, PlanKeys, op_ids
 from lowtide.api.goals.one_arena import OneArena
 from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_keys
 from lowtide.api.job import Job, Search
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.orders import Banked
     from lowtide.allocate.banks.places import Banks, Places
+    from lowtide.api.goals.two_arenas import ArenaMemories
+    from lowtide.runtimes.base import Runtime
+    from lowtide.target import Target
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,14 @@ class SeveralMemories(Ordering):
         Names of tensors, each with the memories that it may lie in, the preferred one first.
     reserve
         Bytes that are required beside what the memories hold.
+    pointer
+        Bits of a pointer where they are.
     """
 
     banks: tuple[Bank, ...]
     places: Places = field(default_factory=dict)
     reserve: int = 0
+    pointer: int = 32
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", dict(self.places))
@@ -53,6 +59,7 @@ class SeveralMemories(Ordering):
         InputError
             No memory is named, a memory or board is wrong, or something is said that is for one arena.
         """
+        from lowtide.allocate.banks.boards import find_board
         from lowtide.allocate.banks.places import find_banks
 
         there = find_banks(banks, board)
@@ -62,15 +69,53 @@ class SeveralMemories(Ordering):
             raise InputError("--budget is for one arena; with --bank and --board every memory has its own size")
         if arena.spread:
             raise InputError("--spread is for one arena with a budget; leave it out with --bank and --board")
-        return cls(there, places, arena.reserve)
+        return cls(there, places, arena.reserve, 32 if board is None else find_board(board).pointer)
+
+    @property
+    def for_arenas(self) -> ArenaMemories:
+        """The same memories for a runtime's own arenas."""
+        from lowtide.api.goals.two_arenas import ArenaMemories
+
+        return ArenaMemories(self.banks, self.places, self.reserve)
+
+    def under(self, target: Target) -> Target:
+        """Memories are those of a device, and so are the pointers."""
+        return target.on_device(self.pointer)
 
     def check(self, job: Job) -> None:
-        """Runtimes with an arena of their own have only that."""
-        if job.target.overlap != "never" or job.target.rule:
-            raise InputError(f"target {job.target.name} has one arena; plan for memories under another target")
+        """Runtimes with one arena of their own have only that; those with two place these."""
+        from lowtide.runtimes.registry import runtime_of
+
+        arenas = runtime_of(job.target).arenas
+        if arenas == 1:
+            name = job.target.name
+            raise InputError(f"target {name} has one arena; plan for memories under another, as --target generic")
+        if arenas == 2:
+            self.for_arenas.check_places()
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find an order, then memories and offsets for it or for one of equal peak."""
+        from lowtide.runtimes.registry import runtime_of
+
+        runtime = runtime_of(problem.target)
+        if runtime.arenas:
+            return self._solve_arenas(problem, search, limits, runtime)
+        return self._solve(problem, search, limits)
+
+    def _solve_arenas(self, problem: Problem, search: Search, limits: Limits, runtime: Runtime) -> Answer:
+        """The least head is the best in any memories: it is planned as for one arena, then the arrays are divided."""
+        from lowtide.api.goals.two_arenas import unknown_arenas
+
+        answer = OneArena().solve(problem, replace(search, quick=False), limits)
+        graph, order = problem.graph, op_ids(problem.graph, answer.order)
+        offsets = {int(t): at for t, at in answer.keys.get("offsets", {}).items()}
+        required = runtime.required(graph, order, offsets)
+        if required is None:
+            raise unknown_arenas(graph)
+        return replace(answer, keys=self.for_arenas.keys(runtime, graph, order, required, answer.keys))
+
+    def _solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
+        """Tensors, each in the memory that takes it."""
         from lowtide.allocate.banks.orders import best_in_banks
         from lowtide.allocate.explain import banks_conflict
 

@@ -12,14 +12,14 @@ from math import prod
 
 from lowtide.ops.access import labelled
 from lowtide.ops.aten.norms import normalised, one_dim
-from lowtide.ops.aten.windows import outer, planes, taken
+from lowtide.ops.aten.windows import outer, planes, required_ints
 from lowtide.ops.families import access_of, whole
 from lowtide.ops.forms import Custom, Form, Labelled, Labels
 from lowtide.ops.index import NOTHING
 from lowtide.ops.node import Node, NoForm
 
 
-def asked(node: Node, count: int = 3) -> tuple[bool, ...]:
+def output_mask(node: Node, count: int = 3) -> tuple[bool, ...]:
     """Which results there are, at their positions."""
     mask = node.attribute("output_mask")
     if mask is None:
@@ -35,7 +35,7 @@ def custom(node: Node, family: str, reads: Sequence[Labels | None], writes: Sequ
     NoForm
         The graph lists another number of results than were asked for, or than there can be.
     """
-    there = asked(node, len(writes))
+    there = output_mask(node, len(writes))
     if len(node.writes) == len(writes):
         kept = tuple(
             labels if given else (None,) * len(shape or ())
@@ -55,11 +55,11 @@ def _convolution(node: Node) -> Form:
     The batch n is in the first and summed in the others, output channels o the other way round. Input channels c are
     whole where the gradient of a bias is asked for too: it would be the same in every part of them.
     """
-    taken(node, "stride")
+    required_ints(node, "stride")
     if int(node.attribute("groups", 1)) != 1:
         return _convolution_by_batch(node)
     rest = (None,) * (node.rank() - 2)
-    n, o, c = 0, 1, None if asked(node)[2] else 2
+    n, o, c = 0, 1, None if output_mask(node)[2] else 2
     weights: Labels = (c, o, *rest) if node.attribute("transposed", False) else (o, c, *rest)
     reads = ((n, o, *rest), (n, c, *rest), weights, *(whole(shape) for shape in node.reads[3:]))
     return custom(node, "convolution", reads, ((n, c, *rest), weights, (o,)), _convolution_flops(node))
@@ -79,7 +79,7 @@ def _convolution_flops(node: Node) -> int:
         once = 2 * prod(node.shape(1)) * prod(weights[1:])
     else:
         once = 2 * prod(data) * prod(weights[1:])
-    return once * sum(asked(node)[:2])
+    return once * sum(output_mask(node)[:2])
 
 
 def _layer_norm(node: Node) -> Form:

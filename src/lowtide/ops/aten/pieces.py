@@ -22,7 +22,7 @@ from lowtide.ops.index import Index, fixed
 from lowtide.ops.node import Node, NoForm
 
 
-def known(node: Node, name: str) -> Any:
+def required(node: Node, name: str) -> Any:
     """An argument that the op cannot do without.
 
     Raises
@@ -39,7 +39,7 @@ def known(node: Node, name: str) -> Any:
 def _transpose(node: Node) -> Form:
     rank = node.rank()
     order = list(range(rank))
-    a, b = node.dim(known(node, "dim0"), rank), node.dim(known(node, "dim1"), rank)
+    a, b = node.dim(required(node, "dim0"), rank), node.dim(required(node, "dim1"), rank)
     order[a], order[b] = b, a
     return Transpose(tuple(order))
 
@@ -50,7 +50,7 @@ def _turned(node: Node) -> Form:
 
 
 def _permute(node: Node) -> Form:
-    known(node, "dims")
+    required(node, "dims")
     return Transpose(tuple(node.dim(d, node.rank()) for d in node.ints("dims")))
 
 
@@ -93,7 +93,7 @@ def _unbind(node: Node) -> Form:
 
 def _slice(node: Node) -> Form:
     rank = node.rank()
-    d = node.dim(known(node, "dim") if "dim" in node.op.attributes else 0, rank)
+    d = node.dim(required(node, "dim") if "dim" in node.op.attributes else 0, rank)
     size, step = node.shape()[d], int(node.attribute("step", 1))
     if "start" not in node.op.attributes and node.result()[d] != size:
         raise NoForm("its argument start is not known")
@@ -106,8 +106,8 @@ def _slice(node: Node) -> Form:
 
 def _select(node: Node) -> Form:
     rank = node.rank()
-    gone = node.dim(known(node, "dim"), rank)
-    row = int(known(node, "index")) % max(1, node.shape()[gone])
+    gone = node.dim(required(node, "dim"), rank)
+    row = int(required(node, "index")) % max(1, node.shape()[gone])
     indices = [Index(d if d < gone else d - 1) for d in range(rank)]
     indices[gone] = fixed(row, row + 1)
     return Piece("piece", tuple(indices))
@@ -116,7 +116,7 @@ def _select(node: Node) -> Form:
 def _pad(node: Node) -> Form:
     """Pads are given for the last dimension first, before and behind."""
     rank = node.rank()
-    known(node, "pad")
+    required(node, "pad")
     pads = node.ints("pad")
     indices = [Index(d) for d in range(rank)]
     for k in range(len(pads) // 2):
@@ -127,7 +127,7 @@ def _pad(node: Node) -> Form:
 
 def _flip(node: Node) -> Form:
     rank = node.rank()
-    known(node, "dims")
+    required(node, "dims")
     turned = {node.dim(d, rank) for d in node.ints("dims")}
     return Piece(
         "piece",
@@ -138,7 +138,7 @@ def _flip(node: Node) -> Form:
 def _roll(node: Node) -> Form:
     """Rolled dimensions are whole: a part would need two ranges."""
     rank = node.rank()
-    known(node, "shifts")
+    required(node, "shifts")
     rolled = {node.dim(d, rank) for d in node.ints("dims")} or set(range(rank))
     return Piece("piece", tuple(None if d in rolled else Index(d) for d in range(rank)))
 
@@ -152,7 +152,7 @@ def _embedding(node: Node) -> Form:
 
 def _index_select(node: Node) -> Form:
     rank = node.rank()
-    dim = node.dim(known(node, "dim"), rank)
+    dim = node.dim(required(node, "dim"), rank)
     data = tuple(None if d == dim else d for d in range(rank))
     return Labelled("gather", (data, (dim,)), (tuple(range(rank)),), limits=((1, node.shape()[dim]),))
 
@@ -160,7 +160,7 @@ def _index_select(node: Node) -> Form:
 def _gather(node: Node) -> Form:
     """Other dimensions than `dim` may be longer in the data, whose first rows are read: then they are whole."""
     rank = node.rank()
-    dim = node.dim(known(node, "dim"), rank)
+    dim = node.dim(required(node, "dim"), rank)
     same = [a == b for a, b in zip(node.shape(), node.shape(1), strict=True)]
     data = tuple(d if d != dim and same[d] else None for d in range(rank))
     everywhere = tuple(range(rank))

@@ -23,7 +23,7 @@ def spread(values: tuple[int, ...], count: int) -> tuple[int, ...]:
     return values * count if len(values) == 1 else values
 
 
-def taken(node: Node, name: str) -> tuple[int, ...]:
+def required_ints(node: Node, name: str) -> tuple[int, ...]:
     """A list of integers that the op cannot do without.
 
     Raises
@@ -40,7 +40,7 @@ def taken(node: Node, name: str) -> tuple[int, ...]:
 def convolution(node: Node) -> Convolution:
     """`convolution` with weights of shape (out, in / groups, ...), or (in, out / groups, ...) if transposed."""
     count = node.rank() - 2
-    strides, dilations = spread(taken(node, "stride"), count), spread(node.ints("dilation", (1,)), count)
+    strides, dilations = spread(required_ints(node, "stride"), count), spread(node.ints("dilation", (1,)), count)
     pads = spread(node.ints("padding", (0,)), count)
     kernel = node.shape(1)[2:]
     return Convolution(
@@ -77,7 +77,7 @@ def _convolution_of_rank(count: int) -> Callable[[Node], Form]:
 
 
 def _windows(node: Node, count: int) -> tuple[tuple[int, Window], ...]:
-    kernel = spread(taken(node, "kernel_size"), count)
+    kernel = spread(required_ints(node, "kernel_size"), count)
     strides = spread(node.ints("stride") or kernel, count)
     pads, dilations = spread(node.ints("padding", (0,)), count), spread(node.ints("dilation", (1,)), count)
     first = node.rank() - count

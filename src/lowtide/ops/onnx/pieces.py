@@ -89,7 +89,7 @@ def _gather(node: Node) -> Form:
     rank, picks = node.rank(), node.rank(1)
     axis = node.dim(node.attribute("axis", 0), rank)
     size = node.shape()[axis]
-    known = node.known(1)
+    known = node.peek(1)
     if known is not None and len(known) == 1:
         row = int(known[0]) % size
         indices = [Index(d if d < axis else d - 1 + picks) for d in range(rank)]

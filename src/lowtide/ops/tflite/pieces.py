@@ -67,7 +67,7 @@ def _split_by_sizes(node: Node) -> Form:
 
 def _slice(node: Node) -> Form:
     starts = node.values(1)
-    node.known(2)
+    node.peek(2)
     return Piece("piece", tuple(Index(d, 1, 1, int(s), int(s)) for d, s in enumerate(starts)), (1, 2))
 
 
@@ -76,7 +76,7 @@ def _strided_slice(node: Node) -> Form:
     if node.attribute("ellipsis_mask") or node.attribute("new_axis_mask"):
         raise NoForm("an ellipsis, or a new dimension")
     starts, steps = node.values(1), node.values(3)
-    node.known(2)
+    node.peek(2)
     begin, shrink = int(node.attribute("begin_mask", 0)), int(node.attribute("shrink_axis_mask", 0))
     indices: list[Index] = []
     result = 0

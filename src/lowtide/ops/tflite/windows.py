@@ -8,11 +8,11 @@ from math import floor
 from typing import Literal
 
 from lowtide.ops.forms import Convolution, Form, Piece, Pool
-from lowtide.ops.index import Index, Window, fit, same_padding
+from lowtide.ops.geometry import tflite_padded, tflite_window
+from lowtide.ops.index import Index, Window, fit
 from lowtide.ops.node import Node, NoForm
 
 _HEIGHT, _WIDTH, _CHANNEL = 1, 2, 3
-_SAME = 0
 
 
 def is_float(node: Node, position: int = 0) -> bool:
@@ -27,14 +27,10 @@ def summed(real: bool, node: Node) -> Literal["sum", "never"]:
 
 
 def _window(node: Node, taps: int, letter: str, size: int, rows: int) -> Window:
-    stride = int(node.attribute(f"stride_{letter}", 1))
-    dilation = int(node.attribute(f"dilation_{letter}_factor", 1)) or 1
-    if stride < 1:
-        raise NoForm(f"stride_{letter} is {stride}")
-    window = Window(taps, stride, dilation)
-    if node.attribute("padding", _SAME) != _SAME:
-        return window
-    return Window(taps, stride, dilation, same_padding(size, rows, window))
+    window = tflite_window(node.op.attributes, letter, taps)
+    if window is None:
+        raise NoForm(f"taps, stride_{letter} or its dilation below 1")
+    return tflite_padded(window, node.op.attributes, size, rows)
 
 
 def _windows(node: Node, data: int, taps: tuple[int, int]) -> tuple[tuple[int, Window], ...]:

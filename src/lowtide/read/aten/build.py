@@ -21,7 +21,7 @@ from typing import Any
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.read.aten.trace import Call, Form, Ref, Trace, bodies_in, refs_in
-from lowtide.read.aten.views import hands_on, keeps_its_turn, operator, writes_into
+from lowtide.read.aten.views import aliases_first, keeps_its_turn, operator, writes_into
 
 _LOOPS = ("while_loop", "scan")
 """Higher-order operators that hand what a body makes to its next run; what the others are given lives outside."""
@@ -159,10 +159,10 @@ def _operands(value: Any) -> list[Ref | None]:
     """References in a value, and None for what is left out of a list of tensors."""
     if not isinstance(value, tuple):
         return [value] if isinstance(value, Ref) else []
-    found: list[Ref | None] = list(refs_in(value))
-    tensors = any(ref is not None and ref.kind == "tensor" for ref in found)
+    refs: list[Ref | None] = list(refs_in(value))
+    tensors = any(ref is not None and ref.kind == "tensor" for ref in refs)
     flat = all(one is None or isinstance(one, Ref) for one in value)
-    return [one for one in value if one is None or isinstance(one, Ref)] if tensors and flat else found
+    return [one for one in value if one is None or isinstance(one, Ref)] if tensors and flat else refs
 
 
 def _bodies(built: _Built, call: Call, label: str) -> tuple[Graph, ...]:
@@ -182,7 +182,7 @@ def _outputs(built: _Built, call: Call, outputs: Collection[str], reads: tuple[i
     forms = built.trace.forms
     first = built.tensors[reads[0]] if reads else None
     result = next((forms.get(name) for name in call.outputs), None)
-    shares = first is not None and hands_on(call, forms.get(first.name), result)
+    shares = first is not None and aliases_first(call, forms.get(first.name), result)
     for name in call.outputs:
         if name in built.ids:
             raise InputError(f"tensor {name!r} is made twice; export it again", built.place)

@@ -95,7 +95,7 @@ class Call:
 
     def value(self, name: str) -> Any:
         """Value of the argument of that name; None if it is not given."""
-        return next((value for known, value in reversed(self.arguments) if known == name), None)
+        return next((value for key, value in reversed(self.arguments) if key == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,19 +37,19 @@ def operator(call: Call) -> str | None:
     return parts[3] if parts[:3] == ["torch", "ops", "aten"] and len(parts) >= 4 else None
 
 
-def hands_on(call: Call, first: Form | None, made: Form | None) -> bool:
-    """Whether the node's outputs lie in the memory of its first tensor argument, of form `first`; `made` is the form
+def aliases_first(call: Call, first: Form | None, output: Form | None) -> bool:
+    """Whether the node's outputs lie in the memory of its first tensor argument, of form `first`; `output` is the form
     of its first output."""
     name = operator(call)
-    if name is None or first is None or made is None:
+    if name is None or first is None or output is None:
         return False
     if name in VIEWS or writes_into_first(call):
         return True
     if name in _RESHAPES:
-        return first.viewable_as(made.shape)
+        return first.viewable_as(output.shape)
     if name in _SAME_IF_ALIKE:
-        alike = (first.dtype, first.device, first.shape) == (made.dtype, made.device, made.shape)
-        return alike and not _flag(call, "copy") and (first.strides == made.strides or first.contiguous)
+        alike = (first.dtype, first.device, first.shape) == (output.dtype, output.device, output.shape)
+        return alike and not _flag(call, "copy") and (first.strides == output.strides or first.contiguous)
     return name in _DROPOUTS and not _flag(call, "train")
 
 
@@ -61,17 +61,17 @@ def writes_into_first(call: Call) -> bool:
 
 def writes_into(call: Call) -> list[str]:
     """Names of the tensors that a node changes."""
-    found: list[str] = []
+    names: list[str] = []
     first = call.arguments[0][1] if call.arguments else None
     if writes_into_first(call) and isinstance(first, Ref) and first.kind == "tensor":
-        found.append(first.name)
+        names.append(first.name)
     written: list[str] = []
     if operator(call) == "batch_norm" and _flag(call, "training"):
         written += ["running_mean", "running_var"]
     if call.target.endswith((".out", "_out")):
         written += dict.fromkeys(name for name, _ in call.arguments if name.startswith("out"))
     values = [call.value(name) for name in written]
-    return found + [value.name for value in values if isinstance(value, Ref) and value.kind == "tensor"]
+    return names + [value.name for value in values if isinstance(value, Ref) and value.kind == "tensor"]
 
 
 def keeps_its_turn(call: Call) -> bool:
@@ -87,4 +87,4 @@ def keeps_its_turn(call: Call) -> bool:
 
 
 def _flag(call: Call, name: str) -> bool:
-    return any(known == name and value is True for known, value in call.arguments)
+    return any(key == name and value is True for key, value in call.arguments)

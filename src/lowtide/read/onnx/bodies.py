@@ -8,7 +8,7 @@ captures has size 0 there: it lives outside, and counts there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
@@ -33,10 +33,13 @@ class Scope:
         Tensors that live outside and are counted there.
     constants
         Those of them that are constants.
+    shapes
+        What the user says of tensors, in the model's own graph alone.
     """
 
     captured: Collection[str] = frozenset()
     constants: Collection[str] = frozenset()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 ReadGraph = Callable[["ModelProto", str, Scope], Graph]
@@ -93,18 +96,18 @@ def loop_types(
     if node.op_type != "Loop" or not default_domain(node.domain):
         return []
     given = _input_types(node, types)
-    made: list[TensorType | None] = [None] * len(node.output)
+    result: list[TensorType | None] = [None] * len(node.output)
     for body in subgraphs(node):
         alone, scope = _alone(body, given, types, {}, model)
         try:
             inside = read(alone, place, scope)
         except InputError:
-            return made
+            return result
         for k, carried in enumerate(given[2:]):
             handed_on = inside.get(body.output[1 + k].name) if 1 + k < len(body.output) else None
-            if carried and handed_on and handed_on.shape == carried.shape and k < len(made):
-                made[k] = carried
-    return made
+            if carried and handed_on and handed_on.shape == carried.shape and k < len(result):
+                result[k] = carried
+    return result
 
 
 def _alone(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import ForeignDimensionError, InputError
-from lowtide.read.onnx.types import check_utf8
+from lowtide.names import did_you_mean
+from lowtide.read.onnx.types import TensorType, check_utf8
+from lowtide.sizes import Dims, split_dims
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
@@ -30,7 +32,7 @@ class _FreeDim:
         return f"{self.input}:{self.axis}"
 
 
-def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> None:
+def bind_dimensions(graph: GraphProto, dims: Dims, place: str) -> dict[str, tuple[int, ...]]:
     """Give every free dimension of the graph inputs its size, in `graph` itself.
 
     Parameters
@@ -39,28 +41,37 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
         Its inputs, outputs and declared values are changed: a symbolic name becomes its size wherever it
         stands.
     dims
-        Size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name.
+        Size by symbolic name, or by ``"INPUT:AXIS"``. Binding a named dimension by its place binds the name. A shape by
+        an input's name says the sizes of all its axes.
     place
         Put before every message.
+
+    Returns
+    -------
+    dict
+        Shapes in `dims` of what is no graph input.
 
     Raises
     ------
     InputError
         A dimension left free (all of them are named), a key that names no free dimension, a size below 1, two
-        sizes for one name, or an input whose rank is unknown.
+        sizes for one name, a shape that the input does not have, or an input whose rank is unknown.
     """
+    sizes, shapes = split_dims(dims)
     constant = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     inputs = [v for v in graph.input if v.name not in constant]
     check_utf8((v.name for v in inputs), place)
+    _declare_ranks(inputs, shapes)
     free = [d for v in inputs for d in _free(v, place)]
     check_utf8((d.name for d in free), place)
-    foreign = tuple(key for key in dims if not any(key in (d.name, d.place) for d in free))
+    sizes |= _by_axis([v for v in inputs if v.name in shapes], shapes, place)
+    foreign = tuple(key for key in sizes if not any(key in (d.name, d.place) for d in free))
     if foreign:
         known = f"the free ones are {_listed(d.key for d in free)}" if free else "it has none"
         raise ForeignDimensionError(f"the model has no free dimension {foreign[0]!r}; {known}", place, foreign)
     by_name: dict[str, int] = {}
     by_place: dict[str, int] = {}
-    for key, size in dims.items():
+    for key, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size < 2**63:
             raise InputError(f"dimension {key!r} is bound to {size!r}; give a whole number from 1 up", place)
         if any(d.name == key for d in free):
@@ -75,14 +86,78 @@ def bind_dimensions(graph: GraphProto, dims: Mapping[str, int], place: str) -> N
         flags = " ".join(f"--dim {key}=1" for key in left)
         noun, them = ("dimensions are free", "them") if len(left) > 1 else ("dimension is free", "it")
         raise InputError(f"{len(left)} {noun}: {_listed(left)}; bind {them}, for example {flags}", place)
-    if not free:
-        return
-    for value in inputs:
+    for value in inputs if free else ():
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if not dim.HasField("dim_value") and f"{value.name}:{axis}" in by_place:
                 dim.dim_value = by_place[f"{value.name}:{axis}"]
-    for value in (*graph.input, *graph.output, *graph.value_info):
+    for value in (*graph.input, *graph.output, *graph.value_info) if free else ():
         _bind_names(value.type, by_name)
+    names = {v.name for v in inputs}
+    return {name: shape for name, shape in shapes.items() if name not in names}
+
+
+def by_name(graph: GraphProto, dims: Dims, place: str) -> dict[str, int]:
+    """Sizes of free dimensions, where `dims` may also say the shapes of graph inputs. Raises `InputError` if those do
+    not have them."""
+    sizes, shapes = split_dims(dims)
+    inputs = [v for v in graph.input if v.name in shapes]
+    _declare_ranks(inputs, shapes)
+    names = {d.place: d.key for v in inputs for d in _free(v, place)}
+    return {names.get(key, key): size for key, size in (sizes | _by_axis(inputs, shapes, place)).items()}
+
+
+def check_shapes(
+    shapes: Mapping[str, tuple[int, ...]], names: Iterable[str], types: Mapping[str, TensorType], place: str
+) -> None:
+    """See that shapes are of tensors, and are what the model says where it says something.
+
+    Raises
+    ------
+    ForeignDimensionError
+        There is no such tensor.
+    InputError
+        Its shape is another, or has a negative size.
+    """
+    known = set(names) if shapes else set()
+    for name, shape in shapes.items():
+        if name not in known:
+            message = f"there is no tensor {name!r} to give a shape{did_you_mean(name, known)}"
+            raise ForeignDimensionError(message, place, (name,))
+        if min(shape, default=0) < 0:
+            raise InputError(f"{name!r} cannot have the shape {_spelt(shape)}; give sizes from 0 up", place)
+        kind = types.get(name)
+        if kind is not None and kind.shape != shape:
+            raise InputError(f"{name!r} has the shape {_spelt(kind.shape)}, not {_spelt(shape)}; drop it", place)
+
+
+def _spelt(shape: Iterable[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _declare_ranks(inputs: Iterable[ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Inputs without a shape get axes that are free, as many as they are given sizes."""
+    for value in inputs:
+        kind = value.type.tensor_type
+        if value.name in shapes and value.type.WhichOneof("value") == "tensor_type" and not kind.HasField("shape"):
+            kind.shape.SetInParent()
+            for _ in shapes[value.name]:
+                kind.shape.dim.add()
+
+
+def _by_axis(inputs: Iterable[ValueInfoProto], shapes: Mapping[str, tuple[int, ...]], place: str) -> dict[str, int]:
+    """Sizes of those axes of some inputs that are free, by ``"INPUT:AXIS"``."""
+    sizes: dict[str, int] = {}
+    for value in inputs:
+        shape, axes = shapes[value.name], value.type.tensor_type.shape.dim
+        if len(shape) != len(axes):
+            raise InputError(f"{value.name!r} has {len(axes)} dimensions, and {_spelt(shape)} has {len(shape)}", place)
+        for axis, (size, dim) in enumerate(zip(shape, axes, strict=True)):
+            if not dim.HasField("dim_value"):
+                sizes[f"{value.name}:{axis}"] = size
+            elif dim.dim_value != size:
+                message = f"the model fixes axis {axis} of {value.name!r} at {dim.dim_value}, not {size}"
+                raise InputError(f"{message}; give that, or export the model anew", place)
+    return sizes
 
 
 def _free(value: ValueInfoProto, place: str) -> list[_FreeDim]:

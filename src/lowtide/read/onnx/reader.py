@@ -3,7 +3,7 @@ obstacle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +22,12 @@ from lowtide.read.onnx.types import (
     size_bytes,
     sparse_size,
 )
-from lowtide.read.onnx.values import made_by_constant, tensor_value
+from lowtide.read.onnx.values import tensor_value, value_of_constant
 from lowtide.read.onnx.wire import load_model
+from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
-
-_NO_DIMS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,20 @@ class OnnxFile(ModelFile):
     ir_version: int
     opsets: tuple[tuple[str, int], ...]
     functions: tuple[tuple[str, str], ...]
-    dims: tuple[tuple[str, int], ...]
+    dims: tuple[tuple[str, int | tuple[int, ...]], ...]
 
     @classmethod
-    def of(cls, model: ModelProto, dims: Mapping[str, int]) -> OnnxFile:
+    def of(cls, model: ModelProto, dims: Dims) -> OnnxFile:
         """What a model says."""
         return cls(
             model.ir_version,
             tuple((o.domain, o.version) for o in model.opset_import),
             tuple((f.domain, f.name) for f in model.functions),
-            tuple(dims.items()),
+            tuple((name, tuple(size) if isinstance(size, Sequence) else size) for name, size in dims.items()),
         )
 
 
-def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
+def read_onnx(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     """Read an ONNX model.
 
     An op's id is the index of its node in the file. A tensor's id is the place of its name in the order of
@@ -69,7 +68,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     path
         The file. External data beside it is looked at only for small integer tensors that a shape hangs on.
     dims
-        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``.
+        Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``, and shapes of tensors by their names: of
+        inputs, and of what only the running model knows otherwise.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def read_onnx(path: str | Path, dims: Mapping[str, int] = _NO_DIMS) -> Graph:
     path = Path(path)
     place = str(path)
     model, digest = load_model(path)
-    bind_dimensions(model.graph, dims, place)
-    return _graph(model, place, Scope(), path.parent, digest, OnnxFile.of(model, dims))
+    shapes = bind_dimensions(model.graph, dims, place)
+    return _graph(model, place, Scope(shapes=shapes), path.parent, digest, OnnxFile.of(model, dims))
 
 
 def _body(model: ModelProto, place: str, scope: Scope) -> Graph:
@@ -118,7 +118,7 @@ def _typed(
     def node_types(node: NodeProto, types: Mapping[str, TensorType]) -> list[TensorType | None]:
         return loop_types(node, types, model, place, types_inside)
 
-    types, inferred = tensor_types(model, structure, place, node_types, folder)
+    types, inferred = tensor_types(model, structure, place, node_types, folder, scope.shapes)
     return structure, types, inferred
 
 
@@ -127,7 +127,7 @@ def _sized(
 ) -> list[Tensor]:
     constants = {t.name: t for t in model.graph.initializer}
     sparse = {t.values.name: t for t in model.graph.sparse_initializer}
-    held = {op.outputs[0]: made_by_constant(op) for op in structure.folded if op.type == "Constant" and op.outputs}
+    held = {op.outputs[0]: value_of_constant(op) for op in structure.folded if op.type == "Constant" and op.outputs}
     tensors = []
     for t in structure.tensors:
         kind, value = types.get(t.name), None
@@ -171,10 +171,10 @@ def _flops(op: Op, tensors: list[Tensor]) -> int | None:
     """Two for each multiplication and addition of a Conv, MatMul or Gemm; the bias is left out."""
     if len(op.inputs) < 2:
         return None
-    made, first, second = (tensors[t].shape for t in (op.outputs[0], *op.inputs[:2]))
-    if made is None or not first or not second:
+    output, first, second = (tensors[t].shape for t in (op.outputs[0], *op.inputs[:2]))
+    if output is None or not first or not second:
         return None
     if op.type == "Conv":
-        return convolution_flops(made, second)
+        return convolution_flops(output, second)
     turned = op.type == "Gemm" and bool(op.attributes.get("transA"))
-    return product_flops(made, first[0] if turned else first[-1])
+    return product_flops(output, first[0] if turned else first[-1])

@@ -3,17 +3,16 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
 from lowtide.graph import Kind
-from lowtide.ops.table import kind_of
-from lowtide.read.onnx.attributes import default_domain
-from lowtide.read.onnx.structure import Structure, opset_version
+from lowtide.read.onnx.dims import check_shapes
+from lowtide.read.onnx.forward import NodeTypes, follow_types
+from lowtide.read.onnx.structure import Structure
 from lowtide.read.onnx.types import (
-    BOOL,
     INT32,
     INT64,
     TensorType,
@@ -24,11 +23,8 @@ from lowtide.read.onnx.types import (
 )
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto
 
-_BOOLEAN = frozenset(
-    {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
-)
 _DATA_DEPENDENT = frozenset(
     {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Range", "Reshape", "Expand", "Tile",
      "ConstantOfShape", "Resize", "Upsample", "Slice", "Pad", "TopK", "OneHot", "MaxUnpool", "Loop",
@@ -38,12 +34,16 @@ _DATA_DEPENDENT = frozenset(
 """Ops whose output shape can hang on the values of an input."""
 _ROUNDS = 20
 _SMALL_ELEMENTS = 512
-
-NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | None]]
+_NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 
 
 def tensor_types(
-    model: ModelProto, structure: Structure, place: str, node_types: NodeTypes, folder: Path | None = None
+    model: ModelProto,
+    structure: Structure,
+    place: str,
+    node_types: NodeTypes,
+    folder: Path | None = None,
+    shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
 ) -> tuple[dict[str, TensorType], ModelProto]:
     """Static type of every tensor that is no folded constant, and of those where known.
 
@@ -60,6 +60,8 @@ def tensor_types(
     folder
         Where external data would lie. Only small integer tensors are read from it, and only if a shape needs
         them.
+    shapes
+        What the user says of tensors that are no graph inputs.
 
     Returns
     -------
@@ -69,24 +71,26 @@ def tensor_types(
     Raises
     ------
     InputError
-        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse).
+        A tensor without a static type, or of a type that has no fixed size (sequence, optional, map, sparse); a name
+        in `shapes` that is no tensor, or one whose shape the model declares to be another.
     """
     wanted = [t.name for t in structure.tensors]
     types = _declared_types(model.graph)
     reason = ""
     if any(name not in types for name in wanted) or _untyped_bodies(model.graph):
-        model, reason = _infer(_with_small_constants(model, folder))
+        model, reason = _infer(with_small_constants(model, folder))
         types = {**_declared_types(model.graph), **types}
         for _ in range(_ROUNDS):
-            found = _own_types(model, types, node_types)
-            if not found:
+            own = follow_types(model, types, node_types, shapes)
+            if not own:
                 break
-            types.update(found)
+            types.update(own)
             if all(name in types for name in wanted):
                 break
-            _declare(model.graph, found)
+            _declare(model.graph, own)
             model, _ = _infer(model)
             types = {**_declared_types(model.graph), **types}
+    check_shapes(shapes, wanted, types, place)
     missing = {t.name for t in structure.tensors if t.kind is not Kind.CONSTANT and t.name not in types}
     if missing:
         raise _no_type(model, structure, missing, reason, place)
@@ -136,7 +140,7 @@ def _infer(model: ModelProto) -> tuple[ModelProto, str]:
     return model, reason
 
 
-def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
+def with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
     """The model with small integer tensors read in from external data, if that lies there: shapes hang on
     them."""
     from onnx.external_data_helper import load_external_data_for_tensor
@@ -161,71 +165,16 @@ def _with_small_constants(model: ModelProto, folder: Path | None) -> ModelProto:
     return filled
 
 
-def _declare(graph: GraphProto, found: Mapping[str, TensorType]) -> None:
+def _declare(graph: GraphProto, own: Mapping[str, TensorType]) -> None:
     from onnx.helper import make_tensor_type_proto
 
     for value in (*graph.value_info, *graph.output):
-        if value.name in found:
-            value.type.CopyFrom(make_tensor_type_proto(*found[value.name]))
+        if value.name in own:
+            value.type.CopyFrom(make_tensor_type_proto(*own[value.name]))
     declared = {v.name for v in (*graph.value_info, *graph.output)}
-    for name, kind in found.items():
+    for name, kind in own.items():
         if name not in declared:
             graph.value_info.add(name=name, type=make_tensor_type_proto(*kind))
-
-
-def _own_types(model: ModelProto, known: Mapping[str, TensorType], node_types: NodeTypes) -> dict[str, TensorType]:
-    """Types that follow from `known` by broadcasting, or from what `node_types` says."""
-    found: dict[str, TensorType] = {}
-    types = dict(known)
-    version = opset_version(model)
-    for node in model.graph.node:
-        if all(name in types for name in node.output if name):
-            continue
-        one = _elementwise_type(node, types)
-        made = [one] if one is not None else node_types(node, types)
-        if one is not None and node.op_type == "Dropout":  # ONNX infers no mask before opset 10
-            made.append(TensorType(one.element if version < 10 else BOOL, one.shape))
-        for name, kind in zip(node.output, made, strict=False):
-            if name and name not in types and kind is not None:
-                types[name] = found[name] = kind
-    return found
-
-
-def _elementwise_type(node: NodeProto, types: Mapping[str, TensorType]) -> TensorType | None:
-    row = kind_of(node.op_type) if default_domain(node.domain) else None
-    if row is None or not any(node.input):
-        return None
-    read = [types.get(name) for name in node.input if name]
-    if row.family in ("identity", "batch_normalisation", "clip", "unary", "activation", "cast"):
-        read = read[:1]
-    elif row.family not in ("binary", "variadic"):
-        return None
-    shape = _broadcast([kind.shape for kind in read if kind is not None])
-    first = read[-1] if node.op_type == "Where" else read[0]
-    if shape is None or first is None or None in read:
-        return None
-    element = BOOL if node.op_type in _BOOLEAN else first.element
-    if node.op_type == "Cast":
-        element = next((a.i for a in node.attribute if a.name == "to"), element)
-    elif node.op_type == "CastLike":
-        like = types.get(node.input[1]) if len(node.input) > 1 else None
-        if like is None:
-            return None
-        element = like.element
-    return TensorType(element, shape)
-
-
-def _broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """numpy's broadcasting; None where the shapes do not agree."""
-    shapes = list(shapes)
-    rank = max(map(len, shapes), default=0)
-    result = []
-    for dims in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
-        sizes = set(dims) - {1}
-        if len(sizes) > 1:
-            return None
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
 
 
 def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason: str, place: str) -> InputError:
@@ -248,11 +197,13 @@ def _no_type(model: ModelProto, structure: Structure, missing: set[str], reason:
     if types[name].type in _DATA_DEPENDENT:
         return InputError(
             f"{label[name]} makes {name!r}, whose shape depends on data: its size is not known before "
-            "the model runs; declare a static shape for it in value_info, or cut that part of the model off",
+            f"the model runs; give it with --shape {name}=AxBx..., declare a static shape for it in value_info, or cut "
+            "that part of the model off",
             place,
         )
     why = f" (ONNX says: {reason})" if reason else ""
     return InputError(
-        f"no shape is known for {name!r}, which {label[name]} makes{why}; declare its shape in value_info",
+        f"no shape is known for {name!r}, which {label[name]} makes{why}; give it with --shape {name}=AxBx..., "
+        "or declare it in value_info",
         place,
     )

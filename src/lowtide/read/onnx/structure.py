@@ -83,7 +83,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
     graph = model.graph
     kinds = _declared(graph, place, constants)
     ids = {name: i for i, name in enumerate(kinds)}
-    made_by: dict[str, Op] = {}
+    producers: dict[str, Op] = {}
     too_early: list[tuple[Op, str]] = []
     functions = {(f.domain, f.name): f for f in model.functions}
     attributes = NodeAttributes(graph, opset_version(model), functions, place)
@@ -101,7 +101,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
             with_bodies.append(index)
             reads += [name for name in captured(node) if name not in reads]
         makes = [name for name in node.output if name]
-        unknown = [name for name in reads if name not in kinds and name not in made_by]
+        unknown = [name for name in reads if name not in kinds and name not in producers]
         inputs = tuple([ids.setdefault(name, len(ids)) for name in reads])
         plain = not bodies and len(inputs) == len(node.input)
         op = Op(
@@ -115,24 +115,24 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
         )
         too_early += [(op, name) for name in unknown]
         for name in makes:
-            if name in kinds or name in made_by:
+            if name in kinds or name in producers:
                 declared = "an initializer" if kinds.get(name) is Kind.CONSTANT else "a graph input"
-                other = f"by {made_by[name].label}" if name in made_by else f"is {declared}"
+                other = f"by {producers[name].label}" if name in producers else f"is {declared}"
                 raise InputError(f"tensor {name!r} is made by {op.label} and {other}; rename one", place)
-            made_by[name] = op
+            producers[name] = op
         ops.append(op)
     check_utf8((graph.name, *ids, *(op.name for op in ops), *(op.type for op in ops)), place)
     check_utf8({name for op in ops for name in op.attributes}, place)
 
     for op, name in too_early:
-        if name not in made_by:
+        if name not in producers:
             raise InputError(
                 f"{op.label} reads {name!r}, which is no graph input, no initializer and made by no node; add it",
                 place,
             )
     outputs = set()
     for value in graph.output:
-        if value.name not in kinds and value.name not in made_by:
+        if value.name not in kinds and value.name not in producers:
             raise InputError(f"graph output {value.name!r} is made by no node; add its producer or drop it", place)
         outputs.add(value.name)
     tensors = []
@@ -146,7 +146,7 @@ def read_structure(model: ModelProto, place: str, constants: Collection[str] = (
         Graph(graph.name, tuple(marked), tuple(running), tuple(folded), place)
         op, name = too_early[0]
         raise InputError(
-            f"{op.label} reads {name!r} before {made_by[name].label} makes it; sort the nodes topologically",
+            f"{op.label} reads {name!r} before {producers[name].label} makes it; sort the nodes topologically",
             place,
         )
     return Structure(tuple(marked), tuple(running), tuple(folded), frozenset(with_bodies))

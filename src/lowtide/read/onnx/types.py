@@ -12,10 +12,10 @@ from lowtide.graph import ELEMENT_BITS, MAX_BYTES
 from lowtide.read.onnx.proto import protobuf_classes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto
+    from onnx import GraphProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, ValueInfoProto
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64"}
-FLOAT, INT32, INT64, STRING, BOOL = 1, 6, 7, 8, 9
+FLOAT, UINT8, INT32, INT64, STRING, BOOL = 1, 2, 6, 7, 8, 9
 """TensorProto.DataType values that the reader asks for by number."""
 
 
@@ -72,7 +72,12 @@ def size_bytes(kind: TensorType, name: str, place: str) -> int:
 
 def static_type(value: ValueInfoProto) -> TensorType | None:
     """Type of a declared tensor, or None if it is no tensor or its shape is not wholly known."""
-    kind = value.type.tensor_type
+    return type_of(value.type)
+
+
+def type_of(value: TypeProto) -> TensorType | None:
+    """The static type that a message says, or None as `static_type`."""
+    kind = value.tensor_type
     if not kind.elem_type or not kind.HasField("shape"):
         return None
     shape = []
@@ -126,44 +131,57 @@ def constant_of_node(node: NodeProto) -> TensorProto | None:
     """The tensor that a Constant node holds, named as its output; None if it is sparse or another op."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or not node.output:
         return None
-    made = protobuf_classes().TensorProto(name=node.output[0])
+    tensor = protobuf_classes().TensorProto(name=node.output[0])
     for attribute in node.attribute:
         match attribute.name:
             case "value":
-                made.CopyFrom(attribute.t)
-                made.name = node.output[0]
+                tensor.CopyFrom(attribute.t)
+                tensor.name = node.output[0]
             case "value_int":
-                made.data_type = INT64
-                made.int64_data.append(attribute.i)
+                tensor.data_type = INT64
+                tensor.int64_data.append(attribute.i)
             case "value_ints":
-                made.data_type = INT64
-                made.dims.append(len(attribute.ints))
-                made.int64_data.extend(attribute.ints)
+                tensor.data_type = INT64
+                tensor.dims.append(len(attribute.ints))
+                tensor.int64_data.extend(attribute.ints)
             case "value_float":
-                made.data_type = FLOAT
-                made.float_data.append(attribute.f)
+                tensor.data_type = FLOAT
+                tensor.float_data.append(attribute.f)
             case "value_floats":
-                made.data_type = FLOAT
-                made.dims.append(len(attribute.floats))
-                made.float_data.extend(attribute.floats)
+                tensor.data_type = FLOAT
+                tensor.dims.append(len(attribute.floats))
+                tensor.float_data.extend(attribute.floats)
             case "value_string":
-                made.data_type = STRING
-                made.string_data.append(attribute.s)
+                tensor.data_type = STRING
+                tensor.string_data.append(attribute.s)
             case "value_strings":
-                made.data_type = STRING
-                made.dims.append(len(attribute.strings))
-                made.string_data.extend(attribute.strings)
+                tensor.data_type = STRING
+                tensor.dims.append(len(attribute.strings))
+                tensor.string_data.extend(attribute.strings)
             case _:
                 continue
-        return made
+        return tensor
     return None
 
 
 def constants_of(graph: GraphProto) -> dict[str, TensorProto]:
     """Initializers and Constant nodes by name."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         tensor = constant_of_node(node)
         if tensor is not None:
-            found[tensor.name] = tensor
-    return found
+            constants[tensor.name] = tensor
+    return constants
+
+
+def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """numpy's broadcasting; None where the shapes do not agree."""
+    shapes = list(shapes)
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for dims in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        sizes = set(dims) - {1}
+        if len(sizes) > 1:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)

@@ -56,7 +56,7 @@ def array_of_sparse(tensor: SparseTensorProto) -> Array:
     return Array(element_name(tensor.values.data_type), tuple(tensor.dims))
 
 
-def made_by_constant(op: Op) -> bytes | None:
+def value_of_constant(op: Op) -> bytes | None:
     """Bytes of what a Constant node makes, if they are few; None for texts, sparse tensors and other ops."""
     for name, value in op.attributes.items():
         match name, value:

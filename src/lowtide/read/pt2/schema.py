@@ -200,13 +200,13 @@ def open_archive(path: Path) -> Archive:
     place = str(path)
     try:
         with open_regular(path) as (file, _), zipfile.ZipFile(file) as archive:
-            found = [info for info in archive.infolist() if info.filename.endswith(_NAMES)]
-            if len(found) != 1:
-                known = "no graph" if not found else f"{len(found)} graphs"
+            members = [info for info in archive.infolist() if info.filename.endswith(_NAMES)]
+            if len(members) != 1:
+                known = "no graph" if not members else f"{len(members)} graphs"
                 raise InputError(f"the archive holds {known}; save one program with torch.export.save", place)
-            if found[0].file_size > _MOST_BYTES:
-                raise InputError(f"its graph has {found[0].file_size:,} bytes, more than 1 GiB", place)
-            return Archive(found[0], archive.read(found[0]))
+            if members[0].file_size > _MOST_BYTES:
+                raise InputError(f"its graph has {members[0].file_size:,} bytes, more than 1 GiB", place)
+            return Archive(members[0], archive.read(members[0]))
     except InputError:
         raise
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:

@@ -119,8 +119,8 @@ class TfliteModel:
 
     def metadata_extent(self, name: str) -> Extent | None:
         """Where the first metadata of a name lies; None if there is none or it is empty."""
-        for known, buffer in self.metadata:
-            if known == name and 0 <= buffer < len(self.buffers):
+        for key, buffer in self.metadata:
+            if key == name and 0 <= buffer < len(self.buffers):
                 return self.buffers[buffer]
         return None
 
@@ -153,9 +153,9 @@ class TfliteFile(ModelFile):
             return None
         tensors = self.model.tensor_count
         if len(words) < 3 or words[2] != tensors or len(words) < 3 + tensors:
-            said = f"{words[2]} tensors" if len(words) >= 3 else "nothing"
+            claim = f"{words[2]} tensors" if len(words) >= 3 else "nothing"
             raise InputError(
-                f"its offline plan is for {said}, and there are {tensors} tensors: TFLM refuses the file; "
+                f"its offline plan is for {claim}, and there are {tensors} tensors: TFLM refuses the file; "
                 "plan it again",
                 self.model.place,
             )
@@ -307,7 +307,7 @@ def _tensor(
         raise InputError(f"tensor {index} {name!r} is in buffer {buffer}, and there are {len(buffers)}", place)
     extent = buffers[buffer] if buffers else None
     dtype, bits = TYPES[kind]
-    made = TfliteTensor(
+    tensor = TfliteTensor(
         name,
         shape,
         dtype,
@@ -320,8 +320,8 @@ def _tensor(
         _quant(table.table(4)),
         table.vector_at(0),
     )
-    constant = extent is not None and extent.size == made.size and not made.variable and not made.sparse
-    return replace(made, value=values[buffer]) if constant else made
+    constant = extent is not None and extent.size == tensor.size and not tensor.variable and not tensor.sparse
+    return replace(tensor, value=values[buffer]) if constant else tensor
 
 
 def _quant(table: Table | None) -> Quant | None:

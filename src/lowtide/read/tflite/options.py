@@ -189,8 +189,8 @@ def _value(table: Table, field: Field) -> Any:
         return table.text(field.slot)
     if not field.many:
         return table.number(field.slot, field.form, field.default)
-    found = table.vector(field.slot, struct.calcsize(field.form))
-    return () if found is None else _held(table, found, field.form)
+    vector = table.vector(field.slot, struct.calcsize(field.form))
+    return () if vector is None else _held(table, vector, field.form)
 
 
 def _held(table: Table, vector: tuple[int, int], form: str) -> Any:

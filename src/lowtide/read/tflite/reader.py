@@ -15,6 +15,7 @@ from pathlib import Path
 from lowtide.errors import InputError
 from lowtide.files import open_bytes
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.geometry import convolution_flops, product_flops
 from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES
 from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp, parse_file
 from lowtide.read.tflite.schema import STATEFUL
@@ -44,16 +45,16 @@ def graph_of(model: TfliteModel, dependencies: Sequence[Sequence[tuple[int, int]
         A tensor without a fixed size, or a graph that `Graph` refuses.
     """
     main = model.subgraphs[0]
-    made = {t for op in main.ops for t in op.outputs}
+    written = {t for op in main.ops for t in op.outputs}
     read = {t for op in main.ops for t in op.inputs}
     given, wanted = set(main.inputs), set(main.outputs)
     tensors = []
     for i, t in enumerate(main.tensors):
-        if t.buffer_bytes or t.variable or (t.size == 0 and i not in made | given | wanted):
+        if t.buffer_bytes or t.variable or (t.size == 0 and i not in written | given | wanted):
             kind = Kind.CONSTANT
         elif i in wanted:
             kind = Kind.OUTPUT
-        elif i in given or (i in read and i not in made):
+        elif i in given or (i in read and i not in written):
             kind = Kind.INPUT
         else:
             kind = Kind.ACTIVATION
@@ -134,11 +135,11 @@ def _flops(op: TfliteOp, main: Subgraph) -> int | None:
     """Twice the multiply-accumulates of convolutions and fully connected layers; None for the rest."""
     if len(op.inputs) < 2 or op.inputs[1] < 0 or not op.outputs:
         return None
-    made, weights = main.tensors[op.outputs[0]], main.tensors[op.inputs[1]]
+    output, weights = main.tensors[op.outputs[0]], main.tensors[op.inputs[1]]
     if op.type == "CONV_2D" and len(weights.shape) == 4:
-        return 2 * made.elements * weights.shape[1] * weights.shape[2] * weights.shape[3]
+        return convolution_flops(output.shape, weights.shape)
     if op.type == "DEPTHWISE_CONV_2D" and len(weights.shape) == 4:
-        return 2 * made.elements * weights.shape[1] * weights.shape[2]
+        return convolution_flops(output.shape, weights.shape, filters=3)
     if op.type == "FULLY_CONNECTED" and len(weights.shape) == 2:
-        return 2 * made.elements * weights.shape[1]
+        return product_flops(output.shape, weights.shape[1])
     return None

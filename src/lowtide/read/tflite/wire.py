@@ -128,15 +128,15 @@ class Table:
 
     def vector_at(self, slot: int) -> int | None:
         """Where the elements of a vector field begin; None if there is none, or it is empty."""
-        found = self.vector(slot, 1)
-        return found[0] if found is not None and found[1] else None
+        vector = self.vector(slot, 1)
+        return vector[0] if vector is not None and vector[1] else None
 
     def integers(self, slot: int) -> tuple[int, ...] | None:
         """A vector of 32-bit integers."""
-        found = self.vector(slot, 4)
-        if found is None:
+        vector = self.vector(slot, 4)
+        if vector is None:
             return None
-        at, n = found
+        at, n = vector
         self.file.spend(n)
         return struct.unpack_from(f"<{n}i", self.file.data, at)
 
@@ -147,18 +147,18 @@ class Table:
 
     def tables(self, slot: int) -> list[Table]:
         """A vector of tables; empty if there is none."""
-        found = self.vector(slot, 4)
-        if found is None:
+        vector = self.vector(slot, 4)
+        if vector is None:
             return []
-        at, n = found
+        at, n = vector
         self.file.spend(n)
         return [Table(self.file, self.file.offset(at + 4 * i)) for i in range(n)]
 
     def text(self, slot: int) -> str:
         """A string; bytes that are no UTF-8 are replaced."""
-        found = self.vector(slot, 1)
-        if found is None:
+        vector = self.vector(slot, 1)
+        if vector is None:
             return ""
-        at, n = found
+        at, n = vector
         self.file.spend(n // 4)
         return bytes(self.file.data[at : at + n]).decode("utf-8", "replace")

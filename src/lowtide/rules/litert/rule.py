@@ -53,13 +53,13 @@ class LitertRule:
 
     def _root(self, graph: Graph, tensor: int) -> int:
         """The tensor whose memory it has first of all."""
-        made_by = graph.producer.get(tensor)
-        while made_by is not None:
-            source = self.view_source(graph, graph.op_by_id[made_by])
+        producer = graph.producer.get(tensor)
+        while producer is not None:
+            source = self.view_source(graph, graph.op_by_id[producer])
             if source is None:
                 break
             tensor = source
-            made_by = graph.producer.get(tensor)
+            producer = graph.producer.get(tensor)
         return tensor
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from math import prod
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.geometry import filter_elements, tflite_window
+from lowtide.ops.index import Window
 
 _WORD = 4
 """Bytes of a float, of a scale, and of a sum of products of 8-bit numbers."""
@@ -68,12 +70,11 @@ def _conv_2d(op: Op, inputs: Sequence[_Sized], output: _Sized) -> tuple[int, ...
     read, weights = inputs[:2]
     if len(weights.shape) != 4 or len(output.shape) != 4 or len(read.shape) != 4:
         return ()
-    o = op.attributes
-    steps = {o.get(k, 1) for k in ("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor")}
+    windows = [tflite_window(op.attributes, side, taps) for side, taps in zip("hw", weights.shape[1:3], strict=True)]
     unfolded = ()
-    if weights.shape[1:3] != (1, 1) or steps != {1}:
+    if any(window != Window(1) for window in windows):
         width = weights.width if _hybrid(inputs) else read.width
-        unfolded = (prod(output.shape[:3]) * prod(weights.shape[1:]) * width,)
+        unfolded = (prod(output.shape[:3]) * filter_elements(weights.shape) * width,)
     if not _hybrid(inputs):
         return unfolded
     groups = read.shape[3] // max(1, weights.shape[3])

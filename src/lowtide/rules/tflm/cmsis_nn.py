@@ -115,12 +115,12 @@ def _recurrent_scratch(op: Op, source: Tensor, output: Tensor) -> tuple[int, ...
 
 def convolution(w: KernelWindow, filter_depth: int, simd: str) -> int:
     """`arm_convolve_wrapper_s8_get_buffer_size`."""
-    depth, kernel = w.input[3], w.kernel
+    depth, x = w.input[3], w.columns
     whole = filter_depth == depth
-    if w.padding == (0, 0) and kernel == (1, 1) and w.dilation == (1, 1) and whole:
+    if w.area == 1 and not (w.rows.before or x.before or w.dilated) and whole:
         return 0
-    columns = depth * kernel[0] * kernel[1]
-    one_row = w.input[1] == 1 and w.dilation[1] == 1 and kernel[0] == 1 and w.stride[1] * depth % 4 == 0 and whole
+    columns = depth * w.area
+    one_row = w.input[1] == w.rows.taps == x.dilation == 1 and x.stride * depth % 4 == 0 and whole
     if simd == "mve":
         return _one_row_mve(w) if one_row else _windows_mve(columns, 16, 1)
     return 4 * _up(columns, 4)
@@ -133,7 +133,7 @@ def _windows_mve(columns: int, lanes: int, width: int) -> int:
 
 def _one_row_mve(w: KernelWindow) -> int:
     """`arm_convolve_1_x_n_s8_get_buffer_size_mve`: the windows at both ends, with what pads them."""
-    depth, kernel, stride, pad, out = w.input[3], w.kernel[1], w.stride[1], w.padding[1], w.output[2]
+    depth, kernel, stride, pad, out = w.input[3], w.columns.taps, w.columns.stride, w.columns.before, w.output[2]
     total = (out - 1) * stride + kernel - w.input[2]
     odd = total % 2 if total >= 0 else -(-total % 2)
     right = max(1, _quotient(pad + odd + stride - 1, stride)) if pad + odd else 0
@@ -152,31 +152,30 @@ def _quotient(a: int, b: int) -> int:
 
 def convolution_int16(w: KernelWindow, simd: str) -> int:
     """`arm_convolve_wrapper_s16_get_buffer_size`."""
-    columns = w.input[3] * w.kernel[0] * w.kernel[1]
+    columns = w.input[3] * w.area
     return _windows_mve(columns, 8, 2) if simd == "mve" else 4 * columns
 
 
 def depthwise(w: KernelWindow, simd: str) -> int:
     """`arm_depthwise_conv_wrapper_s8_get_buffer_size`."""
     batches, _, _, depth = w.input
-    channels, area = w.output[3], w.kernel[0] * w.kernel[1]
+    channels, area = w.output[3], w.area
     if simd == "mve" and depth == 1 and channels > 1:
         return convolution(w, 1, simd) + channels * area
-    if depth != channels or batches != 1 or w.dilation != (1, 1):
+    if depth != channels or batches != 1 or w.dilated:
         return 0
     if simd == "mve":
         return 4 * _MVE_CHANNELS * area
-    if w.kernel == (3, 3) and max(w.padding) <= 1:
+    if w.rows.taps == w.columns.taps == 3 and max(w.rows.before, w.columns.before) <= 1:
         return 0
     return 2 * depth * area if simd == "dsp" else 0
 
 
 def depthwise_int4(w: KernelWindow, simd: str) -> int:
     """`arm_depthwise_conv_wrapper_s4_get_buffer_size`."""
-    area = w.kernel[0] * w.kernel[1]
-    if w.input[3] != w.output[3] or w.input[0] != 1 or w.dilation != (1, 1):
+    if w.input[3] != w.output[3] or w.input[0] != 1 or w.dilated:
         return 0
-    return 4 * _MVE_CHANNELS * area if simd == "mve" else 2 * w.input[3] * area
+    return 4 * _MVE_CHANNELS * w.area if simd == "mve" else 2 * w.input[3] * w.area
 
 
 def average_pool(source: Tensor, simd: str) -> int:

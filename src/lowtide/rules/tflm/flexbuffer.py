@@ -48,7 +48,7 @@ def map_numbers(data: bytes) -> dict[str, int]:
     keys_at = at - 3 * width
     keys_at -= _number(data, keys_at, width, signed=False)
     keys_width = _number(data, at - 2 * width, width, signed=False)
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for i in range(count):
         entry = keys_at + i * keys_width
         start = entry - _number(data, entry, keys_width, signed=False)
@@ -57,8 +57,8 @@ def map_numbers(data: bytes) -> dict[str, int]:
         name = data[start : data.index(0, start)].decode("utf-8")
         kind = data[at + count * width + i] >> 2
         if kind in (_INT, _UINT, _BOOL):
-            found[name] = _number(data, at + i * width, width, signed=kind == _INT)
-    return found
+            numbers[name] = _number(data, at + i * width, width, signed=kind == _INT)
+    return numbers
 
 
 def _number(data: bytes, at: int, width: int, *, signed: bool) -> int:

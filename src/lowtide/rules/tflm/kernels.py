@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from math import prod
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
+from lowtide.ops.index import Window
 from lowtide.rules.tflm.copies import COPIED, constant, copy_distance, first_interpolated
 
 
@@ -257,7 +259,7 @@ def _rows_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
         return None
     if batches > _MOST_ROWS or prod(source) != batches * depth:
         return None
-    return KernelWindow((1, batches, 1, depth), (1, batches, 1, outputs), (1, 1), (1, 1), (0, 0), (1, 1))
+    return KernelWindow((1, batches, 1, depth), (1, batches, 1, outputs), Window(1), Window(1))
 
 
 def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> KernelWindow | None:
@@ -267,7 +269,7 @@ def _image_of(op: Op, data: list[Tensor], output: tuple[int, ...]) -> KernelWind
         return None
     if sorted(constant(data, 1)) != [1, 2] or max(source) > _MOST_ROWS:
         return None
-    return KernelWindow(source, (source[0], 1, 1, source[3]), (source[1], source[2]), (1, 1), (0, 0), (1, 1))
+    return KernelWindow(source, (source[0], 1, 1, source[3]), Window(source[1]), Window(source[2]))
 
 
 def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int | None:
@@ -288,21 +290,32 @@ def _interpolated(op: Op, data: list[Tensor], output: Tensor, width: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class KernelWindow:
-    """Geometry of a convolution or pooling: shapes NHWC; kernel, stride, padding before, dilation by row and column."""
+    """A convolution or pooling: shapes NHWC, and its windows along rows and along columns."""
 
     input: tuple[int, int, int, int]
     output: tuple[int, int, int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
+    rows: Window
+    columns: Window
 
-    def first(self, axis: int, position: int) -> int | None:
-        """Lowest row (axis 0) or column (axis 1) of the input that an output position reads; None if there is none."""
-        origin = position * self.stride[axis] - self.padding[axis]
-        skipped = max(0, -(origin // self.dilation[axis])) if origin < 0 else 0
-        at = origin + skipped * self.dilation[axis]
-        return at if skipped < self.kernel[axis] and at < self.input[1 + axis] else None
+    @property
+    def area(self) -> int:
+        """Places that a window reads."""
+        return self.rows.taps * self.columns.taps
+
+    @property
+    def dilated(self) -> bool:
+        """Whether a window leaves places out."""
+        return (self.rows.dilation, self.columns.dilation) != (1, 1)
+
+    @property
+    def first_rows(self) -> list[int | None]:
+        """For each row of the output the lowest row of the input that it reads; None if there is none."""
+        return [self.rows.first(y, self.input[1]) for y in range(self.output[1])]
+
+    @property
+    def first_columns(self) -> list[int | None]:
+        """The same of columns."""
+        return [self.columns.first(x, self.input[2]) for x in range(self.output[2])]
 
 
 def window_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None:
@@ -311,29 +324,24 @@ def window_of(op: Op, data: list[Tensor], output: Tensor) -> KernelWindow | None
     if source is None or out is None or len(source) != 4 or len(out) != 4 or source[0] != out[0]:
         return None
     if "filter_height" in o:
-        kernel = (o["filter_height"], o["filter_width"])
+        taps = (o["filter_height"], o["filter_width"])
         if source[3] != out[3]:
             return None
     elif len(data) > 1 and data[1].shape is not None and len(data[1].shape) == 4:
-        kernel = data[1].shape[1:3]
+        taps = data[1].shape[1:3]
     else:
         return None
-    stride = (o.get("stride_h", 0), o.get("stride_w", 0))
-    dilation = (o.get("dilation_h_factor", 1), o.get("dilation_w_factor", 1))
-    if min(*kernel, *stride, *dilation, *source, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
+    if min(*source, *out) < 1 or max(out[1:3]) > _MOST_ROWS:
         return None
-    padding = []
-    for axis in (0, 1):
-        reach = (kernel[axis] - 1) * dilation[axis] + 1
-        size, out_size = source[1 + axis], out[1 + axis]
-        same = o.get("padding", 0) == 0
-        expected = -(-size // stride[axis]) if same else (size - reach) // stride[axis] + 1
-        if out_size != expected:
+    windows = []
+    for side, tap, size, rows in zip("hw", taps, source[1:3], out[1:3], strict=True):
+        window = tflite_window(o, side, tap)
+        if window is None or rows != tflite_rows(window, o, size):
             return None
-        padding.append(max(0, (out_size - 1) * stride[axis] + reach - size) // 2 if same else 0)
+        windows.append(tflite_padded(window, o, size, rows))
     if op.type == "DEPTHWISE_CONV_2D" and out[3] % source[3]:
         return None
-    return KernelWindow(source, out, kernel, stride, (padding[0], padding[1]), dilation)
+    return KernelWindow(source, out, *windows)
 
 
 def flat_distance(elements: int, width_in: int, width_out: int) -> int:
@@ -356,8 +364,8 @@ def window_distance(w: KernelWindow, width_in: int, width_out: int, *, channelwi
         w.input[:3],
         depth * width_in,
         channels * width_out,
-        [w.first(0, y) for y in range(w.output[1])],
-        [w.first(1, x) for x in range(w.output[2])],
+        w.first_rows,
+        w.first_columns,
         _within_pixel(channels, depth, width_in, width_out, channelwise, groups),
     )
 

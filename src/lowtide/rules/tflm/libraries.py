@@ -146,8 +146,8 @@ def _largest(op: Op, data: list[Tensor], output: Tensor, d: int) -> int | None:
         window.input[:3],
         depth,
         depth,
-        [window.first(0, y) for y in range(window.output[1])],
-        [window.first(1, x) for x in range(window.output[2])],
+        window.first_rows,
+        window.first_columns,
         depth,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
 
 import msgspec
 
@@ -11,10 +12,11 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeParts
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
+from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
-from lowtide.runtimes.base import Plain, Required
-from lowtide.runtimes.tflm.builds import build_for
-from lowtide.runtimes.tflm.least import least_parts
+from lowtide.runtimes.base import Apart, Plain, Required
+from lowtide.runtimes.tflm.builds import apart_for, build_for
+from lowtide.runtimes.tflm.least import least_apart, least_parts
 from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
 from lowtide.runtimes.tflm.persistent import arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
@@ -31,14 +33,15 @@ class Tflm(Plain):
     `target`: whose kernels run, and in which build of TFLM.
     """
 
-    target: Target
+    arenas: ClassVar[int] = 2
 
-    def beside(self, graph: Graph) -> int:
-        """Bytes of the smallest arena that no plan changes, but for some 16 of alignment."""
+    def room(self, graph: Graph, available: int) -> int:
+        """What the tail leaves for the head, which ends at a multiple of 16."""
         file = graph.file
         if not isinstance(file, TfliteFile):
-            return 0
-        return arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes + ALIGNMENT
+            return available
+        tail = arena_parts(file.model, graph, graph.own_order, build_for(self.target)).persistent_bytes
+        return (available - tail) // ALIGNMENT * ALIGNMENT
 
     def required(self, graph: Graph, order: Sequence[int], offsets: Mapping[int, int]) -> Required | None:
         """TFLM's arena for a plan, and in the parts what it plans for the file as it stands.
@@ -53,7 +56,7 @@ class Tflm(Plain):
             TFLM cannot take an offline plan for this file.
         """
         file = graph.file
-        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or any(op.type == NPU for op in graph.ops):
+        if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or self.own_plan_stands(graph):
             return None
         planned = without_elements(file.model, emptied_tensors(file.model, offsets))
         arena = self._arena(planned, graph, order, listed_offsets(file.model, offsets))
@@ -75,9 +78,42 @@ class Tflm(Plain):
             return None
         return self._arena(file.model, graph, graph.own_order, file.offline_plan())
 
+    def apart(self, graph: Graph, order: Sequence[int], required: Required, lower_bound: int) -> Apart | None:
+        """What `MicroAllocator::Create` needs with two arrays, for the same head. None without a .tflite file."""
+        file = graph.file
+        if not isinstance(file, TfliteFile):
+            return None
+        build, head = apart_for(self.target), required.planned_bytes
+        beside = arena_parts(file.model, graph, order, build)
+        least_head, least_tail = least_apart(file.model, graph, self.target, lower_bound)
+        parts = msgspec.structs.replace(
+            required.parts,
+            persistent=beside.persistent_bytes,
+            planning=max(beside.planning_bytes, beside.preparing_bytes),
+            exact=beside.exact and beside.head_arena(head) > beside.preparing_bytes and not required.parts.unknown,
+            build=build.words,
+        )
+        return Apart(beside.head_arena(head), beside.persistent_bytes, least_head, least_tail, parts)
+
+    def own_plan_stands(self, graph: Graph) -> bool:
+        """Whether Vela compiled the file: its commands hold places in the arena."""
+        return isinstance(graph.file, TfliteFile) and any(op.type == NPU for op in graph.ops)
+
     def offline(self, graph: Graph) -> list[int] | None:
         """The offline plan of a .tflite file."""
         return graph.file.offline_plan() if isinstance(graph.file, TfliteFile) else None
+
+    def kernel_targets(self) -> Mapping[str, Target]:
+        """Kernels of all libraries at once, the reference ones, CMSIS-NN's and ESP-NN's."""
+        return {
+            kernels: replace(self.target, kernels=kernels, simd=self.target.simd if kernels == "cmsis_nn" else "dsp")
+            for kernels in get_args(Library)
+        }
+
+    def target_of_file(self, graph: Graph) -> Target:
+        """For the kernels that the file names, as one that lowtide wrote does, unless the target names some."""
+        held = graph.file.kernels if isinstance(graph.file, TfliteFile) else None
+        return self.kernel_targets().get(held or "", self.target) if self.target.kernels == "any" else self.target
 
     def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
         """Head of the file as it stands; None if TFLM refuses its offline plan."""

@@ -7,7 +7,7 @@ are larger (seen in what it reports of its arena; tests compare that with what i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lowtide.rules.tflm.cmsis_nn import Simd
@@ -33,7 +33,8 @@ class Build:
     """A build of TFLM, and how it is used.
 
     `recording`: with RecordingMicroAllocator, which pip's interpreter has, instead of a plain MicroInterpreter.
-    `pip`: the package's own build. `kernels`, `simd`: whose kernels, and for which instructions.
+    `pip`: the package's own build. `kernels`, `simd`: whose kernels, and for which instructions. `apart`: with an arena
+    for the head and one for the tail, as `MicroAllocator::Create` takes them, instead of one for both.
     """
 
     abi: Abi = X86_64
@@ -41,6 +42,7 @@ class Build:
     pip: bool = True
     kernels: Library = "reference"
     simd: Simd = "dsp"
+    apart: bool = False
 
     def size(self, layout: str) -> tuple[int, int]:
         """Size and alignment of a struct (see `layout.py`)."""
@@ -50,6 +52,7 @@ class Build:
     def words(self) -> str:
         """The build, for screens."""
         how = "RecordingMicroAllocator" if self.recording else "a plain MicroInterpreter"
+        how += " and two arenas" if self.apart else ""
         where = "pip's build for x86-64" if self.pip else f"{8 * self.abi.pointer}-bit builds with {how}"
         short = " and short enums" if self.abi.enum == 1 else ""
         library = f"CMSIS-NN ({self.simd})" if self.kernels == "cmsis_nn" else "the reference kernels"
@@ -58,6 +61,8 @@ class Build:
     @cached_property
     def allocators(self) -> tuple[tuple[int, int], ...]:
         """What the interpreter makes of itself before it looks at a model, each with size and alignment."""
+        if self.apart:
+            return tuple(self.size(layout) for layout in ("4p", "6pib", "p2i4p2ipb", "p4pb3p", "2p"))
         memory, allocator = "2p5ppi", "p4pb3p"
         if self.recording:
             memory, allocator = memory + "4p", allocator + ("25p" if self.pip else "22p")
@@ -115,3 +120,8 @@ def build_for(target: Target) -> Build:
     kernels: Library = "cmsis_nn" if target.kernels == "cmsis_nn" else "reference"
     pip = recording and target.pointer == 64 and kernels == "reference"
     return Build(abi, recording, pip, kernels, target.simd)
+
+
+def apart_for(target: Target) -> Build:
+    """The same with an arena for the head and one for the tail; whoever makes these records nothing."""
+    return replace(build_for(target), recording=False, pip=False, apart=True)

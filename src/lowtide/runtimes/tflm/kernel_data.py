@@ -100,7 +100,7 @@ that is given back when it is done; ``|`` is where it asks for what it keeps. Ot
 outputs, and then ask."""
 
 
-def is_known(op: TfliteOp) -> bool:
+def is_modelled(op: TfliteOp) -> bool:
     """Whether what a kernel keeps is worked out here."""
     return op.type in DATA or op.type in _PLAIN or op.type.removeprefix("CUSTOM:") in SIGNALS
 
@@ -177,13 +177,13 @@ def _products(op: TfliteOp, left: TfliteTensor, right: TfliteTensor, build: Buil
 
 def _sums(op: TfliteOp, read: list[TfliteTensor | None], subgraph: Subgraph, build: Build) -> list[int]:
     """FULLY_CONNECTED of CMSIS-NN with MVE: the sums of constant weights, where it is no 1x1 convolution."""
-    given, weights, made = read[0], read[1], subgraph.tensors[op.outputs[0]]
+    given, weights, output = read[0], read[1], subgraph.tensors[op.outputs[0]]
     if given is None or weights is None or given.dtype != "int8" or weights.dtype == "int4":
         return []
-    if len(made.shape) > 2 and weights.shape and weights.shape[-1] % 4 == 0:
+    if len(output.shape) > 2 and weights.shape and weights.shape[-1] % 4 == 0:
         return []
     constant = all(t is None or t.buffer_bytes for t in read[1:3])
-    size = row_sums(made.shape[-1] if made.shape else 0, build.simd)
+    size = row_sums(output.shape[-1] if output.shape else 0, build.simd)
     return [size] if size and constant else []
 
 

@@ -41,10 +41,26 @@ def least_parts(model: TfliteModel, graph: Graph, target: Target) -> Least:
         parts = arena_parts(model, graph, graph.own_order, build)
         beside.append(parts.persistent_bytes - parts.optional_bytes)
         planning.append(parts.planning_bytes - parts.optional_bytes)
-    head = None
-    if target.kernels == "any":
-        head = largest_single_op(memory_model(graph, replace(target, kernels="reference")))
-    return Least(min(beside) - _spared_scratch(graph, target), max(0, min(planning)), head)
+    return Least(min(beside) - _spared_scratch(graph, target), max(0, min(planning)), _least_head(graph, target))
+
+
+def least_apart(model: TfliteModel, graph: Graph, target: Target, lower_bound: int) -> tuple[int, int]:
+    """The same for an arena for the head and one for the tail, for plans whose head has a lower bound."""
+    heads, tails = [], []
+    for build in _open(target):
+        parts = arena_parts(model, graph, graph.own_order, replace(build, recording=False, pip=False, apart=True))
+        heads.append(parts.planning_bytes)
+        tails.append(parts.persistent_bytes - parts.optional_bytes)
+    least = _least_head(graph, target)
+    head = lower_bound if least is None else min(lower_bound, least)
+    return max(head - _spared_scratch(graph, target), min(heads)), max(0, min(tails))
+
+
+def _least_head(graph: Graph, target: Target) -> int | None:
+    """Least head under any kernels that the target leaves open; None: the plan's own lower bound holds."""
+    if target.kernels != "any":
+        return None
+    return largest_single_op(memory_model(graph, replace(target, kernels="reference")))
 
 
 def _open(target: Target) -> Iterator[Build]:

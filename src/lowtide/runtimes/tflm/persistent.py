@@ -21,21 +21,21 @@ from lowtide.graph import Graph
 from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp
 from lowtide.rules.tflm.rule import TflmRule, scratch_unknown
 from lowtide.runtimes.tflm.builds import PIP, PLANNER_BUFFER, REQUESTS_PER_OP, Build
-from lowtide.runtimes.tflm.kernel_data import data_of, is_known, looks_of, options_of, prepared_of
+from lowtide.runtimes.tflm.kernel_data import data_of, is_modelled, looks_of, options_of, prepared_of
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaParts:
-    """The parts of the smallest arena beside the planned one, in bytes.
+    """The parts of the smallest arena beside the planned one, in bytes; of two arenas, if the build has these.
 
     Attributes
     ----------
     persistent_bytes
         The tail, once TFLM has started.
     planning_bytes
-        Least arena in which TFLM can make its plan, whatever the plan takes.
+        Least arena, or head's arena, in which TFLM can make its plan, whatever the plan takes.
     preparing_bytes
-        Least arena in which TFLM can prepare its kernels without spoiling what they look at; to within some 16 bytes.
+        The same in which it can prepare its kernels without spoiling what they look at; to within some 16 bytes.
     optional_bytes
         What of the tail a kernel may go on without, where it does not look whether it got it.
     scratch_bytes
@@ -58,16 +58,26 @@ class ArenaParts:
         """Smallest kTensorArenaSize, a multiple of 16, for an arena that begins at a multiple of 16."""
         return max(_up(head_bytes, 16) + self.persistent_bytes, self.planning_bytes, self.preparing_bytes)
 
+    def head_arena(self, head_bytes: int) -> int:
+        """Smallest arena for the head alone; the tail's is `persistent_bytes`."""
+        return max(_up(head_bytes, 16), self.planning_bytes, self.preparing_bytes)
+
     def exact_for(self, head_bytes: int) -> bool:
         """Whether `smallest_arena` is known to the byte for the build."""
         return self.exact and self.smallest_arena(head_bytes) > self.preparing_bytes
 
 
 class _Tail:
-    """Bytes taken from the end of an arena whose end is aligned."""
+    """Bytes taken from the end of an arena whose end is aligned; `apart` if the head has an arena of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = False) -> None:
         self.used = 0
+        self.apart = apart
+
+    @property
+    def beside_head(self) -> int:
+        """Bytes of it in the head's arena."""
+        return 0 if self.apart else self.used
 
     def take(self, size: int, alignment: int = 16) -> None:
         self.used = _up(self.used + size, alignment)
@@ -75,7 +85,7 @@ class _Tail:
 
 def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: Build = PIP) -> ArenaParts:
     """Play TFLM's start through for the operators of subgraph 0 in `order`, and those of the others in the file's."""
-    tail = _Tail()
+    tail = _Tail(apart=build.apart)
     for size, alignment in build.allocators:
         tail.take(size, alignment)
     _take_many(tail, build.subgraph, len(model.subgraphs))
@@ -110,7 +120,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
         for t in subgraph.tensors:
             if t.variable:
                 tail.take(t.size)
-    planning = _up(tail.used, 16) + _planning(model, count, build)
+    planning = _up(tail.beside_head, 16) + _planning(model, count, build)
     main = model.subgraphs[0]
     for listed in (main.inputs, main.outputs):
         tail.take(build.abi.pointer * len(listed))
@@ -120,7 +130,7 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
             if channels:
                 tail.take(*build.quantisation)
                 tail.take(4 + 4 * channels, 4)
-    strange = (op for _, op in ops if not is_known(op))
+    strange = (op for _, op in ops if not is_modelled(op))
     hidden = (op for op in graph.ops if scratch_unknown(op, build.kernels))
     unknown = tuple(dict.fromkeys(op.type for op in (*strange, *hidden)))
     exact = not unknown and not handles and not optional and (len(model.subgraphs) == 1 or not _asking(model, graph))
@@ -155,7 +165,7 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         if look == "|":
             for size in pieces:
                 tail.take(size)
-                least = max(least, temporary + tail.used)
+                least = max(least, temporary + tail.beside_head)
             pieces = []
             continue
         listed, position = (op.outputs, int(look[1:])) if look[0] == "o" else (op.inputs, int(look))
@@ -166,10 +176,10 @@ def _prepare(tail: _Tail, subgraph: Subgraph, op: TfliteOp, head: int, build: Bu
         if channels:
             temporary = _up(temporary, build.quantisation[1]) + build.quantisation[0]
             temporary = _up(temporary, 4) + 4 + 4 * channels
-        least = max(least, temporary + tail.used)
+        least = max(least, temporary + tail.beside_head)
     for size in pieces:
         tail.take(size)
-        least = max(least, temporary + tail.used)
+        least = max(least, temporary + tail.beside_head)
     return least
 
 

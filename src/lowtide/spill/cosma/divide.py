@@ -136,16 +136,16 @@ def part_of(space: Space, ops: Sequence[int], there: set[int], copied: set[int],
     for a, storage in enumerate(space.storages):
         readers = tuple(sorted(new[u] for u in storage.readers if u in inside))
         later = any(u not in inside and u not in done for u in storage.readers)
-        made_here = storage.maker in inside
+        begins_here = storage.maker in inside
         seen = storage.maker in done or (storage.maker == OUTSIDE and any(u in done for u in storage.readers))
-        if not (readers or made_here or (a in there and later)):
+        if not (readers or begins_here or (a in there and later)):
             continue
         storages.append(
             CosmaStorage(
                 a,
                 storage.size,
                 storage.bytes,
-                new[storage.maker] if made_here else OUTSIDE,
+                new[storage.maker] if begins_here else OUTSIDE,
                 readers,
                 storage.free or a in copied,
                 storage.written_late and not later,

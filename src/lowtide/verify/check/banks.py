@@ -17,6 +17,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
 from lowtide.sizes import format_size, round_up
+from lowtide.verify.check.arenas import arenas_never_fit
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.order import Simulation
 
@@ -130,6 +131,8 @@ def allowed_statuses(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[s
     regions = plan.memories or []
     if all((m.size_bytes or 0) <= m.capacity_bytes for m in regions):
         return ("ok",)
+    if plan.runtime_arenas is not None:
+        return ("impossible", "over_budget") if arenas_never_fit(plan) else ("over_budget",)
     if never_fits(graph, memory, [m.capacity_bytes for m in regions], plan.lower_bound_bytes):
         return ("impossible", "over_budget")
     return ("over_budget",)

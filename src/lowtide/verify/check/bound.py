@@ -8,6 +8,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import CutCertificate, Plan, SearchCertificate
 from lowtide.sizes import format_size
+from lowtide.target import Target
 from lowtide.verify.check.cut import check_cut
 from lowtide.verify.check.memory import CheckedMemory
 
@@ -73,7 +74,7 @@ def check_bound(graph: Graph, plan: Plan, memory: CheckedMemory) -> tuple[str, s
     return seen, note
 
 
-def check_budget(plan: Plan, statuses: tuple[str, ...] | None = None) -> str:
+def check_budget(plan: Plan, target: Target, statuses: tuple[str, ...] | None = None) -> str:
     """Check `required_bytes`, `status` and the budget; `statuses` are those that several memories leave open.
 
     Raises
@@ -82,7 +83,7 @@ def check_budget(plan: Plan, statuses: tuple[str, ...] | None = None) -> str:
         ``required`` or ``status``.
     """
     reserve = plan.reserve_bytes or 0
-    base = plan.peak_bytes if plan.arena_bytes is None or plan.target == "torch" else plan.arena_bytes
+    base = plan.peak_bytes if plan.arena_bytes is None or target.allocates_one_by_one else plan.arena_bytes
     base = base if plan.runtime_arena_bytes is None else plan.runtime_arena_bytes
     if reserve < 0 or plan.required_bytes != base + reserve:
         raise VerificationError(

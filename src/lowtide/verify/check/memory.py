@@ -153,9 +153,9 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     }
     saved: dict[int, dict[int, int]] = {}
     for op in graph.ops:
-        made_size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
+        output_size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
         saved[op.id] = {
-            t: min(graph.tensor_by_id[t].size, made_size - behind[op.id][t]) if t in behind[op.id] else made_size
+            t: min(graph.tensor_by_id[t].size, output_size - behind[op.id][t]) if t in behind[op.id] else output_size
             for t in overwritable[op.id]
         }
     return CheckedMemory(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import NoCertificate, Plan
 from lowtide.sizes import format_size
 from lowtide.target import Target
+from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
@@ -40,6 +43,7 @@ FAILURES = {
     "overlap": "storages and workspaces that are live together share no byte",
     "fixed": "tensors that the target fixes lie where it says",
     "memories": "memories have names and sizes, and hold no more than the plan says",
+    "runtime_arenas": "the runtime's arenas lie in memories of the plan, as large as its parts make them",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
@@ -101,6 +105,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         )
     if plan.target != target.name:
         raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
+    if plan.rules is not None and plan.rules != target:
+        differing = ", ".join(f.name for f in fields(target) if getattr(target, f.name) != getattr(plan.rules, f.name))
+        raise VerificationError("target", f"the plan says other rules than {target.name!r} has: {differing}")
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
@@ -145,8 +152,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         notes.append("arena: none in the plan")
     else:
         whole = plan
-        if plan.memories is not None:
+        if plan.memories is not None and plan.runtime_arenas is None:
             plan = as_one_arena(graph, plan, memory, steps)
+        if whole.memories is not None:
             checks.append(HeldRule("memories", check_capacities(whole)))
         numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
         checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
@@ -164,10 +172,11 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks += [HeldRule("runtime_figures", figures)] if figures else []
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
+    checks += [HeldRule("runtime_arenas", check_arenas(plan))] if plan.runtime_arenas is not None else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
-    checks.append(HeldRule("status", check_budget(plan, statuses)))
+    checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
 
 

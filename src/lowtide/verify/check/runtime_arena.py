@@ -158,7 +158,10 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
         return ""
     if parts is None or block is None or parts.planned != plan.arena_bytes:
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
-    needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
+    if plan.runtime_arenas is not None and plan.runtime_arenas.apart:
+        needed = max(round_up(parts.planned, parts.alignment), parts.planning) + parts.persistent
+    else:
+        needed = max(round_up(parts.planned, parts.alignment) + parts.persistent, parts.planning)
     if block != needed:
         raise VerificationError("runtime_arena", f"runtime_arena_bytes is {block}, and its parts need {needed}")
     return f"{format_size(block)} follow from the parts; the persistent one as the plan has it (--run measures it)"

@@ -67,11 +67,11 @@ def prove_arena(
     load = aligned_load(graph, memory, steps, plan.order, target.alignment)
     if bound <= load:
         return Proof("checked", "so many bytes are live at once", 0, time.perf_counter() - began)
-    found = None if target.fixed else _rectangles(graph, plan, memory, steps)
-    if found is None:
+    rectangles = None if target.fixed else _rectangles(graph, plan, memory, steps)
+    if rectangles is None:
         why = "its buffers are no plain rectangles, and those alone are searched again"
         return Proof("not re-proved", why, 0, time.perf_counter() - began)
-    search = _Piles(found, round_up(bound, target.alignment) - target.alignment, began + seconds, max_states)
+    search = _Piles(rectangles, round_up(bound, target.alignment) - target.alignment, began + seconds, max_states)
     lower = search.lower()
     spent = time.perf_counter() - began
     if lower is not None:
@@ -93,9 +93,9 @@ def _rectangles(graph: Graph, plan: Plan, memory: CheckedMemory, steps: Simulati
     begin = [max(first, 0) for first in steps.first]
     end = [min(last, n - 1) + 1 for last in steps.last]
     for v in sorted(steps.in_place, key=lambda v: -step_of[v]):  # the last first: chains become one from their end
-        read, made = steps.in_place[v], graph.op_by_id[v].outputs[0]
-        below, above = memory.storage_of[read], memory.storage_of[made]
-        if memory.place[read][1] or memory.place[made][1]:
+        read, output = steps.in_place[v], graph.op_by_id[v].outputs[0]
+        below, above = memory.storage_of[read], memory.storage_of[output]
+        if memory.place[read][1] or memory.place[output][1]:
             return None
         if round_up(memory.storages[below].size, unit) != round_up(memory.storages[above].size, unit):
             return None

@@ -123,6 +123,6 @@ ABLATION = tuple(
 )
 
 
-def known(network: str) -> Case | None:
+def case_of(network: str) -> Case | None:
     """The case of a paper for a network of that name."""
     return next((case for case in (*HMCOS, *RANDWIRE, *ZHONG, *CELLS) if case.network == network), None)

@@ -66,10 +66,10 @@ class _LiveRange:
         return self.alignment
 
 
-def peers() -> tuple[VelaHillClimb, ...]:
+def external_allocators() -> tuple[VelaHillClimb, ...]:
     """Those that are installed."""
     try:
-        found = find_spec(VELA) is not None
+        installed = find_spec(VELA) is not None
     except ModuleNotFoundError:
-        found = False
-    return (VelaHillClimb(),) if found else ()
+        installed = False
+    return (VelaHillClimb(),) if installed else ()

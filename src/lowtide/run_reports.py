@@ -1,0 +1,233 @@
+"""What running a model in its own runtime showed: types alone, for who runs it, who checks a plan, and who prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """One output over all inputs: equal bit by bit, or how far apart; vacuous: it never changes."""
+
+    name: str
+    equal: bool
+    max_abs_difference: float | None
+    vacuous: bool
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """Every output of two runs, one beside the other."""
+
+    outputs: tuple[OutputComparison, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether every output is equal bit by bit."""
+        return all(o.equal for o in self.outputs)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether no output depends on the inputs: then equal outputs show nothing."""
+        return all(o.vacuous for o in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What onnxruntime measured when one node had run.
+
+    Attributes
+    ----------
+    op
+        Op id in the plan.
+    in_use_bytes
+        Sizes in use beyond what was before the first node; the graph's inputs are not in it.
+    planned_bytes
+        The plan's footprint at that step, without workspace; None for the original file and for unknown steps.
+    """
+
+    op: int
+    name: str
+    type: str
+    in_use_bytes: int
+    planned_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Memory of one file's first run, node by node in the order in which they ran.
+
+    Attributes
+    ----------
+    peak_bytes
+        Most bytes of tensors in use at once, without what kernels take while they run.
+    mark_bytes
+        Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
+    held_bytes
+        What the arena took from the system, weights apart.
+    grown_at
+        The node at which the arena first took more than one block; empty if none is known.
+    """
+
+    path: str
+    peak_bytes: int
+    mark_bytes: int
+    held_bytes: int
+    nodes: tuple[NodeMemory, ...]
+    grown_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Two models, the original by its runtime's defaults and the planned one as planned.
+
+    `original_seconds`, `planned_seconds`: medians of `runs` runs each, in turn. `original_peak_bytes`,
+    `planned_peak_bytes`: most memory of the process, the interpreter and the runtime included; None where both are in
+    one process.
+    """
+
+    runs: int
+    original_seconds: float
+    planned_seconds: float
+    original_peak_bytes: int | None = None
+    planned_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class RunReport(ComparedRuns):
+    """What running both files showed.
+
+    Attributes
+    ----------
+    outputs
+        Every graph output, in the file's order.
+    original, planned
+        Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
+        1.24).
+    exact
+        The planned file in the block that the plan gives onnxruntime's arena; None where it gives none.
+    shipped
+        The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
+    arena_bytes
+        The block that the plan gives onnxruntime's arena, to stand beside `exact.held_bytes`.
+    input_bytes
+        Bytes of the graph's inputs, which onnxruntime does not count.
+    runs
+        Number of different random inputs.
+    stands
+        The original in onnxruntime's own order with its memory reuse, but without its optimiser: what
+        `Plan.runtime_figures` says of its defaults; None where the plan says nothing of it.
+    timing
+        The original by onnxruntime's defaults and the planned file in turn; None if that was not asked for.
+    deterministic
+        Whether the original gives the same bits twice; where it does not, differences mean nothing.
+    order_kept
+        Whether the planned file's nodes ran in the plan's order, `Shape` nodes apart.
+    """
+
+    original: FileRun
+    planned: FileRun
+    shipped: FileRun
+    exact: FileRun | None
+    arena_bytes: int | None
+    input_bytes: int
+    runs: int
+    deterministic: bool
+    order_kept: bool
+    stands: FileRun | None = None
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredArena:
+    """Bytes of TFLM's arena: non-persistent, persistent, both, and the smallest arena with which it starts."""
+
+    head_bytes: int
+    tail_bytes: int
+    total_bytes: int
+    smallest_arena_bytes: int
+
+
+@dataclass(frozen=True)
+class RuntimeRun:
+    """What one runtime showed.
+
+    `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
+    `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
+    runs neither file. `timing`: both files in turn; None if that was not asked for.
+    """
+
+    runtime: str
+    outputs: tuple[OutputComparison, ...] = ()
+    deterministic: bool = True
+    original: MeasuredArena | None = None
+    planned: MeasuredArena | None = None
+    original_bytes: int | None = None
+    planned_bytes: int | None = None
+    refused: str = ""
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True)
+class TfliteRunReport:
+    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
+
+    runtimes: tuple[RuntimeRun, ...]
+    inputs: int
+    planned_bytes: int | None
+    required_bytes: int | None
+
+    @property
+    def outputs(self) -> tuple[OutputComparison, ...]:
+        """Outputs of every runtime that gives the same bits twice."""
+        return tuple(o for r in self.runtimes if r.deterministic for o in r.outputs)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether some runtime gives the same bits twice."""
+        return any(r.deterministic and not r.refused for r in self.runtimes)
+
+    @property
+    def litert(self) -> RuntimeRun | None:
+        """LiteRT's part, without delegates."""
+        return next((r for r in self.runtimes if r.runtime == "litert" and not r.refused), None)
+
+    @property
+    def tflm(self) -> RuntimeRun | None:
+        """TFLM's part."""
+        return next((r for r in self.runtimes if r.runtime == "tflm" and not r.refused), None)
+
+
+@dataclass(frozen=True)
+class TorchRunReport(ComparedRuns):
+    """What running both archives showed.
+
+    Attributes
+    ----------
+    outputs
+        Every tensor that the programs return, numbered.
+    runs
+        Number of different random inputs.
+    deterministic
+        Whether the original gives the same bits twice.
+    order_kept
+        Whether the planned archive's nodes are the original's in the plan's order.
+    original_peak_bytes, planned_peak_bytes
+        Most bytes of storages live at once in each, weights and inputs apart.
+    plan_bytes
+        The plan's peak.
+    timing
+        Both in turn; None if that was not asked for.
+    """
+
+    runs: int
+    deterministic: bool
+    order_kept: bool
+    original_peak_bytes: int
+    planned_peak_bytes: int
+    plan_bytes: int = 0
+    timing: Timing | None = None
+
+
+AnyRunReport = RunReport | TfliteRunReport | TorchRunReport
+"""Of an ONNX file, a .tflite file, a torch.export archive."""
