@@ -157,12 +157,14 @@ def plan_job(
 
 
 def _with_figures(plan: Plan, answer: Answer, *, quick: bool) -> Plan:
-    """The plan with what its runtime takes by its defaults, and with it; nothing of plans for several memories."""
+    """The plan with what its runtime takes by its defaults, and with it; of plans for several memories only where
+    one of them holds all of it."""
     import msgspec
 
     from lowtide.runtimes.figures import Planned, runtime_figures
 
-    if plan.memories is not None or plan.arena_bytes is None:
+    one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick)
     return msgspec.structs.replace(plan, runtime_figures=figures)
