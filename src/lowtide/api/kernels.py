@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lowtide.api.models import NO_DIMS, load
+from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.report.kernels import KernelChoice
 from lowtide.runtimes.registry import runtime_of
+from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve
 
 MOST_OPS = 300
@@ -62,19 +63,20 @@ def kernel_choices(
 def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[str, KernelChoice] | None:
     """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
 
-    None if there are none: another target, kernels that are named, several memories, no .tflite file, or one of more
-    than `MOST_OPS` ops.
+    None if there are none: another target, kernels that are named, several memories, no .tflite file, one whose own
+    plan stands, or one of more than `MOST_OPS` ops.
     """
     from lowtide.read.tflite.model import TfliteFile
 
     source = model.source if isinstance(model, Graph) else str(model)
     rules = resolve(settings.get("target", "auto"), source=source)
     several = any(settings.get(name) for name in ("banks", "board", "memories"))
-    if rules.rule != "tflm" or rules.kernels != "any" or several:
+    runtime = runtime_of(rules)
+    if not runtime.kernel_targets() or rules.kernels != "any" or several:
         return None
     graph = load(model, settings.get("dims", NO_DIMS))
     file = graph.file
-    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime_of(rules).own_plan_stands(graph):
+    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime.own_plan_stands(graph):
         return None
     kept = {name: settings[name] for name in _SHOWN if name in settings}
     return kernel_choices(graph, rules, quick=True, **kept)

@@ -89,9 +89,9 @@ def runtime_optimized(
     return chosen
 
 
-def _copy_data(made: Path, out: Path, outputs: Outputs) -> None:
-    """What a file that was made keeps outside itself, to beside `out`."""
-    data = made.with_name(f"{made.name}.data")
+def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:
+    """What an optimised file keeps outside itself, to beside `out`."""
+    data = optimized.with_name(f"{optimized.name}.data")
     if data.exists():
         with outputs.create(out.with_name(data.name)) as file, data.open("rb") as source:
             shutil.copyfileobj(source, file, 1 << 24)

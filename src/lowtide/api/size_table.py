@@ -94,9 +94,9 @@ def plan_sizes(
     first: Plan | None = None
     for chosen in product(*sizes.values()):
         at = dict(zip(sizes, chosen, strict=True))
-        made = plan(model, dims={**dims, **at}, **settings)
-        first = first or made
-        rows.append(_row(at, made, first))
+        result = plan(model, dims={**dims, **at}, **settings)
+        first = first or result
+        rows.append(_row(at, result, first))
         if rows[-1].interrupted:
             break
     if first is None:
@@ -104,14 +104,14 @@ def plan_sizes(
     return SizeTable(first.graph, first.target, rows, _linear(rows))
 
 
-def _row(dims: Mapping[str, int], made: Plan, first: Plan) -> SizeRow:
+def _row(dims: Mapping[str, int], result: Plan, first: Plan) -> SizeRow:
     return SizeRow(
         dims=dims,
-        **{name: getattr(made, name) for name in FIGURES},
-        optimal=made.optimal,
-        status=made.status,
-        same_order=made.order == first.order,
-        interrupted=made.stopped == "interrupt",
+        **{name: getattr(result, name) for name in FIGURES},
+        optimal=result.optimal,
+        status=result.status,
+        same_order=result.order == first.order,
+        interrupted=result.stopped == "interrupt",
     )
 
 

@@ -13,9 +13,9 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
 from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Sure
-from lowtide.target import Target, resolve
+from lowtide.target import TORCH, Target, resolve
 
-RUNTIMES = {"tflm": "TFLM", "tflite": "LiteRT", "onnxruntime": "onnxruntime", "torch": "PyTorch, eager"}
+RUNTIMES = {"tflm": "TFLM", "tflite": "LiteRT", "onnxruntime": "onnxruntime", TORCH: "PyTorch, eager"}
 HEAD, SMALLEST, IN_USE, ARENA = "head", "kTensorArenaSize", "in use", "arena"
 _UNSURE = ("Quantize", "QLinear", "Integer", "Attention", "Sequence")
 """Parts of the names of ONNX ops whose kernels take workspace that is not known, or not on every CPU."""
@@ -65,7 +65,7 @@ def runtime_figures(memory: MemoryModel, planned: Planned, *, quick: bool = Fals
         return _onnxruntime(memory, planned.peak_bytes, planned.block_bytes)
     if rule == "tflite":
         return _litert(memory, planned)
-    if rule == "torch":
+    if target.allocates_one_by_one:
         return _eager(memory, planned)
     return None if graph.dialect != "onnx" else _beside(graph, planned, quick=quick)
 
@@ -150,7 +150,7 @@ def _eager(memory: MemoryModel, planned: Planned) -> list[RuntimeFigure]:
     from lowtide.analyse.liveness import profile
 
     own = profile(memory, range(len(memory.graph.ops))).peak
-    return [_figure("torch", IN_USE, own, planned.peak_bytes)]
+    return [_figure(TORCH, IN_USE, own, planned.peak_bytes)]
 
 
 def _figure(runtime: str, what: str, default: int, planned: int | None, sure: Sure = "exact") -> RuntimeFigure:
