@@ -71,6 +71,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
+        own = plan.runtime_parts.own_planned
+        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it stands above
+            rows.append(
+                ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
+            )
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
