@@ -57,7 +57,7 @@ ELSEWHERE = {
     "write/onnxruntime_snippet api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net runtimes/tflm/arena",
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
-    "runtimes/tflm/test_persistent.py": "run/tflite runtimes/tflm/builds "
+    "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "bench/torch_nets",
     "run/test_timing.py": "run/ort_process",

@@ -353,13 +353,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
     `spilling` says what was counted.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
+    With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
     parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
-    bytes.
+    `search` counts states and memory of the search; `arena_lost` in it is where an arena above its bound loses bytes.
     """
 
     version: int
@@ -405,6 +405,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtime_parts: RuntimeParts | None = None
     runtime_arenas: RuntimeArenas | None = None
     runtime_figures: list[RuntimeFigure] | None = None
+    runtime_unknown: list[str] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None
     pin_inputs: bool | None = None

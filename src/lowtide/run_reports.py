@@ -168,14 +168,33 @@ class RuntimeRun:
     timing: Timing | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PackageArena:
+    """What the pip package was predicted to take for the planned file, in bytes, and whether that is exact.
+
+    The plan may be for another build, for firmware's or for a library's kernels, which cannot be run here.
+    """
+
+    head_bytes: int
+    arena_bytes: int
+    exact: bool
+    build: str
+
+
 @dataclass(frozen=True)
 class TfliteRunReport:
-    """What all runtimes showed. `planned_bytes`, `required_bytes`: TFLM's head and smallest arena in the plan."""
+    """What all runtimes showed.
+
+    `planned_bytes`, `required_bytes`: TFLM's head and arenas in the plan, for the `build` that it speaks of.
+    `predicted`: the same of the package that was run.
+    """
 
     runtimes: tuple[RuntimeRun, ...]
     inputs: int
     planned_bytes: int | None
     required_bytes: int | None
+    predicted: PackageArena | None = None
+    build: str = ""
 
     @property
     def outputs(self) -> tuple[OutputComparison, ...]:

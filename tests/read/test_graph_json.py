@@ -114,7 +114,7 @@ def test_the_dialect_may_be_given():
     [
         (
             lambda g: g["tensors"][0].update(aliasof=3),
-            r"'aliasof' in tensors\[0\]; did you mean alias_of\?",
+            r"'aliasof' in tensors\[0\]; did you mean alias_of",
         ),
         (lambda g: g["ops"][1].update(input=[3]), r"unknown key 'input' in ops\[1\]; did you mean inputs\?"),
         (lambda g: g.update(nodes=[]), r"unknown key 'nodes' in the graph; .*keys of your own begin with x_"),

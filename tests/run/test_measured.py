@@ -16,6 +16,7 @@ from lowtide.run_reports import (
     FileRun,
     MeasuredArena,
     NodeMemory,
+    PackageArena,
     RunReport,
     RuntimeRun,
     TfliteRunReport,
@@ -87,25 +88,32 @@ def test_torch_and_litert_are_held_to_their_figures(plan: Plan) -> None:
 
 
 def test_tflm_is_held_to_head_and_smallest_arena(tmp_path: Path) -> None:
-    """The smallest arena only for the build that runs it; where scratch is not known the operator is named."""
+    """As predicted for the package, and as a plan for that build says; ops of unknown scratch are named."""
     builder = pytest.importorskip("support.tflite_builder")
     path = tmp_path / "m.tflite"
     path.write_bytes(builder.branches().bytes())
     plan = lowtide.plan(path)
     smallest, head = plan.runtime_figures or []
+    assert plan.runtime_parts is not None
+    package = PackageArena(head.planned_bytes or 0, smallest.planned_bytes or 0, True, plan.runtime_parts.build)
     before = MeasuredArena(head.default_bytes, 0, 0, smallest.default_bytes)
     after = MeasuredArena(head.planned_bytes or 0, 0, 0, smallest.planned_bytes or 0)
 
     def ran(after: MeasuredArena) -> TfliteRunReport:
-        return TfliteRunReport((RuntimeRun("tflm", original=before, planned=after),), 1, plan.arena_bytes, 0)
+        runs = (RuntimeRun("tflm", original=before, planned=after),)
+        return TfliteRunReport(runs, 1, plan.arena_bytes, plan.runtime_arena_bytes, package, package.build)
 
     check_measured(plan, ran(after))
     more = replace(after, smallest_arena_bytes=after.smallest_arena_bytes + 32)
-    with pytest.raises(VerificationError, match=r"TFLM needs kTensorArenaSize .* for the plan"):
+    with pytest.raises(VerificationError, match=r"by bisection; .* was predicted, to the byte"):
         check_measured(plan, ran(more))
+    today = replace(ran(after).runtimes[0], original=replace(before, smallest_arena_bytes=1))
+    with pytest.raises(VerificationError, match=r"TFLM needs kTensorArenaSize 1 B for the file as it stands"):
+        check_measured(plan, replace(ran(after), runtimes=(today,)))
     firmware = lowtide.plan(path, target="tflm,pointer=32")
-    check_measured(firmware, replace(ran(replace(more, smallest_arena_bytes=1)), planned_bytes=firmware.arena_bytes))
-    assert plan.runtime_parts is not None
+    assert firmware.runtime_parts is not None
+    other = replace(ran(after), planned_bytes=1, required_bytes=2, build=firmware.runtime_parts.build)
+    check_measured(firmware, other)
     strange = msgspec.structs.replace(plan.runtime_parts, unknown=["Strange"])
     with pytest.raises(VerificationError, match="scratch is not known of Strange"):
         check_measured(msgspec.structs.replace(plan, runtime_parts=strange), ran(replace(after, head_bytes=1)))

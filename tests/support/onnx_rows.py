@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from lowtide.graph import Graph
 from lowtide.read import read_model
@@ -40,8 +40,8 @@ class Instance:
         said = ",".join(f"{k}={v}" for k, v in self.attributes.items())
         return f"{self.kind}[{said[:40]}]{self.opset}"
 
-    def graph(self) -> Graph:
-        """The graph of this one node, as the reader has it."""
+    def model(self, ir_version: int = 10) -> ModelProto:
+        """A model of this one node."""
         names, inputs, fixed = [], [], []
         for i, operand in enumerate(self.operands):
             names.append("" if operand is None else f"x{i}")
@@ -59,10 +59,13 @@ class Instance:
         opsets = [helper.make_opsetid("", self.opset)]
         if self.domain:
             opsets.append(helper.make_opsetid(self.domain, 1))
-        model = helper.make_model(alone, ir_version=10, opset_imports=opsets)
+        return helper.make_model(alone, ir_version=ir_version, opset_imports=opsets)
+
+    def graph(self) -> Graph:
+        """The graph of this one node, as the reader has it."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.onnx"
-            path.write_bytes(model.SerializeToString())
+            path.write_bytes(self.model().SerializeToString())
             return read_model(path)
 
 

@@ -61,6 +61,7 @@ class PlanKeys(TypedDict, total=False):
     runtime_arena_bytes: int | None
     runtime_parts: RuntimeParts | None
     runtime_arenas: RuntimeArenas
+    runtime_unknown: list[str] | None
     conflict: PlanConflict | None
 
 

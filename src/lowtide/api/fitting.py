@@ -33,6 +33,7 @@ class Check:
     requirement consists of, and with several memories `arenas` where these lie. `runtime_figures` is what the runtime
     takes by its defaults, and with the plan.
     `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
+    With `runtime_unknown` `sure` is ``"at least"``: it is not known what the kernels of these op types take.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -53,6 +54,7 @@ class Check:
     conflict: str | None = None
     own_plan: bool | None = None
     runtime_figures: list[RuntimeFigure] | None = None
+    runtime_unknown: list[str] | None = None
 
     def __repr__(self) -> str:
         return brief(
@@ -207,7 +209,7 @@ def _of_plan(plan: Plan, sure: Sure, named: str) -> Check:
         plan.target,
         plan.status,
         plan.stopped,
-        sure,
+        "at least" if plan.runtime_unknown else sure,
         _least_bytes(plan),
         named,
         uses,
@@ -215,6 +217,7 @@ def _of_plan(plan: Plan, sure: Sure, named: str) -> Check:
         plan.runtime_arenas,
         conflict_text(plan),
         runtime_figures=_at_most(plan.runtime_figures) if sure == "at most" else plan.runtime_figures,
+        runtime_unknown=plan.runtime_unknown,
     )
 
 

@@ -90,7 +90,7 @@ def runtime_optimized(
 
 
 def _copy_data(optimized: Path, out: Path, outputs: Outputs) -> None:
-    """What an optimised file keeps outside itself, to beside `out`."""
+    """What a file that was made keeps outside itself, to beside `out`."""
     data = optimized.with_name(f"{optimized.name}.data")
     if data.exists():
         with outputs.create(out.with_name(data.name)) as file, data.open("rb") as source:

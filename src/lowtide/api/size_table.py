@@ -94,9 +94,9 @@ def plan_sizes(
     first: Plan | None = None
     for chosen in product(*sizes.values()):
         at = dict(zip(sizes, chosen, strict=True))
-        result = plan(model, dims={**dims, **at}, **settings)
-        first = first or result
-        rows.append(_row(at, result, first))
+        made = plan(model, dims={**dims, **at}, **settings)
+        first = first or made
+        rows.append(_row(at, made, first))
         if rows[-1].interrupted:
             break
     if first is None:
@@ -104,14 +104,14 @@ def plan_sizes(
     return SizeTable(first.graph, first.target, rows, _linear(rows))
 
 
-def _row(dims: Mapping[str, int], result: Plan, first: Plan) -> SizeRow:
+def _row(dims: Mapping[str, int], of_sizes: Plan, first: Plan) -> SizeRow:
     return SizeRow(
         dims=dims,
-        **{name: getattr(result, name) for name in FIGURES},
-        optimal=result.optimal,
-        status=result.status,
-        same_order=result.order == first.order,
-        interrupted=result.stopped == "interrupt",
+        **{name: getattr(of_sizes, name) for name in FIGURES},
+        optimal=of_sizes.optimal,
+        status=of_sizes.status,
+        same_order=of_sizes.order == first.order,
+        interrupted=of_sizes.stopped == "interrupt",
     )
 
 

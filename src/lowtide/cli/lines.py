@@ -26,18 +26,21 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
     ]
     required, available, excess = sizes_of(check)
     sizes = "; ".join(each) or f"{required}, available {available}, excess {excess}"
-    return f"{verdict}: required {sizes} (target {check.target}, {_proof(check, as_is=as_is)}){why}"
+    proof = f"target {check.target}, {_proof(check, as_is=as_is)}"
+    if check.runtime_unknown:
+        proof += f", not known what the kernels of {', '.join(check.runtime_unknown)} take"
+    return f"{verdict}: required {sizes} ({proof}){why}"
 
 
 def sizes_of(check: Check) -> tuple[str, str, str]:
     """Required, available, excess; of what is not the best plan's what is proved, and no more."""
-    most = "at most " if check.sure == "at most" else ""
-    excess, more = check.excess_bytes, most
-    if most and check.status == "impossible":
+    sure = "" if check.sure == "exact" else f"{check.sure} "
+    excess, more = check.excess_bytes, sure
+    if sure and check.status == "impossible":
         excess, more = check.least_bytes - check.available_bytes, "at least "
     elif not excess:
         more = ""
-    return f"{most}{check.required_bytes:,} B", f"{check.available_bytes:,} B", f"{more}{excess:,} B"
+    return f"{sure}{check.required_bytes:,} B", f"{check.available_bytes:,} B", f"{more}{excess:,} B"
 
 
 def _proof(check: Check, *, as_is: bool) -> str:

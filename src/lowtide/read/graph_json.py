@@ -120,18 +120,18 @@ def _without_own_keys(document: Any, source: str) -> Any:
     """The same document with keys that the format has; anything but an object stays for msgspec to refuse."""
     if not isinstance(document, dict):
         return document
-    result = _without_own(document, GraphDocument, "the graph", source)
+    result = _own_fields(document, GraphDocument, "the graph", source)
     for key, struct in (("tensors", TensorEntry), ("ops", OpEntry)):
         entries = result.get(key)
         if isinstance(entries, list):
             result[key] = [
-                _without_own(entry, struct, f"{key}[{i}]", source) if isinstance(entry, dict) else entry
+                _own_fields(entry, struct, f"{key}[{i}]", source) if isinstance(entry, dict) else entry
                 for i, entry in enumerate(entries)
             ]
     return result
 
 
-def _without_own(entry: Mapping[str, Any], struct: type[msgspec.Struct], where: str, source: str) -> dict[str, Any]:
+def _own_fields(entry: Mapping[str, Any], struct: type[msgspec.Struct], where: str, source: str) -> dict[str, Any]:
     fields = struct.__struct_fields__
     for key in entry:
         if key not in fields and not key.startswith(OWN_KEYS):

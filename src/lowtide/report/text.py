@@ -77,7 +77,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
                 ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
             )
     elif plan.runtime_arena_bytes is not None:
-        rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)]))
+        rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)] + _at_least(plan)))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
     if plan.budget_bytes is not None:
         over = plan.required_bytes - plan.budget_bytes
@@ -146,6 +146,13 @@ def _today(figures: Sequence[RuntimeFigure] | None, target: str) -> list[str]:
 def _runtime(plan: Plan) -> str:
     """The runtime whose own planner makes a plan's arena: LiteRT where the target is called so, fields apart."""
     return "tflite" if plan.target.partition(",")[0] == "tflite" else "onnxruntime"
+
+
+def _at_least(plan: Plan) -> str:
+    """That a runtime's own arena may be larger, and by whose fault."""
+    if not plan.runtime_unknown:
+        return ""
+    return f"; at least, as it is not known what the kernels of {', '.join(plan.runtime_unknown)} take"
 
 
 def _partly(plan: Plan) -> str:

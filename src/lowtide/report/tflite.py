@@ -9,7 +9,7 @@ from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.run_reports import RuntimeRun, TfliteRunReport
+    from lowtide.run_reports import PackageArena, RuntimeRun, TfliteRunReport
 
 NAMES = {"tflm": "TFLM", "litert": "LiteRT", "litert-xnnpack": "LiteRT with XNNPACK"}
 
@@ -22,15 +22,13 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         before, after = tflm.original, tflm.planned
         rows.append(("TFLM head", f"{format_size(before.head_bytes)} -> {format_size(after.head_bytes)}, "
                      f"{change(before.head_bytes, after.head_bytes)}"))  # fmt: skip
-        if run.planned_bytes is not None:
-            rows.append(("planned", f"{format_size(run.planned_bytes)}: equal to the byte"))
+        if run.predicted is not None:
+            rows.append(_beside(run.predicted.head_bytes, after.head_bytes))
         rows.append(("TFLM tail", f"{format_size(before.tail_bytes)} -> {format_size(after.tail_bytes)}"))
         rows.append(("smallest arena", f"{format_size(before.smallest_arena_bytes)} -> "
                      f"{format_size(after.smallest_arena_bytes)}, by bisection"))  # fmt: skip
-        if run.required_bytes is not None and run.planned_bytes is not None:
-            off = after.smallest_arena_bytes - run.required_bytes
-            verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
-            rows.append(("required", f"{format_size(run.required_bytes)}: {verdict}"))
+        if run.predicted is not None:
+            rows += _predicted(run, run.predicted, after.smallest_arena_bytes)
     litert = run.litert
     if litert is not None and litert.original_bytes is not None and litert.planned_bytes is not None:
         before, after = litert.original_bytes, litert.planned_bytes
@@ -45,6 +43,22 @@ def tflite_run_text(run: TfliteRunReport) -> str:
     for r in run.runtimes:
         rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the file as it stands")]
     return columns(rows)
+
+
+def _predicted(run: TfliteRunReport, package: PackageArena, measured_bytes: int) -> list[tuple[str, str]]:
+    """What was predicted for the package that ran, and what the plan says where that is for another build."""
+    rows = [_beside(package.arena_bytes, measured_bytes)]
+    if run.required_bytes != package.arena_bytes and run.required_bytes is not None and run.planned_bytes is not None:
+        head = f", head {run.planned_bytes:,} B" if run.planned_bytes != package.head_bytes else ""
+        rows.append(("in the plan", f"{format_size(run.required_bytes)}{head}: for {run.build}, not run here"))
+    return rows
+
+
+def _beside(predicted_bytes: int, measured_bytes: int) -> tuple[str, str]:
+    """A prediction, and how far from it the measurement is."""
+    off = measured_bytes - predicted_bytes
+    verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
+    return "predicted", f"{format_size(predicted_bytes)}: {verdict}"
 
 
 def _verdict(r: RuntimeRun, inputs: int) -> str:

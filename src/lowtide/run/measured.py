@@ -9,7 +9,6 @@ from lowtide.plan import Plan, RuntimeFigure
 from lowtide.run.onnx import planned_block
 from lowtide.run_reports import AnyRunReport, NodeMemory, RunReport, TfliteRunReport, TorchRunReport
 
-_PIP = "pip's build"
 _KEPT = ("ConvTranspose", "QLinearConv")
 """Ops whose kernels take memory before the first node runs, which the profile does not tell from weights."""
 
@@ -63,14 +62,24 @@ def _apart(
 
 
 def _tflm(plan: Plan, exact: dict[tuple[str, str], RuntimeFigure], seen: TfliteRunReport) -> Iterator[tuple[str, str]]:
-    parts, tflm = plan.runtime_parts, seen.tflm
-    if parts is not None and tflm is not None and tflm.original is not None and tflm.planned is not None:
+    """The package that ran against what was predicted for it, and, if the plan is for that build, against the plan."""
+    tflm, package = seen.tflm, seen.predicted
+    if package is not None and tflm is not None and tflm.original is not None and tflm.planned is not None:
         before, after = tflm.original, tflm.planned
-        unknown = f"scratch is not known of {', '.join(parts.unknown)}" if parts.unknown else ""
-        if after.head_bytes != plan.arena_bytes:
-            yield f"TFLM's head takes {after.head_bytes:,} B; the plan says {plan.arena_bytes or 0:,} B", unknown
-        yield from _apart("TFLM has", exact.get(("TFLM", "head")), before.head_bytes, after.head_bytes)
-        if parts.build.startswith(_PIP) or not parts.build:
+        parts = plan.runtime_parts
+        unknown = f"scratch is not known of {', '.join(parts.unknown)}" if parts is not None and parts.unknown else ""
+        planned = (seen.planned_bytes, seen.required_bytes)
+        here = seen.build == package.build
+        if here and planned != (package.head_bytes, package.arena_bytes):
+            what = f"the plan says {planned[0]} and {planned[1]} B of head and arena"
+            yield f"{what}; its file takes {package.head_bytes} and {package.arena_bytes} B", unknown
+        if after.head_bytes != package.head_bytes:
+            yield f"TFLM's head takes {after.head_bytes:,} B; {package.head_bytes:,} B was predicted", unknown
+        if package.exact and after.smallest_arena_bytes != package.arena_bytes:
+            what = f"TFLM starts with {after.smallest_arena_bytes:,} B, by bisection"
+            yield f"{what}; {package.arena_bytes:,} B was predicted, to the byte", ""
+        if here:
+            yield from _apart("TFLM has", exact.get(("TFLM", "head")), before.head_bytes, after.head_bytes)
             smallest = exact.get(("TFLM", "kTensorArenaSize"))
             yield from _apart("TFLM needs", smallest, before.smallest_arena_bytes, after.smallest_arena_bytes)
     litert = seen.litert

@@ -218,6 +218,7 @@ def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[l
     for limit in _INDEX_LIMITS:
         rng = np.random.default_rng(seed)
         feeds = [{n: _random(rng, types[n], s, limit) for n, s in shapes.items()} for _ in range(count)]
+        _take_both_sides(feeds)
         try:
             for feed in feeds[1:]:
                 session.run(None, feed)
@@ -225,6 +226,14 @@ def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[l
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             trouble = trouble or error
     raise InputError(f"onnxruntime cannot run it: {first_line(trouble)}", str(path))
+
+
+def _take_both_sides(feeds: Sequence[dict[str, np.ndarray]]) -> None:
+    """Conditions, single truths among the inputs, are true in every other run: both branches of an If are measured."""
+    for k, feed in enumerate(feeds):
+        for name, array in feed.items():
+            if array.dtype == bool and array.size == 1:
+                feed[name] = np.full(array.shape, k % 2 == 0)
 
 
 def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], limit: int) -> np.ndarray:

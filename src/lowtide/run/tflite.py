@@ -18,10 +18,19 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError
 from lowtide.plan import Plan
-from lowtide.run_reports import MeasuredArena, OutputComparison, RuntimeRun, TfliteRunReport, Timing
+from lowtide.run_reports import (
+    MeasuredArena,
+    OutputComparison,
+    PackageArena,
+    RuntimeRun,
+    TfliteRunReport,
+    Timing,
+)
 
 RUNTIMES = {"tflm": "tflite_micro", "litert": "ai_edge_litert", "litert-xnnpack": "ai_edge_litert"}
 """What is run, and the package that brings it. LiteRT runs without delegates, and once more with XNNPACK."""
+PACKAGE = "tflm,kernels=reference,interpreter=recording"
+"""The target whose build the pip package is."""
 INPUTS = 20
 _PATIENCE_SECONDS = 600
 
@@ -74,8 +83,15 @@ def run_tflite(
         )  # fmt: skip
     if all(r.refused for r in runs):
         raise InputError("no runtime runs it: " + "; ".join(f"{r.runtime}: {r.refused}" for r in runs), str(original))
-    planned_bytes = plan.arena_bytes if plan.runtime_parts is not None else None
-    return TfliteRunReport(tuple(runs), inputs, planned_bytes, plan.runtime_arena_bytes)
+    parts = plan.runtime_parts
+    return TfliteRunReport(
+        tuple(runs),
+        inputs,
+        plan.arena_bytes if parts is not None else None,
+        plan.runtime_arena_bytes,
+        package_arena(planned) if parts is not None else None,
+        "" if parts is None else parts.build,
+    )
 
 
 def _timing(seconds: list[list[float]] | None) -> Timing | None:
@@ -83,6 +99,18 @@ def _timing(seconds: list[list[float]] | None) -> Timing | None:
         return None
     before, after = (statistics.median(taken) for taken in seconds)
     return Timing(len(seconds[0]), before, after)
+
+
+def package_arena(path: Path) -> PackageArena | None:
+    """What the pip package takes for a file with the offline plan that it holds; None if that is not known."""
+    from lowtide.read.tflite.reader import read_tflite
+    from lowtide.runtimes.tflm.arena import Tflm
+    from lowtide.target import resolve
+
+    arena = Tflm(resolve(PACKAGE)).as_it_stands(read_tflite(path))
+    if arena is None:
+        return None
+    return PackageArena(arena.planned_bytes, arena.required_bytes, arena.parts.exact, arena.parts.build)
 
 
 def ask(

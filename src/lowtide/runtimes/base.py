@@ -116,6 +116,10 @@ class Runtime(Protocol):
         """The target under which the plan that a model's file holds is to be checked."""
         ...
 
+    def unknown(self, graph: Graph) -> list[str]:
+        """Types of the ops of which it is not known what their kernels take: then its own arena is at least needed."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plain:
@@ -163,3 +167,7 @@ class Plain:
     def target_of_file(self, graph: Graph) -> Target:
         """The target as it was named."""
         return self.target
+
+    def unknown(self, graph: Graph) -> list[str]:
+        """None: there is no arena of its own."""
+        return []

@@ -13,6 +13,7 @@ from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Op
 from lowtide.plan import Plan, RuntimeFigure, RuntimeParts, Sure
+from lowtide.rules.onnxruntime.known import unknown_kernels
 from lowtide.target import TORCH, Target, resolve
 
 RUNTIMES = {"tflm": "TFLM", "tflite": "LiteRT", "onnxruntime": "onnxruntime", TORCH: "PyTorch, eager"}
@@ -105,9 +106,10 @@ def _onnxruntime(memory: MemoryModel, in_use: int, block: int | None) -> list[Ru
 
 
 def _of_kernels(graph: Graph) -> Sure:
-    """Whether it is known of every kernel what it takes from the arena."""
+    """Whether it is known of every kernel what it takes from the arena, by the defaults too."""
     wide = any(t.dtype in ("float16", "bfloat16", "float64") for t in graph.tensors)
-    return "at least" if wide or any(_strange(op) for op in graph.ops) else "exact"
+    strange = wide or any(_strange(op) for op in graph.ops)
+    return "at least" if strange or unknown_kernels(graph) else "exact"
 
 
 def _strange(op: Op) -> bool:

@@ -11,13 +11,15 @@ whether they fit is not monotone in its size, so every answer here is one that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
-from lowtide.analyse.storage import MemoryModel, body_bytes
+from lowtide.analyse.storage import MemoryModel, body_bytes, memory_model
+from lowtide.graph import Graph, Op
+from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
 from lowtide.runtimes.best_fit import FreeChunks
@@ -42,6 +44,10 @@ class Onnxruntime(Plain):
     def own_arena(self, model: MemoryModel, order: tuple[int, ...], limits: Limits, *, others: bool) -> OwnArena:
         """The order as onnxruntime runs it, and a block in which its best fit succeeds."""
         return OwnArena(*smallest_block(model, order, limits, others=others))
+
+    def unknown(self, graph: Graph) -> list[str]:
+        """Kernels that were not measured, or whose memory hangs on more than the file says."""
+        return unknown_kernels(graph)
 
 
 def smallest_block(
@@ -72,25 +78,23 @@ def smallest_block(
 
 
 def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int:
-    """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken."""
-    trace = events(model, order, steps)
-    load = most = 0
-    sizes: dict[int, int] = {}
-    for chunk, size in trace:
-        load += size - sizes.get(chunk, 0)
-        sizes[chunk] = size
-        most = max(most, load)
+    """Smallest block found in which an order fits; `steps` is its profile, whose in-place choices are taken.
+
+    It fits whichever branches conditional ops take, as long as those are few (`branch_choices`).
+    """
+    traces = [events(model, order, steps, branches) for branches in branch_choices(model.graph)]
+    most = max(_load(trace) for trace in traces)
 
     def fits(block: int) -> bool:
-        return high_water(trace, block) is not None
+        return all(high_water(trace, block) is not None for trace in traces)
 
     if fits(most):
         return most
-    enough = high_water(trace, 2 * sum(size for _, size in trace)) or 0
+    enough = max(high_water(trace, 2 * sum(size for _, size in trace)) or 0 for trace in traces)
     while not fits(enough):
         enough += max(model.alignment, enough // 64 // model.alignment * model.alignment)
     low, high = most, enough
-    for _ in range(max(0, min(_TRIES, _OPS_TO_TRY // max(1, len(order))))):
+    for _ in range(max(0, min(_TRIES, _OPS_TO_TRY // max(1, len(order) * len(traces))))):
         middle = (low + high) // 2 // model.alignment * model.alignment
         if middle <= low:
             break
@@ -101,53 +105,101 @@ def least_block(model: MemoryModel, order: Sequence[int], steps: Profile) -> int
     return high
 
 
-def events(model: MemoryModel, order: Sequence[int], steps: Profile) -> list[Event]:
+def _load(trace: Sequence[Event]) -> int:
+    """Most bytes of a trace that are there at once."""
+    load = most = 0
+    sizes: dict[int, int] = {}
+    for chunk, size in trace:
+        load += size - sizes.get(chunk, 0)
+        sizes[chunk] = size
+        most = max(most, load)
+    return most
+
+
+def events(model: MemoryModel, order: Sequence[int], steps: Profile, branches: Sequence[int] = ()) -> list[Event]:
     """What is allocated and freed, in the order in which it happens: an op's outputs and its kernel's workspace.
 
-    The body of an op is one chunk, of what its worst one has in use at once.
+    `branches` says which body each conditional op runs, in the order in which they come; the first if it is too short.
     """
-    overwrite_of = {o.output: o for o in steps.in_place}
-    chunk_of: dict[int, int] = {}
-    ending: list[list[int]] = [[] for _ in order]
-    for s, last in enumerate(steps.last):
-        if last < len(order):
-            ending[max(last, 0)].append(s)
-    result: list[Event] = []
-    count = 0
-    handed_on = {o.storage for o in steps.in_place}
-
-    def begin(size: int) -> int:
-        nonlocal count
-        count += 1
-        result.append((count, -(-size // model.alignment) * model.alignment))
-        return count
-
+    trace = _Trace(model.alignment, iter(branches))
     for size in kept_chunks(model.graph):
-        begin(size)
-    for s, storage in enumerate(model.storages):
-        if steps.first[s] < 0 and storage.size:
-            chunk_of[s] = begin(storage.size)
-    for step, i in enumerate(order):
-        op = model.graph.ops[i]
-        before, after = chunks(model.graph, op)
-        apart: list[int] = []
-        for size in before:
+        trace.begin(size)
+    trace.play(model, order, steps)
+    return trace.events
+
+
+class _Trace:
+    """Events so far, and which branches are still to be taken."""
+
+    def __init__(self, alignment: int, branches: Iterator[int]) -> None:
+        self.events: list[Event] = []
+        self._alignment = alignment
+        self._branches = branches
+        self._count = 0
+
+    def begin(self, size: int) -> int:
+        """A new chunk; its number."""
+        self._count += 1
+        self.events.append((self._count, -(-size // self._alignment) * self._alignment))
+        return self._count
+
+    def end(self, chunk: int) -> None:
+        """Give a chunk back."""
+        self.events.append((chunk, 0))
+
+    def play(self, model: MemoryModel, order: Sequence[int], steps: Profile, *, body: bool = False) -> None:
+        """Run a graph. What a `body` makes for its op is the op's, and there already."""
+        overwrite_of = {o.output: o for o in steps.in_place}
+        chunk_of: dict[int, int] = {}
+        ending: list[list[int]] = [[] for _ in order]
+        for s, last in enumerate(steps.last):
+            if last < len(order):
+                ending[max(last, 0)].append(s)
+        handed_on = {o.storage for o in steps.in_place}
+        for s, storage in enumerate(model.storages):
+            if steps.first[s] < 0 and storage.size:
+                chunk_of[s] = self.begin(storage.size)
+        for step, i in enumerate(order):
+            op = model.graph.ops[i]
+            before, after = chunks(model.graph, op)
+            apart = self._workspace(before)
+            for t in op.outputs:
+                s = model.storage_of.get(t)
+                if s is None or s in chunk_of or not model.storages[s].size or (body and model.storages[s].at_end):
+                    continue
+                over = overwrite_of.get(t)
+                chunk_of[s] = self.begin(model.storages[s].size) if over is None else chunk_of[over.storage]
+            self._branch(model, op)
+            for chunk in [*apart, *(self.begin(size) for size in (*after, _looped(model, op)) if size)]:
+                self.end(chunk)
+            for s in ending[step]:
+                if s in chunk_of and s not in handed_on:
+                    self.end(chunk_of[s])
+
+    def _workspace(self, sizes: Sequence[int]) -> list[int]:
+        """What a kernel takes before its outputs, and still holds."""
+        held: list[int] = []
+        for size in sizes:
             if size:
-                apart.append(begin(size))
+                held.append(self.begin(size))
             else:
-                result.append((apart.pop(0), 0))
-        for t in op.outputs:
-            s = model.storage_of.get(t)
-            if s is None or s in chunk_of or not model.storages[s].size:
-                continue
-            over = overwrite_of.get(t)
-            chunk_of[s] = begin(model.storages[s].size) if over is None else chunk_of[over.storage]
-        apart += [begin(size) for size in (*after, body_bytes(model.graph, op, model.target)) if size]
-        result += [(chunk, 0) for chunk in apart]
-        for s in ending[step]:
-            if s in chunk_of and s not in handed_on:
-                result.append((chunk_of[s], 0))
-    return result
+                self.end(held.pop(0))
+        return held
+
+    def _branch(self, model: MemoryModel, op: Op) -> None:
+        """The body that a conditional op runs."""
+        if op.type != CONDITIONAL or not op.bodies:
+            return
+        inside = model.target.inside
+        seen = inside.as_seen(op.bodies[min(next(self._branches, 0), len(op.bodies) - 1)])
+        order = [seen.index_of[o] for o in inside.as_run(seen, seen.own_order)]
+        memory = memory_model(seen, inside)
+        self.play(memory, order, profile(memory, order), body=True)
+
+
+def _looped(model: MemoryModel, op: Op) -> int:
+    """Bytes of a body that runs in turns, of a Loop or a Scan, as one chunk: what it has in use at once."""
+    return 0 if op.type == CONDITIONAL else body_bytes(model.graph, op, model.target)
 
 
 def high_water(trace: Sequence[Event], block: int) -> int | None:

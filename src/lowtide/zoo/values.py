@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class NetOp:
         return math.prod(self.output.shape) * each
 
 
+@cache
 def mean_taps(length: int, kernel: int, stride: int, dilation: int = 1) -> float:
     """Mean number of taps of a kernel that fall inside, over the output positions along one axis."""
     reach = kernel // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,32 @@ def test_idle_tensors_larger_than_the_plan_lose_their_elements(tmp_path: Path):
     made.apply(path, out)
     seen = measured(tmp_path, out.read_bytes())
     assert (seen["head_bytes"], seen["smallest_arena_bytes"]) == (made.arena_bytes, made.required_bytes)
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_8_bit_weights_of_floats_are_refused(tmp_path: Path, depthwise: bool):
+    """By TFLM when it starts; here no figure is called exact, and the operator is named."""
+    net = Net()
+    x = net.tensor((1, 8, 8, 4), "float32")
+    y = net.conv(x, 2, depthwise=depthwise)
+    net.ends([x], [y])
+    whole = arena_parts(*read_and_order(net.bytes()))
+    assert whole.exact
+    operator = net.graph.operators[0]
+    old = net.graph.tensors[operator.inputs[1]]
+    operator.inputs[1] = net.tensor(tuple(old.shape), "int8", [1] * prod(old.shape))
+    parts = arena_parts(*read_and_order(net.bytes()))
+    kind = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+    assert (parts.exact, parts.unknown) == (False, (f"{kind} of floats with int8 weights, which TFLM refuses",))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(net.bytes())
+    assert "error" in ask("tflm", [str(path)], 0, 2)
+
+
+def read_and_order(data: bytes) -> tuple[TfliteModel, Graph, tuple[int, ...]]:
+    """What `arena_parts` takes, for the file as it stands."""
+    model, graph = read(data)
+    return model, graph, tuple(graph.own_order)
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="needs ../shared/models/tflite")

@@ -71,6 +71,8 @@ class OneArena(Ordering):
         arena = layout.allocation
         required = runtime.required(problem.graph, op_ids(problem.graph, layout.order), arena.offsets)
         keys = self._judged(_with_runtime(_with_arena(keys, layout), layout, required, block), runtime)
+        if block is not None:
+            keys["runtime_unknown"] = runtime.unknown(problem.graph) or None
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
         if self.spread:
             keys = self._minimise_reuse(problem, keys, layout, runtime, limits)

@@ -28,24 +28,24 @@ NodeTypes = Callable[["NodeProto", Mapping[str, TensorType]], list[TensorType | 
 
 def follow_types(
     model: ModelProto,
-    types: Mapping[str, TensorType],
+    declared: Mapping[str, TensorType],
     node_types: NodeTypes,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> dict[str, TensorType]:
-    """Types that follow from `types`: by broadcasting, from what `node_types` says, from ONNX's schemas.
+    """Types that follow from `declared`: by broadcasting, from what `node_types` says, from ONNX's schemas.
 
     Parameters
     ----------
     model
         Not changed.
-    types
-        By name, those that are there already.
+    declared
+        Types by name.
     node_types
         Asked for a node's output types where no row of ours has them (for loops, whose bodies know more).
     shapes
         What the user says of tensors whose shape nothing tells.
     """
-    walk = _Walk(model, dict(types), shapes)
+    walk = _Walk(model, dict(declared), shapes)
     version = opset_version(model)
     for node in model.graph.node:
         if not walk.knows(node):
@@ -79,9 +79,9 @@ class _Walk:
         """Whether all that a node makes has a type."""
         return all(name in self.types for name in node.output if name)
 
-    def take(self, node: NodeProto, output_types: Sequence[TensorType | None]) -> None:
+    def take(self, node: NodeProto, outputs: Sequence[TensorType | None]) -> None:
         """Types of a node's outputs, in their order, as far as they are news."""
-        for name, kind in zip(node.output, output_types, strict=False):
+        for name, kind in zip(node.output, outputs, strict=False):
             if name and name not in self.types and kind is not None:
                 self.types[name] = self.found[name] = kind
 

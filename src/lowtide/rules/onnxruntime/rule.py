@@ -159,6 +159,8 @@ def chunks(graph: Graph, op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
             return (), recurrent_chunks(op.type, read, outputs, op.attributes)
         case "QLinearConv" if len(shapes) > 3:
             return (), _quantised(op, shapes[0], shapes[3], out.shape)
+        case "com.microsoft::DynamicQuantizeMatMul" if shapes and shapes[0] is not None:
+            return (prod(shapes[0]),), ()  # what it multiplies, in 8 bits
         case _ if out.dtype != "float32":
             return (), ()
         case "Conv" | "com.microsoft::FusedConv" | "ConvTranspose" if len(shapes) > 1:
@@ -203,6 +205,11 @@ def _quantised(op: Op, read: Shape, weights: Shape, output: Shape) -> tuple[int,
 
 def _is_pointwise(op: Op, weights: tuple[int, ...]) -> bool:
     return is_pointwise(weights[2:], op.attributes.get("strides", ()), op.attributes.get("pads", ()))
+
+
+def reads_by_pointers(op: Op, read: Shape, weights: Shape, output: Shape) -> bool:
+    """Whether a quantised convolution reads its input by pointers on CPUs with such a kernel; others unfold it."""
+    return weights is not None and _by_pointers(op.attributes.get("group", 1), read, output)
 
 
 def _by_pointers(groups: int, read: Shape, output: Shape) -> bool:

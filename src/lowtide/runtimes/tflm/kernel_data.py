@@ -100,9 +100,28 @@ that is given back when it is done; ``|`` is where it asks for what it keeps. Ot
 outputs, and then ask."""
 
 
+_WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
+
+
 def is_modelled(op: TfliteOp) -> bool:
     """Whether what a kernel keeps is worked out here."""
     return op.type in DATA or op.type in _PLAIN or op.type.removeprefix("CUSTOM:") in SIGNALS
+
+
+def refused(op: TfliteOp, subgraph: Subgraph) -> str:
+    """Why TFLM refuses an operator when it prepares it, in words; empty if it does not, as far as is known.
+
+    Float inputs with 8-bit weights are LiteRT's alone (`conv_common.cc`, `depthwise_conv_common.cc`,
+    `transpose_conv.cc`, `fully_connected.cc`, `batch_matmul.cc`).
+    """
+    read = [subgraph.tensors[t] if t >= 0 else None for t in op.inputs]
+    given, weights = (2, 1) if op.type == "TRANSPOSE_CONV" else (0, 1)
+    if op.type not in _WEIGHTED or len(read) <= max(given, weights):
+        return ""
+    x, w = read[given], read[weights]
+    if x is None or w is None or x.dtype != "float32" or w.dtype == "float32":
+        return ""
+    return f"{op.type} of floats with {w.dtype} weights, which TFLM refuses"
 
 
 def options_of(op: TfliteOp, build: Build) -> tuple[int, int] | None:

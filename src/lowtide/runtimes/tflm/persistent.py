@@ -21,7 +21,7 @@ from lowtide.graph import Graph
 from lowtide.read.tflite.model import Subgraph, TfliteModel, TfliteOp
 from lowtide.rules.tflm.rule import TflmRule, scratch_unknown
 from lowtide.runtimes.tflm.builds import PIP, PLANNER_BUFFER, REQUESTS_PER_OP, Build
-from lowtide.runtimes.tflm.kernel_data import data_of, is_modelled, looks_of, options_of, prepared_of
+from lowtide.runtimes.tflm.kernel_data import data_of, is_modelled, looks_of, options_of, prepared_of, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,8 @@ def arena_parts(model: TfliteModel, graph: Graph, order: Sequence[int], build: B
                 tail.take(4 + 4 * channels, 4)
     strange = (op for _, op in ops if not is_modelled(op))
     hidden = (op for op in graph.ops if scratch_unknown(op, build.kernels))
-    unknown = tuple(dict.fromkeys(op.type for op in (*strange, *hidden)))
+    impossible = (why for subgraph, op in ops if (why := refused(op, subgraph)))
+    unknown = tuple(dict.fromkeys((*(op.type for op in (*strange, *hidden)), *impossible)))
     exact = not unknown and not handles and not optional and (len(model.subgraphs) == 1 or not _asking(model, graph))
     most = max((sum(_up(size, 16) for size in sizes) for sizes in requests.values()), default=0)
     return ArenaParts(_up(tail.used, 16), _up(planning, 16), _up(preparing, 16), optional, most, exact, unknown)

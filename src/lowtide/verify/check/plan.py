@@ -154,8 +154,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         whole = plan
         if plan.memories is not None and plan.runtime_arenas is None:
             plan = as_one_arena(graph, plan, memory, steps)
-        if whole.memories is not None:
-            checks.append(HeldRule("memories", check_capacities(whole)))
+        checks += _check_several(whole)
         numbers["arena_load_bytes"] = load = aligned_load(graph, memory, steps, plan.order, target.alignment)
         checks += _check_arena(graph, plan, target, memory, steps, replay_bytes)
         bound = plan.arena_lower_bound_bytes or 0
@@ -172,7 +171,6 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks += [HeldRule("runtime_figures", figures)] if figures else []
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
-    checks += [HeldRule("runtime_arenas", check_arenas(plan))] if plan.runtime_arenas is not None else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
@@ -202,6 +200,16 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Held
     return Report(
         (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()
     )
+
+
+def _check_several(plan: Plan) -> list[HeldRule]:
+    """What several memories hold, and the runtime's arenas in them."""
+    if plan.memories is None:
+        return []
+    checks = [HeldRule("memories", check_capacities(plan))]
+    if plan.runtime_arenas is not None:
+        checks.append(HeldRule("runtime_arenas", check_arenas(plan)))
+    return checks
 
 
 def _check_no_arena(plan: Plan) -> None:

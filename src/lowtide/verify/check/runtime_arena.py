@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.plan import Plan
+from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
@@ -18,8 +19,10 @@ from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 
 Chunk = list[int | None]
-_KEPT = 2**40
+_KEPT = 2**62
 """Owners from here on are never given back."""
+_BODY = 2**32
+"""Owners inside a body begin so far from those of the graph around it."""
 
 
 def tensor_bytes(graph: Graph, plan: Plan, target: Target) -> list[int]:
@@ -97,26 +100,51 @@ class _Block:
 
 
 def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
-    """Run through the plan's order as onnxruntime does."""
+    """Run through the plan's order as onnxruntime does, once for each choice of conditional branches."""
     if plan.runtime_arena_bytes is None:
         return ""
-    block = _Block(plan.runtime_arena_bytes, target.alignment)
+    unknown = unknown_kernels(graph)
+    if unknown != (plan.runtime_unknown or []):
+        names, claim = (", ".join(types or ["none"]) for types in (unknown, plan.runtime_unknown))
+        raise VerificationError("runtime_arena", f"not known are the kernels of {names}, not {claim}")
+    choices = branch_choices(graph)
+    for choice in choices:
+        block = _Block(plan.runtime_arena_bytes, target.alignment)
+        for k, size in enumerate(kept_chunks(graph)):
+            block.take(size, _KEPT + k, "a turned filter")
+        _run_through(block, graph, target, memory, plan.order, list(choice))
+    both = f", in {len(choices)} choices of branches" if len(choices) > 1 else ""
+    more = f"; at least, as the kernels of {', '.join(unknown)} may take more" if unknown else ""
+    held = format_size(plan.runtime_arena_bytes)
+    return f"{held} hold every tensor and workspace where onnxruntime's arena puts them{both}{more}"
+
+
+def _run_through(
+    block: _Block,
+    graph: Graph,
+    target: Target,
+    memory: CheckedMemory,
+    order: Sequence[int],
+    choice: list[int],
+    depth: int = 0,
+) -> None:
+    """Take and give back what each op does. `choice` are the branches still to be taken; a body's outputs, at any
+    `depth` above 0, are its op's, which holds them."""
     ran: set[int] = set()
     owner_of: dict[int, int] = {}
-    for k, size in enumerate(kept_chunks(graph)):
-        block.take(size, _KEPT + k, "a turned filter")
+    first = depth * _BODY
     for b, held in enumerate(memory.storages):
         if held.at_start and held.size:
-            owner_of[b] = b
-            block.take(held.size, b, "a constant")
-    for v in plan.order:
+            owner_of[b] = first + b
+            block.take(held.size, first + b, "a constant")
+    for v in order:
         op = graph.op_by_id[v]
         ran.add(v)
         before, after = chunks(graph, op)
-        _before(block, before, op)
+        _before(block, before, op, first)
         for t in op.outputs:
             b = memory.storage_of.get(t)
-            if b is None or b in owner_of or not memory.storages[b].size:
+            if b is None or b in owner_of or not memory.storages[b].size or (depth and memory.storages[b].at_end):
                 continue
             over = [
                 memory.storage_of[r]
@@ -126,29 +154,35 @@ def _check_block(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
             if over:
                 owner_of[b] = owner_of.pop(over[0])
             else:
-                owner_of[b] = b
-                block.take(memory.storages[b].size, b, graph.tensor_by_id[t].label)
-        body = inside_bytes(graph, op, target)
-        for k, size in enumerate((*after, body) if body else after, len(before)):
-            block.take(size, -1 - k, f"the workspace of {op.label}")
+                owner_of[b] = first + b
+                block.take(memory.storages[b].size, first + b, graph.tensor_by_id[t].label)
+        looped = 0
+        if op.type == CONDITIONAL and op.bodies:
+            inside = target.inside
+            body = inside.as_seen(op.bodies[min(choice.pop(0) if choice else 0, len(op.bodies) - 1)])
+            own = inside.as_run(body, body.own_order)
+            _run_through(block, body, inside, work_out(body, inside), own, choice, depth + 1)
+        else:
+            looped = inside_bytes(graph, op, target)
+        for k, size in enumerate((*after, looped) if looped else after, len(before)):
+            block.take(size, -1 - k - first, f"the workspace of {op.label}")
         for k in range(len(before) + len(after) + 1):
-            block.give(-1 - k)
+            block.give(-1 - k - first)
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:
                 block.give(owner_of.pop(b))
-    return f"{format_size(block.size)} hold every tensor and workspace where onnxruntime's arena puts them"
 
 
-def _before(block: _Block, sizes: Sequence[int], op: Op) -> None:
+def _before(block: _Block, sizes: Sequence[int], op: Op, first: int) -> None:
     """What a kernel takes before its outputs; a size of 0 gives back the oldest of these chunks."""
     oldest = 0
     for k, size in enumerate(sizes):
         if size:
-            block.take(size, -1 - k, f"the workspace of {op.label}")
+            block.take(size, -1 - k - first, f"the workspace of {op.label}")
             continue
-        while not block.holds(-1 - oldest):
+        while not block.holds(-1 - oldest - first):
             oldest += 1
-        block.give(-1 - oldest)
+        block.give(-1 - oldest - first)
 
 
 def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory) -> str:
