@@ -67,6 +67,8 @@ ELSEWHERE = {
     "api/test_sharing.py": "verify/check/shared",
     "verify/check/test_moves.py": "write/command_stream",
     "verify/check/test_conflict.py": "report/conflict",
+    "analyse/test_inspect.py": "report/inspection",
+    "run/test_measured.py": "report/running",
     "report/test_allocation_table.py": "write/arena_map",
     "api/test_surveys.py": "api/comparing report/comparison",
     "cli/test_memory.py": "report/spilling spill/registry spill/words",

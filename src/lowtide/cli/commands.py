@@ -93,8 +93,8 @@ def inspect(options: argparse.Namespace) -> int:
     if options.json:
         show_json(seen)
     else:
+        from lowtide.report.inspection import inspection_text
         from lowtide.report.labels import WIDTH
-        from lowtide.report.text import inspection_text
 
         width = min(BARS, shutil.get_terminal_size().columns - 2)
         show(inspection_text(seen, width=max(width, 1), plain=not _unicode(), cut=WIDTH if on_terminal() else None))
@@ -163,7 +163,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def _show_report(options: argparse.Namespace, report: Report, *, held: bool) -> None:
-    from lowtide.report.text import report_text
+    from lowtide.report.running import report_text
 
     if options.json:
         show_json(report)

@@ -30,6 +30,12 @@ def figures_text(figures: Sequence[RuntimeFigure] | None, target: str) -> str:
     return "\n".join([*lines, f"  {nobodys}; --target {runtime} plans for that"] if nobodys else lines)
 
 
+def figures_rows(figures: Sequence[RuntimeFigure] | None, target: str) -> list[str]:
+    """What the runtime takes by its defaults and with the plan, and a line between."""
+    text = figures_text(figures, target)
+    return [text, ""] if text else []
+
+
 def figures_line(figures: Sequence[RuntimeFigure]) -> str:
     """The same in one line.
 

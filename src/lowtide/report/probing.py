@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.report.text import columns
+from lowtide.report.columns import columns
 from lowtide.run.probing import NodeProbe, Probing
 
 _SHOWN = 20
