@@ -56,16 +56,19 @@ ELSEWHERE = {
     "runtimes/test_onnxruntime.py": "run/ort_session run/ort_shapes verify/check/runtime_arena "
     "write/onnxruntime_snippet api/optimizing",
     "runtimes/tflm/test_target.py": "rules/tflm/rule bench/tflite_net runtimes/tflm/arena",
-    "rules/tflm/test_libraries.py": "api/kernels rules/tflm/flexbuffer",
+    "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "bench/torch_nets",
+    "run/test_timing.py": "run/ort_process",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
     "report/test_torch.py": "run_reports",
     "api/test_sharing.py": "verify/check/shared",
     "verify/check/test_moves.py": "write/command_stream",
     "verify/check/test_conflict.py": "report/conflict",
+    "analyse/test_inspect.py": "report/inspection",
+    "run/test_measured.py": "report/running",
     "report/test_allocation_table.py": "write/arena_map",
     "api/test_surveys.py": "api/comparing report/comparison",
     "cli/test_memory.py": "report/spilling spill/registry spill/words",
@@ -77,7 +80,7 @@ ELSEWHERE = {
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
-    "cli/test_commands.py": "plan cli/parser cli/lines api/models report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/cut ops/part ops/piece",
     "optimize/test_regions.py": "optimize/workspace",

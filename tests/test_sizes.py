@@ -4,13 +4,22 @@ import pytest
 
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
-from lowtide.sizes import UNITS, format_count, format_size, parse_size
+from lowtide.sizes import UNITS, format_count, format_size, parse_gap, parse_size
 
 
-@pytest.mark.parametrize(("text", "size"), [("1", 1), (" 2 kb ", 2000), ("2KiB", 2048), ("1.5MiB", 3 << 19), (7, 7)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), (" 2 kb ", 2000), ("2KiB", 2048), ("1.5MiB", 3 << 19), ("64K", 65536), (7, 7)]
+)
 def test_sizes_are_read(text: str | int, size: int):
     """KB is 1000, KiB is 1024; capitals do not matter; whole bytes may come from fractions."""
     assert parse_size(text) == size
+
+
+def test_parts_of_a_byte_are_dropped():
+    """1.7 MiB is no whole number of bytes: a budget is never more than was said. Without a unit it is a slip."""
+    assert parse_size("1.7MiB") == 1782579
+    with pytest.raises(InputError):
+        parse_size("1.7")
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -49,3 +58,16 @@ def test_formatted_sizes_begin_with_the_exact_bytes(size: int):
 def test_counts_have_their_plural():
     """Only one is singular."""
     assert [format_count(n, "op") for n in (0, 1, 2, 1234)] == ["0 ops", "1 op", "2 ops", "1,234 ops"]
+
+
+@pytest.mark.parametrize(("text", "part"), [("3%", 0.03), ("0.03", 0.03), (" 12.5 % ", 0.125), (0, 0.0), (0.25, 0.25)])
+def test_gaps_are_read(text: str | float, part: float):
+    """Percent, or a part of one."""
+    assert parse_gap(text) == part
+
+
+@pytest.mark.parametrize("text", ["", "3 percent", "-1", "100%", "1", "nan", "1e-3", "%"])
+def test_what_is_no_gap_is_refused(text: str):
+    """It is a part of the peak, and not all of it."""
+    with pytest.raises(InputError, match=r"as in 3% or 0\.03"):
+        parse_gap(text)

@@ -32,7 +32,7 @@ bool Incumbent::out_of_time() {
 }
 
 bool Incumbent::finished() {
-  if (lower_bound() >= peak()) return true;
+  if (static_cast<double>(peak() - lower_bound()) <= options_.gap * static_cast<double>(peak())) return true;
   if (options_.budget >= 0) {
     const bool decided = options_.until_decided, impossible = decided || options_.until_impossible;
     if (decided && peak() <= options_.budget) return true;

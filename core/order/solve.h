@@ -35,6 +35,7 @@ struct Options {
   Bytes budget = -1;              // asked about if it lies between the bounds; -1: none
   bool until_decided = false;     // stop once it is known whether some order is within the budget
   bool until_impossible = false;  // stop once it is known that none is
+  double gap = 0;                 // stop once the bound is within this part of the best; 0: once they are equal
   int64_t first_slice = 2000;     // states an engine expands before the next one gets its turn
   // Bytes for which op must run before which; where they do not do, pairs that are far apart are not known.
   size_t reach_memory_bytes = size_t{256} << 20;

@@ -131,6 +131,7 @@ def solve(
     first_slice: int,
     report: object | None,
     reach_memory_bytes: int = 268435456,
+    gap: float = 0.0,
 ) -> Solution:
     """
     The order of least peak, from `start` on. `report` is called with (best, bound, seconds); true stops it.

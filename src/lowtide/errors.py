@@ -51,7 +51,7 @@ class MissingExtraError(InputError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self._parts = (package, extra, purpose)
-        super().__init__(f"{purpose} needs {package}: install it with `pip install 'lowtide[{extra}]'`")
+        super().__init__(f"{purpose} needs {package}: install it from lowtide's clone with `pip install '.[{extra}]'`")
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
         return type(self), self._parts
@@ -86,9 +86,15 @@ class VerificationError(LowtideError):
         Short name of the broken rule, for example ``"overlap"``.
     message
         The op, tensors, steps and bytes concerned.
+
+    Attributes
+    ----------
+    report
+        What held before it, as `lowtide.verify` would have returned; None if there is nothing.
     """
 
     exit_status = 5
+    report: object = None
 
     def __init__(self, failure: str, message: str) -> None:
         self.failure = failure

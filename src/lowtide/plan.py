@@ -14,7 +14,7 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
-from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Rewrite
+from lowtide.rewrites import VERSIONS, Exactness, PlanPart, PlanPiece, Rewrite
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -22,9 +22,7 @@ from lowtide.target import Target
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
-
-VERSIONS = (1, 2)
-"""Versions of the plan file. A plan that cuts is version 2: its ops and tensors are not the user's own."""
+Sure = Literal["exact", "at least", "at most"]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
 """Exit status of a command by what it reached."""
@@ -231,6 +229,16 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
 
 
+class RuntimeFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that a runtime takes by its defaults for the file as it stands, and with the plan (None: not known)."""
+
+    runtime: str
+    what: str
+    default_bytes: int
+    planned_bytes: int | None
+    sure: Sure = "exact"
+
+
 class RuntimeArenas(msgspec.Struct, frozen=True, kw_only=True):
     """In which of a plan's memories TFLM's head and tail lie; one array holds both if that is the same one.
 
@@ -342,16 +350,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
     parts lie: `offsets` are then the head's, `arena_bytes` is the head, and nothing has a residency.
-    `conflict` is there where a plan is over budget and the reason was found.
-    `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered` and `fixed` (name to offset) are there where they
-    change the target.
-    With cuts among the `rewrites`, `ops`, `tensors` and `order` are the part graph's, `lower_bound_bytes` speaks of its
-    orders, and `exactness` says what the outputs may differ by: ``"bits"`` nothing; ``"kernel"`` what another kernel
-    for another shape rounds differently; ``"sum"`` what adding up in another order does. `allow` is what the plan was
-    allowed to change: then no budget is said to be impossible, since what is proved is about orders.
+    `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
+    `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
+    With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
+    what the outputs may differ by. With `allow`, no budget is said to be impossible: what is proved is about orders.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `search` counts states and the search memory used, and says in `arena_lost` where an arena above its bound loses
-    bytes.
+    `search` counts states and memory of the search; `arena_lost` in it is where an arena above its bound loses bytes.
     """
 
     version: int
@@ -398,6 +402,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtime_arena_bytes: int | None = None
     runtime_parts: RuntimeParts | None = None
     runtime_arenas: RuntimeArenas | None = None
+    runtime_figures: list[RuntimeFigure] | None = None
     runtime_unknown: list[str] | None = None
     conflict: PlanConflict | None = None
     overwrite_inputs: bool | None = None

@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+VERSIONS = (1, 2)
+"""Versions of the plan file. A plan that cuts is version 2: its ops and tensors are not the user's own."""
+
 Exactness = Literal["bits", "kernel", "sum"]
 """What the outputs of a changed graph may differ by: nothing; what another kernel for another shape rounds
 differently; what adding up in another order does."""

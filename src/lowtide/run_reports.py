@@ -82,6 +82,8 @@ class FileRun:
         Most bytes that the arena handed out at once: in its chunks, which may be larger, and with workspace.
     held_bytes
         What the arena took from the system, weights apart.
+    grown_at
+        The node at which the arena first took more than one block; empty if none is known.
     """
 
     path: str
@@ -89,6 +91,23 @@ class FileRun:
     mark_bytes: int
     held_bytes: int
     nodes: tuple[NodeMemory, ...]
+    grown_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Two models, the original by its runtime's defaults and the planned one as planned.
+
+    `original_seconds`, `planned_seconds`: medians of `runs` runs each, in turn. `original_peak_bytes`,
+    `planned_peak_bytes`: most memory of the process, the interpreter and the runtime included; None where both are in
+    one process.
+    """
+
+    runs: int
+    original_seconds: float
+    planned_seconds: float
+    original_peak_bytes: int | None = None
+    planned_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,7 @@ class RunReport(ComparedRuns):
         Memory as onnxruntime measured it, each file in its order; without nodes if its profile does not tell (before
         1.24).
     exact
-        The planned file in the block that the plan gives onnxruntime's arena; None under other targets.
+        The planned file in the block that the plan gives onnxruntime's arena; None where it gives none.
     shipped
         The original in onnxruntime's own order, with its own optimisations and memory reuse: its defaults.
     arena_bytes
@@ -112,6 +131,11 @@ class RunReport(ComparedRuns):
         Bytes of the graph's inputs, which onnxruntime does not count.
     runs
         Number of different random inputs.
+    stands
+        The original in onnxruntime's own order with its memory reuse, but without its optimiser: what
+        `Plan.runtime_figures` says of its defaults; None where the plan says nothing of it.
+    timing
+        The original by onnxruntime's defaults and the planned file in turn; None if that was not asked for.
     deterministic
         Whether the original gives the same bits twice; where it does not, differences mean nothing.
     order_kept
@@ -127,6 +151,8 @@ class RunReport(ComparedRuns):
     runs: int
     deterministic: bool
     order_kept: bool
+    stands: FileRun | None = None
+    timing: Timing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +171,7 @@ class RuntimeRun:
 
     `deterministic`: the original gives the same bits twice. `original`, `planned`: TFLM's arena; None elsewhere.
     `original_bytes`, `planned_bytes`: LiteRT's arena without delegates, temporary tensors included. `refused`: why it
-    runs neither file.
+    runs neither file. `timing`: both files in turn; None if that was not asked for.
     """
 
     runtime: str
@@ -156,6 +182,7 @@ class RuntimeRun:
     original_bytes: int | None = None
     planned_bytes: int | None = None
     refused: str = ""
+    timing: Timing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +252,8 @@ class TorchRunReport(ComparedRuns):
         Most bytes of storages live at once in each, weights and inputs apart.
     plan_bytes
         The plan's peak.
+    timing
+        Both in turn; None if that was not asked for.
     """
 
     runs: int
@@ -233,6 +262,7 @@ class TorchRunReport(ComparedRuns):
     original_peak_bytes: int
     planned_peak_bytes: int
     plan_bytes: int = 0
+    timing: Timing | None = None
 
 
 AnyRunReport = RunReport | TfliteRunReport | TorchRunReport

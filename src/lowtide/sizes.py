@@ -1,4 +1,7 @@
-"""Sizes as people write them: B, KB, KiB, MB, MiB, GB, GiB. KB is 1000 bytes, KiB is 1024."""
+"""Sizes as people write them: B, KB, KiB, MB, MiB, GB, GiB, and K, M, G.
+
+KB is 1000 bytes, KiB is 1024, and so is K, as memories are made and linkers count. A part of a byte is dropped.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from fractions import Fraction
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 
-UNITS = {"": 1, "B": 1, "KB": 1000, "KIB": 1024, "MB": 1000**2, "MIB": 1024**2, "GB": 1000**3, "GIB": 1024**3}
+UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+UNITS |= {unit + ending: 1024**power for power, unit in enumerate("KMG", 1) for ending in ("", "IB")}
+UNITS_TEXT = "B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB and K are 1024"
+_GAP = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", re.ASCII)
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -30,27 +36,46 @@ def split_dims(dims: Dims) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
 
 
 def parse_size(text: str | int, what: str = "size", *, least: int = 1) -> int:
-    """Bytes in a size such as ``"256KiB"``, ``"1.5 MB"`` or ``262144``.
+    """Bytes in a size such as ``"256KiB"``, ``"64K"``, ``"1.7 MiB"`` or ``262144``.
 
     Raises
     ------
     InputError
-        Not a number with a known unit, below `least` (0 or 1), not a whole number of bytes, or above 2^62.
+        Not a number with a known unit, below `least` (0 or 1), a part of a byte without a unit, or above 2^62.
 
-    >>> parse_size("1.5KiB")
-    1536
+    >>> parse_size("1.5KiB"), parse_size("64K"), parse_size("1.7MiB")
+    (1536, 65536, 1782579)
     """
     number = "a positive number" if least else "a number"
-    advice = f"write {number} of bytes, or one with a unit, as in 256KiB (B, KB, KiB, MB, MiB, GB, GiB)"
+    advice = f"write {number} of bytes, or one with a unit, as in 256KiB ({UNITS_TEXT})"
     if isinstance(text, bool):
         raise InputError(f"{what} is {text!r}; {advice}")
     match = _SIZE.fullmatch(str(text)[:100])
     if match is None or match[2].upper() not in UNITS:
         raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
-    value = Fraction(match[1]) * UNITS[match[2].upper()]
-    if value < least or value.denominator != 1 or value > MAX_BYTES:
+    unit = UNITS[match[2].upper()]
+    value = Fraction(match[1]) * unit
+    if value < least or (unit == 1 and value.denominator != 1) or value > MAX_BYTES:
         raise InputError(f"{what} is {str(text)[:100]!r}; {advice}")
     return int(value)
+
+
+def parse_gap(text: str | float) -> float:
+    """The part of a peak that a bound may lack: ``"3%"`` or 0.03.
+
+    Raises
+    ------
+    InputError
+        No number, or not from 0 to below 1.
+
+    >>> parse_gap("3%"), parse_gap(0.5), parse_gap("0")
+    (0.03, 0.5, 0.0)
+    """
+    match = _GAP.fullmatch(str(text)[:100])
+    value = -1.0 if match is None else float(Fraction(match[1]) / (100 if match[2] else 1))
+    if not 0 <= value < 1:
+        raise InputError(f"gap is {str(text)[:100]!r}; write a part of the peak, as in 3% or 0.03")
+    return value
 
 
 def round_up(size: int, unit: int) -> int:

@@ -32,6 +32,8 @@ class Limits:
         If given, the search asks about a peak within it too.
     until_impossible
         Whether to stop once it is known that no peak is within the budget.
+    gap
+        Part of the peak that the bound may lack: the search for an order ends once it lacks no more.
     enough_bytes
         If given, an arena of at most this many bytes is small enough: no other order is tried for a smaller one.
     trace
@@ -47,6 +49,7 @@ class Limits:
     seed: int = 0
     budget_bytes: int | None = None
     until_impossible: bool = False
+    gap: float = 0.0
     enough_bytes: int | None = None
     trace: list[Progress] | None = None
     report: Callable[[Progress], None] | None = None

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.names import did_you_mean
 from lowtide.ops.folding import run_folded
 from lowtide.ops.table import kind_of
 from lowtide.rules import RULES, Rule
@@ -133,11 +134,11 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
-            raise InputError(f"in_place is {self.in_place!r}; use one of {', '.join(get_args(InPlace))}", self.name)
+            raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
         if self.constants not in get_args(Constants):
-            raise InputError(f"constants is {self.constants!r}; use one of {', '.join(get_args(Constants))}", self.name)
+            raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.overlap not in get_args(Overlap):
-            raise InputError(f"overlap is {self.overlap!r}; use one of {', '.join(get_args(Overlap))}", self.name)
+            raise _not_one("overlap", self.overlap, get_args(Overlap), self.name)
         if self.rule and self.rule not in RULES:
             names = ", ".join(RULES)
             raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
@@ -157,7 +158,9 @@ class Target:
         for key, known in _TFLM_FIELDS.items():
             value = getattr(self, key)
             if value not in known:
-                raise InputError(f"{key} is {value!r}; use one of {', '.join(map(str, known))}", self.name)
+                words = [str(word) for word in known]
+                hint = did_you_mean(str(value), words)
+                raise InputError(f"{key} is {value!r}; use one of {', '.join(words)}{hint}", self.name)
             if value != plain[key].default and self.rule != "tflm":
                 raise InputError(f"{key} is {value!r}, which rule tflm alone knows; leave it out", self.name)
         if self.simd != "dsp" and self.kernels != "cmsis_nn":
@@ -309,6 +312,10 @@ def _broadcast(read: Tensor, output: Tensor) -> bool:
     return prod(read.shape) != prod(output.shape)
 
 
+def _not_one(key: str, value: str, allowed: Sequence[str], place: str) -> InputError:
+    return InputError(f"{key} is {value!r}; use one of {', '.join(allowed)}{did_you_mean(value, allowed)}", place)
+
+
 BUILT_IN: dict[str, Target] = {
     t.name: t
     for t in (
@@ -375,8 +382,8 @@ def resolve(
     elif target.endswith(".toml"):
         rules = read_toml(Path(target))
     else:
-        names = ", ".join(sorted(BUILT_IN))
-        raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml")
+        names, hint = ", ".join(sorted(BUILT_IN)), did_you_mean(target, BUILT_IN)
+        raise InputError(f"there is no target {target!r}; use auto, {names}, or a file ending in .toml{hint}")
     if overwrite_inputs and pin_inputs:
         raise InputError("inputs cannot be both overwritten and pinned; use one of --overwrite-inputs, --pin-inputs")
     if (overwrite_inputs or pin_inputs) and not rules.count_inputs:
@@ -405,7 +412,9 @@ def _changed(base: Target, changes: Sequence[str]) -> Target:
         key, equals, value = change.partition("=")
         if key not in options or not equals:
             names = ", ".join(options)
-            raise InputError(f"target {base.name} has no option {change[:80]!r}; use KEY=VALUE with one of {names}")
+            hint = did_you_mean(key, options) if equals else ""
+            message = f"target {base.name} has no option {change[:80]!r}; use KEY=VALUE with one of {names}{hint}"
+            raise InputError(message)
         old = getattr(base, key)
         if isinstance(old, bool) and value in ("true", "false"):
             table[key] = value == "true"
@@ -435,12 +444,13 @@ def read_toml(path: Path) -> Target:
         raise InputError(f"not a TOML file: {error}", str(path)) from None
     base_name = table.pop("base", "strict")
     if base_name not in BUILT_IN:
-        raise InputError(f"base is {base_name!r}; use one of {', '.join(sorted(BUILT_IN))}", str(path))
+        raise _not_one("base", str(base_name), sorted(BUILT_IN), str(path))
     base = replace(BUILT_IN[base_name], name=path.stem)
     keys = {f.name for f in fields(Target)}
     for key, value in table.items():
         if key not in keys:
-            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(keys))}", str(path))
+            hint = did_you_mean(key, keys)
+            raise InputError(f"unknown key {key!r}; use one of base, {', '.join(sorted(keys))}{hint}", str(path))
         old = getattr(base, key)
         if isinstance(old, tuple):
             if not (isinstance(value, list) and all(isinstance(v, str) for v in value)):

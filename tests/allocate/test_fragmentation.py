@@ -14,7 +14,8 @@ from lowtide.allocate.order_and_arena import place
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.report.text import inspection_text, plan_text
+from lowtide.report.inspection import inspection_text
+from lowtide.report.text import plan_text
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph

@@ -9,7 +9,7 @@ from lowtide.analyse.inspect import detail, own_profile, runners_up
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.read.graph_json import parse_graph_json
-from lowtide.report.text import inspection_text
+from lowtide.report.inspection import inspection_text
 from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
 from support.small_models import branches

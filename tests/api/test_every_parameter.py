@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from lowtide.api import fitting, surveys
 from lowtide.api.job import Job
+from lowtide.schedule.registry import built_in
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Reports, Row, Rows, Shows, a_function, a_list, cases, keywords
 from support.small_models import branches, graph_file, matrix_product
@@ -39,6 +40,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 2.0}),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", FREE | {"dims": {"n": 4}}),
+        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 5.0}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
         "allow": Changes("fission", "rewrites", {"model": "pyramid"}),
         "exact_bits": Changes(True, "rewrites", {"model": "pyramid", "allow": "fission"}),
@@ -67,6 +69,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Shows("1KiB", "stopped", "memory", HARD | {"time": 2.0}),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "peak_bytes", {"model": "free", "target": "generic", "dims": {"n": 4}}),
+        "gap": Shows("90%", "stopped", "complete", HARD | {"time": 5.0}),
         "require_optimal": Changes(True, "status", {"method": "rpo"}),
         "allow": Refused("fission", "--allow is for one arena"),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
@@ -95,6 +98,7 @@ PLAN: dict[str, Rows] = {
         "search_memory": Changes("1B", "stopped"),
         "seed": Changes(3, "seed"),
         "dims": Changes({"n": 8}, "status", {"model": "free", "memories": ["fast=256"], "dims": {"n": 4}}),
+        "gap": Refused("3%", "--gap is for the exact search for a peak"),
         "require_optimal": Changes(True, "status", {"method": "belady"}),
         "allow": Refused("fission", "--allow is for one arena"),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
@@ -216,6 +220,7 @@ def test_as_is_goes_with_no_other_method(tmp_path: Path) -> None:
 COMPARE: dict[str, Rows] = {
     "one arena": {
         "methods": Shows(["own"], "names", ["own"]),
+        "every": Shows(True, "names", list(built_in()), {"methods": ()}),
         "memories": Shows(["fast=108"], "names", ["spill"], {"methods": ["spill"]}),
         "moves": Refused({"lead": "1"}, "--moves says what spilling costs; name the memories"),
         "options": Changes({"exact": {"cut": "false"}}, "states", {"methods": ["exact"]}),
@@ -223,6 +228,7 @@ COMPARE: dict[str, Rows] = {
     },
     "a fast memory": {
         "methods": Shows(["belady"], "names", ["belady"]),
+        "every": Refused(True, "leave out --methods", {"methods": ["belady"]}),
         "memories": Changes(["fast=1KiB"], "traffic", {"methods": ["spill"]}),
         "moves": Changes({"inputs_have_copy": "false"}, "traffic", {"methods": ["spill"]}),
         "options": Changes({"spill": {"rows": "true"}}, "counters", {"methods": ["spill"]}),
@@ -234,6 +240,7 @@ COMPARE: dict[str, Rows] = {
 JOB: dict[str, tuple[Any, str]] = {
     "target": ("hmcos", "target.name"),
     "time": (7.0, "search.seconds"),
+    "gap": (0.25, "search.gap"),
     "search_memory": ("1KiB", "search.memory_bytes"),
     "seed": (3, "search.seed"),
     "dims": ({"n": 8}, "dims"),
@@ -280,7 +287,7 @@ def test_the_job_says_what_the_call_asks_for(
 ) -> None:
     """Nothing is lost between the words and the object."""
     if name not in keywords(call):
-        assert name in ("persistent", "double_buffered", "method", "options")
+        assert name in ("persistent", "double_buffered", "method", "options", "gap")
         return
     models, jobs = paths(tmp_path), []
 
@@ -326,7 +333,7 @@ def test_every_parameter_has_its_row() -> None:
         of_job = {"target", "time", "search_memory", "seed", "dims", "overwrite_inputs", "pin_inputs"}
         assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.compare, ("model",))), goal
     assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report"}
-    assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method"}
+    assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
 
 
 INSPECT: dict[str, Row] = {

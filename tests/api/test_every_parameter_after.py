@@ -108,10 +108,12 @@ def test_running_is_asked_for_in_so_many_words(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(checking, "run_both", noted)
     lowtide.verify(path, plan)
     with pytest.raises(Enough):
-        lowtide.verify(path, plan, run=True, random_weights=True)
-    assert [more["random_weights"] for more in ran] == [True]
+        lowtide.verify(path, plan, run=True, random_weights=True, timed=True)
+    assert [(more["random_weights"], more["timed"]) for more in ran] == [(True, True)]
     with pytest.raises(lowtide.InputError, match="--random-weights is for --run"):
         lowtide.verify(path, plan, random_weights=True)
+    with pytest.raises(lowtide.InputError, match="timed is for --run"):
+        lowtide.verify(path, plan, timed=True)
 
 
 def test_dimensions_that_a_model_does_not_have_are_refused(tmp_path: Path) -> None:
@@ -140,10 +142,10 @@ def test_run_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         import_module("lowtide.run.onnx"), "run_onnx", lambda *arguments, **more: ran.append((arguments, more))
     )
-    lowtide.run(path, tmp_path / "planned.onnx", plan, dims={"n": 4}, footprint_bytes=[1])
+    lowtide.run(path, tmp_path / "planned.onnx", plan, dims={"n": 4}, footprint_bytes=[1], timed=True)
     (original, planned, _), more = ran[0]
     assert (original, planned) == (path, tmp_path / "planned.onnx")
-    assert (more["dims"], more["footprint_bytes"]) == ({"n": 4}, [1])
+    assert (more["dims"], more["footprint_bytes"], more["timed"]) == ({"n": 4}, [1], True)
     weighted: list[Path] = []
     monkeypatch.setattr(running, "_with_weights", lambda file, _: weighted.append(file) or file)
     lowtide.run(path, None, plan, random_weights=True)
@@ -159,9 +161,18 @@ def test_run_hands_on_what_it_is_given(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_calls_have_no_other_parameters() -> None:
     """A new one has to be thought of here."""
     rules = {"target", "dims", "overwrite_inputs", "pin_inputs"}
-    assert set(keywords(lowtide.verify)) == {*rules, "model", "plan", "run", "random_weights", "prove", "time"}
+    running = {"run", "random_weights", "timed"}
+    assert set(keywords(lowtide.verify)) == {*rules, *running, "model", "plan", "prove", "time"}
     assert set(keywords(lowtide.prove)) == {*rules, "model", "plan", "time"}
-    assert set(keywords(lowtide.run)) == {"model", "planned", "plan", "dims", "footprint_bytes", "random_weights"}
+    assert set(keywords(lowtide.run)) == {
+        "model",
+        "planned",
+        "plan",
+        "dims",
+        "footprint_bytes",
+        "random_weights",
+        "timed",
+    }
     assert set(keywords(lowtide.apply)) == {"plan", "model", "out", "copy_external"}
     assert set(keywords(lowtide.export)) == {"plan", "model", "header", "table", "usmp", "target", "dims"}
     # `board`: no output replaces its file (tests/api/test_writing.py)

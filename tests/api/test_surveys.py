@@ -6,12 +6,15 @@ from typing import ClassVar
 import pytest
 
 import lowtide
+from lowtide import api
 from lowtide.analyse.storage import MemoryModel
 from lowtide.cli import main
+from lowtide.errors import InputError
 from lowtide.report.comparison import comparison_text
 from lowtide.schedule import registry
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits
+from support.command import run
 from support.small_models import branches, graph_file, matrix_product
 
 
@@ -76,13 +79,27 @@ class Stopped(Broken):
 
 def test_every_method_has_a_row(tmp_path: Path):
     """In the registry's order; the exact one is never beaten, and its bound tells who else is optimal."""
-    rows = lowtide.compare(graph_file(tmp_path, branches()), target="strict", time=10)
+    rows = lowtide.compare(graph_file(tmp_path, branches()), target="strict", time=10, every=True)
     assert [row.method for row in rows] == list(registry.methods())
     best = next(row for row in rows if row.method == "exact")
     for row in rows:
         if row.peak_bytes is not None:
             assert row.peak_bytes >= (best.peak_bytes or 0)
             assert row.optimal == (row.peak_bytes == best.lower_bound_bytes)
+
+
+def test_the_papers_slow_searches_are_left_out_unless_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What is left out is said, with how to ask for it; not where methods are named."""
+    path = graph_file(tmp_path, branches())
+    quick = [name for name in registry.methods() if name not in api.slow_methods(spilling=False)]
+    assert [row.method for row in lowtide.compare(path, target="strict", time=10)] == quick
+    assert [row.method for row in lowtide.compare(path, memories=["fast=108"], target="strict")] == [
+        "spill", "belady", "greedy-spill",
+    ]  # fmt: skip
+    assert "serenity, hmcos, zhong (--all" in run(capsys, "compare", path)[1]
+    assert "--all" not in run(capsys, "compare", path, "--methods", "own,hmcos")[1]
+    with pytest.raises(InputError, match="did you mean greedy"):
+        lowtide.compare(path, ["greedi"])
 
 
 def test_what_goes_wrong_in_a_method_is_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -60,6 +60,18 @@ def test_one_array_where_the_first_memory_holds_it(model: Path):
         assert not plan.runtime_arenas.apart
 
 
+def test_the_screen_says_what_the_file_takes_today(model: Path, capsys: Captured):
+    """TFLM's own head: among today's figures where one array holds all, in a row where there are two."""
+    _, out, _ = run(capsys, "plan", model, "--bank", "sram=64KiB", "--bank", "psram=64KiB")
+    assert "TFLM today" in out
+    assert "TFLM's own head" not in out
+    plan = lowtide.plan(model, **APART)
+    assert plan.runtime_parts is not None
+    _, out, _ = run(capsys, "plan", model, "--bank", "sram=4800", "--bank", "psram=64KiB")
+    assert "TFLM today" not in out
+    assert re.search(rf"TFLM's own head +{plan.runtime_parts.own_planned:,} B", out)
+
+
 def test_boards_have_32_bits_unless_something_else_is_said(model: Path):
     """A board's pointers, those that are asked for, and those of a board of one's own."""
     assert lowtide.plan(model, board="esp32s3").target == "tflm,pointer=32"

@@ -28,7 +28,7 @@ def test_without_executorch_the_extra_is_named(capsys: pytest.CaptureFixture[str
     assert main(["bench", "executorch"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "pip install 'lowtide[torch,executorch]'" in said
+    assert "pip install '.[torch,executorch]'" in said
 
 
 def test_the_tables_have_every_figure(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_tables_have_every_figure(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(not THERE, reason="pip install 'lowtide[torch,executorch]'")
+@pytest.mark.skipif(not THERE, reason="pip install '.[torch,executorch]'")
 def test_the_planned_order_takes_less() -> None:
     """Breadth-first branches: what ExecuTorch plans for them, and their outputs."""
     rows = {row.model: row for row in run(ExecutorchSuite(time=5)).rows}

@@ -13,7 +13,7 @@ from lowtide.cli import main
 from support.bench import markdown, text
 from support.tflite_builder import branches, residual
 
-pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
 @pytest.mark.slow

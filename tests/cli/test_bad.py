@@ -1,12 +1,14 @@
 import json
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 from lowtide import cli
 from lowtide.cli import main
+from support.command import run
 from support.small_models import branches, graph_file, onnx_file
 
 Captured = pytest.CaptureFixture[str]
@@ -36,7 +38,6 @@ def test_budgets_that_are_no_sizes(tmp_path: Path, capsys: Captured, budget: str
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["bogus"],
         ["plan"],
         ["plan", "m.graph.json", "--nonsense"],
@@ -277,3 +278,35 @@ def _holds_or_is_refused(capsys: Captured, path: Path, plan: Path) -> None:
     err = capsys.readouterr().err
     assert status in (0, 2, 5), f"{plan.read_text()}\n{err}"
     assert err.count("\n") == (0 if status == 0 else 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("pln x.onnx", "plan"),
+        ("plan x.onnx --budgte 5", "--budget"),
+        ("bench schedule --netwoks a", "--networks"),
+        ("plan zoo:swiftnet_cell_a --target tfml", "tflm"),
+        ("plan zoo:nasnet_cifar", "nasnet_a_cifar"),
+        ("plan zoo:transformer:layer=2", "layers"),
+        ("plan zoo:swiftnet_cell_a --method exct", "exact"),
+        ("plan zoo:swiftnet_cell_a --set exact.cutt=false", "cut"),
+        ("plan zoo:swiftnet_cell_a --set kernals=reference", "kernels"),
+        ("plan zoo:swiftnet_cell_a --target tflm --set kernels=CMSIS-NN", "cmsis_nn"),
+        ("plan zoo:swiftnet_cell_a --set constants=allways", "always"),
+        ("plan zoo:swiftnet_cell_a --memory fast=1K --method beladi", "belady"),
+        ("compare zoo:swiftnet_cell_a --methods own,exakt", "exact"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(words: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands, options, and their values: one line, status 2, and nothing is done."""
+    status, out, err = run(capsys, *words.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert re.search(rf"; did you mean ([\w-]+ or )*{meant}\b", err), err
+
+
+def test_lowtide_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """As --help does, and that is no error."""
+    status, out, err = run(capsys)
+    assert (status, out, err) == (0, run(capsys, "--help")[1], "")
+    assert "inspect" in out

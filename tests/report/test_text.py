@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.report.text import change, columns, sparkline
+from lowtide.report.columns import change, columns
+from lowtide.report.inspection import sparkline
 
 
 def test_columns_line_up():

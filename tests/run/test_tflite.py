@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import lowtide
 from lowtide.errors import VerificationError
-from lowtide.run import tflite
+from lowtide.run.measured import check_measured
 from lowtide.run.tflite import package_arena, run_tflite
 from lowtide.run_reports import MeasuredArena, PackageArena, RuntimeRun, TfliteRunReport
 from lowtide.write.tflite import planned_bytes
 from support.tflite_builder import branches
 
-pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 TARGETS = ("tflm", "tflm,pointer=32", "tflm,kernels=reference", "tflm,kernels=cmsis_nn", "tflm,interpreter=plain")
 
 
@@ -36,6 +35,7 @@ def test_a_plan_for_any_build_is_run(target: str, tmp_path: Path):
     if target in ("tflm", "tflm,kernels=reference", "tflm,pointer=32"):
         assert (report.required_bytes == said.arena_bytes) == (target != "tflm,pointer=32")
     assert all(o.equal for o in report.outputs)
+    check_measured(plan, report)
 
 
 def test_a_plan_in_two_memories_is_run(tmp_path: Path):
@@ -48,27 +48,27 @@ def test_a_plan_in_two_memories_is_run(tmp_path: Path):
     assert report.run.build.startswith("32-bit builds with a plain MicroInterpreter and two arenas")
 
 
-def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
     """The head, the arena, and a plan that says other bytes than its file takes; not what is called at least."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
     path.write_bytes(branches().bytes())
     plan = lowtide.plan(path, target="tflm")
     plan.apply(path, out)
+    report = run_tflite(path, out, plan, inputs=1)
+    check_measured(plan, report)
     said = package_arena(out)
     assert said is not None
+    assert report.predicted == said
     for wrong, words in (
         (replace(said, head_bytes=said.head_bytes + 16, build="another"), "TFLM's head takes"),
-        (replace(said, arena_bytes=said.arena_bytes - 16, build="another"), "by bisection; predicted"),
+        (replace(said, arena_bytes=said.arena_bytes - 16, build="another"), "by bisection; .* was predicted"),
     ):
-        monkeypatch.setattr(tflite, "package_arena", lambda _, wrong=wrong: wrong)
         with pytest.raises(VerificationError, match=words):
-            run_tflite(path, out, plan, inputs=1)
+            check_measured(plan, replace(report, predicted=wrong))
     unsure = replace(said, arena_bytes=said.arena_bytes - 16, exact=False, build="another")
-    monkeypatch.setattr(tflite, "package_arena", lambda _: unsure)
-    run_tflite(path, out, plan, inputs=1)
-    monkeypatch.setattr(tflite, "package_arena", lambda _: said)
+    check_measured(plan, replace(report, predicted=unsure))
     with pytest.raises(VerificationError, match="the plan says"):
-        run_tflite(path, out, msgspec.structs.replace(plan, runtime_arena_bytes=said.arena_bytes + 16), inputs=1)
+        check_measured(plan, replace(report, required_bytes=said.arena_bytes + 16))
 
 
 def test_nothing_is_predicted_for_runs_without_tflm():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import random
 from dataclasses import replace
@@ -147,7 +148,7 @@ def test_onnxruntime_takes_what_was_planned(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_smaller_block_makes_the_arena_grow(tmp_path: Path) -> None:
-    """The predicted block is needed: with half of it, onnxruntime takes more."""
+    """The predicted block is needed: with half of it, onnxruntime takes more, but not twice the half beside it."""
     pytest.importorskip("onnxruntime")
     source, out = tmp_path / "m.onnx", tmp_path / "p.onnx"
     source.write_bytes(convolutions(3))
@@ -156,7 +157,8 @@ def test_a_smaller_block_makes_the_arena_grow(tmp_path: Path) -> None:
     block = (plan.runtime_arena_bytes or 0) // 512 * 256
     session = open_session(out, replace(PLANNED, arena_bytes=block), str(tmp_path), "p")
     session.run(None, {"x": np.zeros((1, 8, 9, 9), np.float32)})
-    assert read_profile(session.end_profiling()).held_bytes(block) > block
+    held = read_profile(session.end_profiling()).held_bytes(block)
+    assert block < held <= block + (plan.runtime_arena_bytes or 0)
 
 
 def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +171,11 @@ def test_the_snippet_is_a_session_of_the_plan(tmp_path: Path, monkeypatch: pytes
     module: dict[str, Any] = {}
     exec(compile(snippet.read_text(), str(snippet), "exec"), module)
     assert module["ARENA_BYTES"] == plan.runtime_arena_bytes
-    module["register_arena"]()
+    assert module["options"]().intra_op_num_threads == module["THREADS"] == os.cpu_count()
+    assert module["options"](3).intra_op_num_threads == 3
+    module["register_arena"](2)
     feed = {"x": np.random.default_rng(0).random((1, 8, 9, 9), np.float32)}
-    came = module["open_session"]().run(None, feed)
+    came = module["open_session"](threads=2).run(None, feed)
     was = ort.InferenceSession(str(source), providers=["CPUExecutionProvider"]).run(None, feed)
     assert np.allclose(came[0], was[0], atol=1e-4)
     with pytest.raises(InputError, match="--target onnxruntime"):

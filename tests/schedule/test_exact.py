@@ -348,3 +348,17 @@ def test_an_error_in_a_report_comes_through_while_two_threads_search() -> None:
     switches = {**ALL_ON, "beams": False, "cut": False}
     with pytest.raises(LookupError, match="a bug"):
         solve(core, n, switches, seconds=20, first_slice=30000, report=report)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.03, 0.25, 0.9])
+def test_a_gap_ends_the_search_once_the_bound_is_so_near(gap: float) -> None:
+    """No sooner; the same order every time; what is proved by then is proved, and without a gap all of it is."""
+    model = memory_model(unit_matrix_product(3), BUILT_IN["strict"])
+    first, second = (Exact().schedule(model, Limits(20, gap=gap)) for _ in range(2))
+    peak = profile(model, first.order).peak
+    assert peak - first.lower_bound <= gap * peak
+    assert (first.order, first.lower_bound, first.counters["states"]) == (
+        second.order, second.lower_bound, second.counters["states"],
+    )  # fmt: skip
+    assert first.stopped == ("proof" if peak == first.lower_bound else "complete")
+    assert first.lower_bound <= Exact().schedule(model, Limits(20)).lower_bound

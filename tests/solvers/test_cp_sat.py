@@ -4,7 +4,7 @@ import pytest
 
 from lowtide.solvers.cp_sat import solve
 
-cp_model = pytest.importorskip("ortools.sat.python.cp_model", reason="pip install 'lowtide[solvers]'")
+cp_model = pytest.importorskip("ortools.sat.python.cp_model", reason="pip install '.[solvers]'")
 
 
 def test_the_answer_comes_back():

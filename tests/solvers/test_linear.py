@@ -10,7 +10,7 @@ import pytest
 from lowtide.solvers.linear import Linear, build, run
 from lowtide.stop import Limits
 
-pytest.importorskip("ortools", reason="pip install 'lowtide[solvers]'")
+pytest.importorskip("ortools", reason="pip install '.[solvers]'")
 
 
 def _random_program(rng: Random) -> Linear:

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-pytest.importorskip("ai_edge_litert", reason="pip install 'lowtide[tflite]'")
-pytest.importorskip("flatbuffers", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
+pytest.importorskip("flatbuffers", reason="pip install '.[tflite]'")
 
 from lowtide.bench.tflite_net import SAME, VALID, Net, branches, residual, s
 from lowtide.graph import Graph

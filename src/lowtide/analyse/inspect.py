@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Storage
 from lowtide.names import brief
-from lowtide.plan import ArenaLost
+from lowtide.plan import ArenaLost, RuntimeFigure
 
 MOST_CUT_OPS = 20_000
 """Above so many ops what cuts could give is not worked out."""
@@ -136,6 +136,8 @@ class Inspection:
     fission
         What cuts could give at most; None where ops have no known meaning, where the target does not count graph
         inputs, and above `MOST_CUT_OPS` ops.
+    runtime_figures
+        What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
     seconds
         Wall time of it all.
     """
@@ -156,6 +158,7 @@ class Inspection:
     runners_up: tuple[StepSummary, ...]
     footprint_bytes: tuple[int, ...]
     fission: Fission | None
+    runtime_figures: list[RuntimeFigure] | None
     seconds: float
 
     def __repr__(self) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
-from lowtide.api.comparing import MethodResult, compare
+from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
+from lowtide.api.kernels import choices_to_show, kernel_choices
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
@@ -43,9 +44,11 @@ __all__ = [
     "board",
     "boards",
     "check",
+    "choices_to_show",
     "compare",
     "export",
     "inspect",
+    "kernel_choices",
     "load",
     "method_name",
     "plan",
@@ -57,6 +60,7 @@ __all__ = [
     "runtime_optimized",
     "schema",
     "share",
+    "slow_methods",
     "target",
     "targets",
     "too_small",

@@ -18,7 +18,6 @@ from lowtide.sizes import NO_DIMS, Dims
 from lowtide.target import BUILT_IN, Target
 
 if TYPE_CHECKING:
-    from lowtide.run_reports import AnyRunReport
     from lowtide.verify.report import Proof, Report
 
 
@@ -32,6 +31,7 @@ def verify(
     pin_inputs: bool = False,
     run: bool = False,
     random_weights: bool = False,
+    timed: bool = False,
     prove: bool = False,
     time: float = 60.0,
 ) -> Report:
@@ -50,6 +50,8 @@ def verify(
         Also run the model in its own and in the plan's order, as `lowtide.run` does, and compare the outputs.
     random_weights
         For `run`: put random weights where the model's own are missing.
+    timed
+        For `run`: also run both in turn, for how long they take and how much memory their processes have.
     prove
         Also prove the bound again, as `lowtide.prove` does, and that of the arena, each in at most `time` seconds.
 
@@ -63,15 +65,17 @@ def verify(
     InputError
         The plan is for another model or cannot be read; or as `lowtide.run`.
     VerificationError
-        What does not hold, by name; ``"outputs"`` if the outputs differ.
+        What does not hold, by name; ``"outputs"`` if the outputs differ, ``"measured"`` if a figure that the plan calls
+        exact was missed. Its `report` is what held before.
     """
     from lowtide.verify.check.plan import verify_plan
     from lowtide.verify.prove.arena import prove_arena
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
-    if random_weights and not run:
-        raise InputError("--random-weights is for --run; leave it out, or run the model")
+    for option, wanted in (("--random-weights is", random_weights), ("timed is", timed)):
+        if wanted and not run:
+            raise InputError(f"{option} for --run; leave it out, or run the model")
     if plan is None:
         if run or prove:
             raise InputError("--run and --prove are about a plan; name its file", str(model))
@@ -87,7 +91,7 @@ def verify(
         arena = prove_arena(*what, seconds=time)
         report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
     if run:
-        report = replace(report, run=_run_checked(model, checked, dims, random_weights))
+        report = _run_checked(model, checked, report, {"dims": dims, "random_weights": random_weights, "timed": timed})
     return report
 
 
@@ -141,23 +145,31 @@ class _Checked:
         return cls(target.as_seen(load(model, sizes)), plan, target)
 
 
-def _run_checked(model: Graph | str | Path, checked: _Checked, dims: Dims, random_weights: bool) -> AnyRunReport:
-    """Run the model in both orders. Raises `VerificationError` if the outputs differ."""
+def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
+    """Run the model in both orders. Raises `VerificationError` if outputs differ or an exact figure was missed."""
+    from lowtide.run.measured import check_measured
     from lowtide.verify.check.rewrites import rewritten
     from lowtide.verify.check.runtime_arena import tensor_bytes
 
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
-    more: dict[str, Any] = {"random_weights": random_weights, "dims": checked.plan.sizes(dims)}
+    how = how | {"dims": checked.plan.sizes(how["dims"])}
     if runtime_format(model) == "onnx":
-        more["footprint_bytes"] = tensor_bytes(rewritten(checked.graph, checked.plan), checked.plan, checked.target)
-    ran = run_both(model, None, checked.plan, **more)
-    differ = [o for o in ran.outputs if not o.as_promised]
-    if differ and ran.deterministic:
-        names = ", ".join(f"{o.name} (by up to {o.max_abs_difference})" for o in differ[:5])
-        more_differ = f" and {len(differ) - 5} more" if len(differ) > 5 else ""
-        raise VerificationError("outputs", f"{len(differ)} of {len(ran.outputs)} outputs differ: {names}{more_differ}")
-    return ran
+        whole = rewritten(checked.graph, checked.plan)
+        how = how | {"footprint_bytes": tensor_bytes(whole, checked.plan, checked.target)}
+    try:
+        ran = run_both(model, None, checked.plan, **how)
+        report = replace(report, run=ran)
+        differ = [o for o in ran.outputs if not o.as_promised]
+        if differ and ran.deterministic:
+            names = ", ".join(f"{o.name} (by up to {o.max_abs_difference})" for o in differ[:5])
+            more = f" and {len(differ) - 5} more" if len(differ) > 5 else ""
+            raise VerificationError("outputs", f"{len(differ)} of {len(ran.outputs)} outputs differ: {names}{more}")
+        check_measured(checked.plan, ran, report.footprint_bytes)
+    except VerificationError as error:
+        error.report = report
+        raise
+    return report
 
 
 def prove(

@@ -14,6 +14,7 @@ from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError
 from lowtide.graph import Graph
+from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
 from lowtide.report.conflict import too_small_text
@@ -25,10 +26,19 @@ if TYPE_CHECKING:
     from lowtide.spill.words import Memories
 
 
+_SLOW = {False: ("serenity", "hmcos", "zhong"), True: ("cosma", "cosma-fs", "cosma-dnc")}
+
+
+def slow_methods(*, spilling: bool) -> tuple[str, ...]:
+    """The papers' own searches, which may take minutes on networks that `exact` and `spill` prove in a second."""
+    return _SLOW[spilling]
+
+
 def compare(
     model: Graph | str | Path,
     methods: Sequence[str] = (),
     *,
+    every: bool = False,
     memories: Memories = (),
     moves: Options = NO_OPTIONS,
     target: str | Target = "auto",
@@ -46,7 +56,9 @@ def compare(
     Parameters
     ----------
     methods
-        Names; all there are if empty.
+        Names; if empty those that are quick, which leaves out `slow_methods`.
+    every
+        Whether no names stand for all methods there are.
     memories, moves
         As for `plan`. With memories the methods are those that spill.
     options
@@ -68,7 +80,9 @@ def compare(
     """
     goal = FastMemory.of(OneArena(), memories, moves) if memories or moves else OneArena()
     wanted = options or {}
-    names = _names(goal, methods, wanted)
+    if every and methods:
+        raise InputError("--all compares every method; leave out --methods")
+    names = _names(goal, methods, wanted, every=every)
     memory_bytes = parse_size(search_memory, "search memory")
     search = Search(goal.method("exact", NO_OPTIONS), time, memory_bytes, seed)
     job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
@@ -85,13 +99,17 @@ def compare(
     return _with_best_bound(rows)
 
 
-def _names(goal: OneArena | FastMemory, methods: Sequence[str], options: Mapping[str, Options]) -> list[str]:
+def _names(
+    goal: OneArena | FastMemory, methods: Sequence[str], options: Mapping[str, Options], *, every: bool
+) -> list[str]:
     """The methods to run. Raises `InputError` if one is not there, or an option is for none of them, or wrong."""
     known = goal.methods()
-    names = list(dict.fromkeys(methods)) or known
+    slow = slow_methods(spilling=isinstance(goal, FastMemory))
+    names = list(dict.fromkeys(methods)) or [name for name in known if every or name not in slow]
     for name in (*names, *options):
         if name not in known:
-            raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}")
+            hint = did_you_mean(name, known)
+            raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{hint}")
     for name in options:
         if name not in names:
             raise InputError(f"options are given for method {name}, which is not compared; name it among the methods")
@@ -168,6 +186,7 @@ def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
         ops_to_order=registry.left_to_order(name, counters),
         states=plan.figures.states,
         variables=plan.figures.variables,
+        runtime_figures=plan.runtime_figures,
         counters=counters,
         seconds=seconds,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,8 @@ from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import brief
-from lowtide.plan import Plan, RuntimeArenas, RuntimeParts, Status, Stopped, exit_status
+from lowtide.plan import Plan, RuntimeArenas, RuntimeFigure, RuntimeParts, Status, Stopped, Sure, exit_status
+from lowtide.report.columns import CUT_SHORT
 from lowtide.sizes import NO_DIMS
 
 if TYPE_CHECKING:
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 class Check:
     """Whether a model fits. Sizes are bytes; `excess_bytes` is 0 if it does; `status` is that of a plan.
 
-    `required_bytes` includes the reserve. `stopped` says why the search ended. With several memories the sizes are sums
-    over them, and `memories` has each. Under tflm, `parts` says what the requirement consists of, and with several
-    memories `arenas` where these lie.
+    `required_bytes` includes the reserve. It is what `plan` prints where `sure` is ``"exact"``, and no less than that
+    where it is ``"at most"``: the search stopped once it was known whether it fits. `least_bytes` are proved to be
+    needed by any plan. `stopped` says why the search ended. `model` is its path, or the graph's name.
+    With several memories the sizes are sums over them, and `memories` has each. Under tflm, `parts` says what the
+    requirement consists of, and with several memories `arenas` where these lie. `runtime_figures` is what the runtime
+    takes by its defaults, and with the plan.
     `own_plan`: what was judged is the plan that the file holds, as with ``as_is``; no other can be made for it.
-    With `runtime_unknown` at least so much is required: it is not known what the kernels of these op types take.
+    With `runtime_unknown` `sure` is ``"at least"``: it is not known what the kernels of these op types take.
     `conflict` names tensors that cannot share what there is, where it does not fit and the reason was found.
     """
 
@@ -41,17 +45,21 @@ class Check:
     target: str
     status: Status
     stopped: Stopped
+    sure: Sure = "exact"
+    least_bytes: int = 0
+    model: str = ""
     memories: list[MemoryUse] | None = None
     parts: RuntimeParts | None = None
     arenas: RuntimeArenas | None = None
     conflict: str | None = None
     own_plan: bool | None = None
+    runtime_figures: list[RuntimeFigure] | None = None
     runtime_unknown: list[str] | None = None
 
     def __repr__(self) -> str:
         return brief(
             self,
-            "status required_bytes available_bytes excess_bytes lower_bound_bytes optimal target stopped",
+            "status required_bytes sure available_bytes excess_bytes lower_bound_bytes optimal target stopped",
         )
 
     @property
@@ -63,7 +71,8 @@ class Check:
 def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
-    It tries what `plan` tries, and stops at the first arena that fits.
+    It tries what `plan` tries, and stops at the first arena that fits, or once it is proved that none does. Where
+    nothing fits and nothing is proved, it is the plan that `plan` gives.
 
     Parameters
     ----------
@@ -82,12 +91,30 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
+    named = (model.source or model.name) if isinstance(model, Graph) else str(model)
     if not isinstance(model, Graph) and str(model).lower().endswith(".tflite"):
         model = load(model, settings.pop("dims", NO_DIMS))
     own = judged(model, settings) if isinstance(model, Graph) else None
     if own is not None:
-        return _of_file(own)
-    return _of_plan(_as_it_stands(model, settings) if as_is else plan(model, **settings))
+        return replace(_of_file(own), model=named)
+    if as_is:
+        return _of_plan(_without_plan(_as_it_stands(model, settings)), "exact", named)
+    best = plan(model, **settings)
+    if settings["quick"] and best.status == "over_budget" and best.stopped not in CUT_SHORT:
+        settings["quick"] = False
+        best = plan(model, **settings)
+    return _of_plan(best, _sure(best, quick=bool(settings["quick"])), named)
+
+
+def _sure(best: Plan, *, quick: bool) -> Sure:
+    """Whether a plan needs what the best one does, or that much at most."""
+    whole = not quick or (best.memories is not None and best.status != "impossible")
+    least = best.required_bytes == _least_bytes(best)
+    return "exact" if least or (whole and best.stopped not in CUT_SHORT) else "at most"
+
+
+def _least_bytes(best: Plan) -> int:
+    return best.least_required_bytes + (best.reserve_bytes or 0)
 
 
 def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
@@ -129,6 +156,14 @@ def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
     )
 
 
+def _without_plan(own: Plan) -> Plan:
+    """The runtime's figures for the file alone: nothing was planned."""
+    import msgspec
+
+    figures = [msgspec.structs.replace(f, planned_bytes=None) for f in own.runtime_figures or ()]
+    return msgspec.structs.replace(own, runtime_figures=figures or None)
+
+
 def _keys_of(plan: Plan) -> PlanKeys:
     import msgspec
 
@@ -156,7 +191,7 @@ def _of_file(own: Judged) -> Check:
     )
 
 
-def _of_plan(plan: Plan) -> Check:
+def _of_plan(plan: Plan, sure: Sure, named: str) -> Check:
     from lowtide.report.conflict import conflict_text
 
     uses = memory_uses(plan) or None
@@ -174,9 +209,22 @@ def _of_plan(plan: Plan) -> Check:
         plan.target,
         plan.status,
         plan.stopped,
+        "at least" if plan.runtime_unknown else sure,
+        _least_bytes(plan),
+        named,
         uses,
         plan.runtime_parts,
         plan.runtime_arenas,
         conflict_text(plan),
+        runtime_figures=_at_most(plan.runtime_figures) if sure == "at most" else plan.runtime_figures,
         runtime_unknown=plan.runtime_unknown,
     )
+
+
+def _at_most(figures: list[RuntimeFigure] | None) -> list[RuntimeFigure] | None:
+    """The same of a plan that is not the best one: what is exact needs that much at most."""
+    import msgspec
+
+    if figures is None:
+        return None
+    return [msgspec.structs.replace(f, sure="at most") if f.sure == "exact" else f for f in figures]

@@ -53,6 +53,8 @@ class Search:
         For what is drawn at random.
     quick
         Whether to stop once a budget is met or proved impossible, and leave out the byte-level replay.
+    gap
+        Part of the peak that the bound may lack; 0: the peak is to be proved least.
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     """
@@ -63,9 +65,12 @@ class Search:
     seed: int = 0
     quick: bool = False
     require_optimal: bool = False
+    gap: float = 0.0
 
     def __post_init__(self) -> None:
         check_time(self.seconds)
+        if self.gap and self.method.name != "exact":
+            raise InputError(f"--gap is for the exact search for a peak, not for {self.method.name}; leave it out")
 
     @property
     def best(self) -> bool:
@@ -74,7 +79,7 @@ class Search:
 
     def limits(self, trace: list[Progress] | None, report: Callable[[Progress], None] | None) -> Limits:
         """Limits whose clock starts now."""
-        return Limits(self.seconds, self.memory_bytes, self.seed, trace=trace, report=report)
+        return Limits(self.seconds, self.memory_bytes, self.seed, gap=self.gap, trace=trace, report=report)
 
 
 class Goal(Protocol):

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import Plan
+from lowtide.report.kernels import KernelChoice
 from lowtide.runtimes.registry import runtime_of
+from lowtide.sizes import NO_DIMS
 from lowtide.target import Target, resolve
 
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """The best plan found for one choice of kernels, in bytes.
-
-    `head_bytes`: tensors and scratch as TFLM places them. `required_bytes`: the smallest kTensorArenaSize; `exact`: to
-    the byte for the target's build, else at least that. `optimal`: the peak is proved least. `plan`: all of it.
-    """
-
-    head_bytes: int
-    required_bytes: int
-    exact: bool
-    optimal: bool
-    plan: Plan
+MOST_OPS = 300
+"""Screens show the choices for models of so many ops at most; each choice is a plan of its own."""
+_SHOWN = ("method", "options", "time", "search_memory", "seed", "overwrite_inputs", "pin_inputs")
+_SHOWN += ("persistent", "double_buffered", "fixed")
 
 
 def kernel_choices(
@@ -42,7 +32,7 @@ def kernel_choices(
     target
         TFLM's; its other fields stay as they are.
     settings
-        Those of `lowtide.plan`.
+        Those of `lowtide.plan`, but for the reserve and memories apart.
 
     Raises
     ------
@@ -51,7 +41,7 @@ def kernel_choices(
     """
     from lowtide.api.planning import plan
 
-    graph = model if isinstance(model, Graph) else load(model)
+    graph = load(model, settings.pop("dims", NO_DIMS))
     rules = resolve(target, source=graph.source)
     targets = runtime_of(rules).kernel_targets()
     if not targets:
@@ -68,3 +58,25 @@ def kernel_choices(
             chosen_plan,
         )
     return choices
+
+
+def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[str, KernelChoice] | None:
+    """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
+
+    None if there are none: another target, kernels that are named, several memories, no .tflite file, one whose own
+    plan stands, or one of more than `MOST_OPS` ops.
+    """
+    from lowtide.read.tflite.model import TfliteFile
+
+    source = model.source if isinstance(model, Graph) else str(model)
+    rules = resolve(settings.get("target", "auto"), source=source)
+    several = any(settings.get(name) for name in ("banks", "board", "memories"))
+    runtime = runtime_of(rules)
+    if not runtime.kernel_targets() or rules.kernels != "any" or several:
+        return None
+    graph = load(model, settings.get("dims", NO_DIMS))
+    file = graph.file
+    if not isinstance(file, TfliteFile) or len(graph.ops) > MOST_OPS or runtime.own_plan_stands(graph):
+        return None
+    kept = {name: settings[name] for name in _SHOWN if name in settings}
+    return kernel_choices(graph, rules, quick=True, **kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from lowtide.api.objects import mend, mend_of_file
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -67,7 +68,12 @@ def load(model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
         return model
+    if not isinstance(model, str | Path):
+        raise InputError(mend(model))
     name = str(model)
+    why = mend_of_file(name)
+    if why is not None:
+        raise InputError(why, name)
     if name.startswith("zoo:"):
         from lowtide import zoo
 
@@ -148,7 +154,8 @@ def _call(file: Path, function: str) -> Graph | str | Path:
     if not callable(entry):
         raise InputError(f"it defines no function {function!r}", str(file))
     if not isinstance(result, Graph | str | Path):
-        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path", str(file))
+        why = mend(result)
+        raise InputError(f"{function}() returned {type(result).__name__}; return a Graph or a path; {why}", str(file))
     if not isinstance(result, Graph) and user_function(result) is not None:
         raise InputError(
             f"{function}() returned {str(result)!r}; return a Graph or the path of a model file", str(file)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.api.answer import assemble
+from lowtide.api.answer import Answer, assemble
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.problem import Rules
+from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
-from lowtide.sizes import NO_DIMS, Dims, parse_size
+from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Progress
 from lowtide.target import NONE_FIXED, Target
 
@@ -45,6 +45,7 @@ def plan(
     search_memory: Size = "2GiB",
     seed: int = 0,
     dims: Dims = NO_DIMS,
+    gap: str | float = 0.0,
     require_optimal: bool = False,
     allow: str | Sequence[str] = (),
     exact_bits: bool = False,
@@ -88,6 +89,9 @@ def plan(
         Seconds of search.
     search_memory
         Bytes for states that the search stores.
+    gap
+        Stop the search for an order once the bound is within this part of its peak: ``"3%"`` or 0.03. Not with
+        `memories`.
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
@@ -126,7 +130,7 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
-    search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal)
+    search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits)
     return plan_job(job, trace=trace, report=report)
 
@@ -147,7 +151,7 @@ def plan_job(
     read = clock.perf_counter()
     limits = job.search.limits(trace, report)
     answer = solve_cut(job, problem, limits) if job.allow else job.goal.solve(problem, job.search, limits)
-    plan = assemble(answer, job.rules, job.search.seed)
+    plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -160,6 +164,25 @@ def plan_job(
         total=done - began,
     )
     return msgspec.structs.replace(plan, seconds=seconds)
+
+
+def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) -> Plan:
+    """The plan with what its runtime takes by its defaults, and with it; of plans for several memories only where
+    one of them holds all of it."""
+    import msgspec
+
+    from lowtide.runtimes.figures import Planned, runtime_figures
+
+    one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    if plan.arena_bytes is None or (plan.memories is not None and not one_array):
+        return plan
+    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick)
+    if figures and answer.parts is not None:  # what it takes by its defaults is of the user's own graph
+        uncut = Planned(problem.graph.own_order, problem.own_order_peak_bytes, problem.own_order_peak_bytes, None)
+        own = runtime_figures(problem.memory, uncut, quick=True) or ()
+        today = {f.what: f.default_bytes for f in own}
+        figures = [msgspec.structs.replace(f, default_bytes=today[f.what]) for f in figures if f.what in today]
+    return msgspec.structs.replace(plan, runtime_figures=figures)
 
 
 def find_goal(

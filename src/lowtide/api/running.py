@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lowtide.api.models import load
 from lowtide.errors import InputError
@@ -24,6 +24,7 @@ def run(
     dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     random_weights: bool = False,
+    timed: bool = False,
 ) -> AnyRunReport:
     """Run a model and its planned form in the model's runtime on the same random inputs, and compare.
 
@@ -38,6 +39,8 @@ def run(
         the runtime measures.
     random_weights
         For ONNX files: put random weights where the model's own are missing.
+    timed
+        Whether to run both in turn as well, for how long they take and, of ONNX models, their processes' memory.
 
     Raises
     ------
@@ -59,13 +62,14 @@ def run(
         load(model, dims)  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         if kind == "tflite":
-            return _run_tflite(Path(model), planned, plan, Path(folder))
+            return _run_tflite(Path(model), planned, plan, Path(folder), timed)
         if kind == "pt2":
-            return _run_torch(Path(model), planned, plan, dims, Path(folder))
+            return _run_torch(Path(model), planned, plan, dims, Path(folder), timed)
         original, planned = _onnx_files(model, planned, plan, (random_weights, dims), Path(folder))
         from lowtide.run.onnx import run_onnx
 
-        return run_onnx(original, planned, plan, seed=plan.seed, dims=dims, footprint_bytes=footprint_bytes)
+        more: dict[str, Any] = {"dims": dims, "footprint_bytes": footprint_bytes, "timed": timed}
+        return run_onnx(original, planned, plan, seed=plan.seed, **more)
 
 
 def runtime_format(model: str | Path) -> Literal["onnx", "tflite", "pt2"]:
@@ -112,7 +116,7 @@ def _onnx_files(
     return original, Path(planned)
 
 
-def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Path) -> TfliteRunReport:
+def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Path, timed: bool) -> TfliteRunReport:
     """Run a TFLite model and its planned form in TFLM and in LiteRT."""
     from lowtide.run.tflite import run_tflite
     from lowtide.runtimes.tflm.offline import offline_offsets
@@ -121,10 +125,12 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
     if planned is None:
         planned = folder / "planned.tflite"
         write_model(model, plan.order, planned, offsets=offline_offsets(plan), kernels=plan.kernels)
-    return run_tflite(model, Path(planned), plan, seed=plan.seed)
+    return run_tflite(model, Path(planned), plan, seed=plan.seed, timed=timed)
 
 
-def _run_torch(model: Path, planned: str | Path | None, plan: Plan, dims: Dims, folder: Path) -> TorchRunReport:
+def _run_torch(
+    model: Path, planned: str | Path | None, plan: Plan, dims: Dims, folder: Path, timed: bool
+) -> TorchRunReport:
     """Run a torch.export archive and its planned form in eager mode."""
     from lowtide.graph import Kind
     from lowtide.run.torch import run_torch
@@ -134,7 +140,7 @@ def _run_torch(model: Path, planned: str | Path | None, plan: Plan, dims: Dims, 
     if planned is None:
         planned = folder / "planned.pt2"
         write_model(model, plan.order, planned)
-    return run_torch(model, Path(planned), plan, seed=plan.seed, shapes=shapes)
+    return run_torch(model, Path(planned), plan, seed=plan.seed, shapes=shapes, timed=timed)
 
 
 def _with_weights(model: Path, out: Path) -> Path:

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, sound
 from lowtide.graph import Graph
-from lowtide.plan import Stopped
-from lowtide.sizes import NO_DIMS, Dims, parse_size
-from lowtide.stop import Progress
+from lowtide.plan import RuntimeFigure, Stopped
+from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
+from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN, Target, resolve
 
 if TYPE_CHECKING:
+    from lowtide.allocate.order_and_arena import Layout
     from lowtide.analyse.inspect import Inspection
     from lowtide.schedule.method import Schedule
 
@@ -30,6 +32,7 @@ def inspect(
     method: str = "exact",
     options: Options = NO_OPTIONS,
     time: float = 10.0,
+    gap: str | float = 0.0,
     search_memory: Size = "2GiB",
     seed: int = 0,
     dims: Dims = NO_DIMS,
@@ -52,7 +55,9 @@ def inspect(
 
     began = clock.perf_counter()
     goal = OneArena()
-    search = Search(goal.method(method, options), time, parse_size(search_memory, "search memory"), seed)
+    search = Search(
+        goal.method(method, options), time, parse_size(search_memory, "search memory"), seed, gap=parse_gap(gap)
+    )
     job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
     problem = job.problem()
     limits = search.limits(None, report)
@@ -79,8 +84,26 @@ def inspect(
         runners_up=runners_up(memory, own, steps),
         footprint_bytes=steps.footprint,
         fission=fission(memory, steps),
+        runtime_figures=_figures(problem, layout, best.peak_bytes, limits),
         seconds=clock.perf_counter() - began,
     )
+
+
+def _figures(problem: Problem, layout: Layout, peak_bytes: int, limits: Limits) -> list[RuntimeFigure] | None:
+    """What the runtime takes by its defaults, and for a layout."""
+    from lowtide.runtimes.figures import Planned, runtime_figures
+    from lowtide.runtimes.registry import runtime_of
+
+    runtime, ids = runtime_of(problem.target), op_ids(problem.graph, layout.order)
+    arena = layout.allocation
+    required = runtime.required(problem.graph, ids, arena.offsets)
+    if required is None:
+        block = runtime.own_arena(problem.memory, layout.order, limits, others=False).bytes
+        planned = Planned(ids, peak_bytes, arena.arena_bytes, block)
+    else:
+        head = max(required.planned_bytes, arena.arena_bytes)
+        planned = Planned(ids, peak_bytes, head, required.required_bytes, required.parts)
+    return runtime_figures(problem.memory, planned)
 
 
 @dataclass(frozen=True)

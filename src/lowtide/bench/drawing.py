@@ -8,7 +8,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from lowtide.bench.machine import Machine
-from lowtide.report.text import columns
+from lowtide.report.columns import columns
 from lowtide.zoo.published import UNITS
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 370, 20, 20, 140, 40

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from lowtide.bench.machine import Machine
-from lowtide.report.text import columns
+from lowtide.report.columns import columns
 from lowtide.sizes import parse_size
 
 LEAST = "*"

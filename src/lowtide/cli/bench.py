@@ -31,7 +31,7 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
         sub = added.add_parser(
             suite.name, help=suite.words, description=suite.description, epilog=f"examples:\n{examples}"
         )
-        sub.set_defaults(command=run_suite, suite_type=suite)
+        sub.set_defaults(command=run_suite, suite_type=suite, parser=sub)
         options = options_of(suite)
         for name in (n for n in options if n not in LIMITS):
             _add(sub, options[name], suite)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.api.models import open_dimensions, user_function
-from lowtide.cli import size_table
-from lowtide.cli.terminal import ProgressLine, say, show, show_json
+from lowtide.cli import asked, size_table
+from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
     from lowtide.api.optimizing import Optimized
     from lowtide.stop import Progress
+    from lowtide.verify.report import Report
 
 
 BARS = 72
@@ -35,13 +35,18 @@ def plan(options: argparse.Namespace) -> int:
         return _plan_sizes(options)
     optimized = _optimized(options)
     model = options.model if optimized is None else optimized.model
-    settings = {**_budget(options), **_method(options), **_common(options, model), **_spilling(options)}
+    settings = {
+        **asked.budget(options),
+        **asked.method(options),
+        **asked.common(options, model),
+        **asked.spilling(options),
+    }
     settings |= {"spread": options.spread, "allow": options.allow, "exact_bits": options.exact_bits}
     if optimized is not None:
         settings |= {"target": optimized.target, "dims": optimized.dims}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
-        _exports(options), options.copy_external,
+        asked.exports(options), options.copy_external,
     )  # fmt: skip
     if files.paths:
         check_outputs(model, files.paths, files.out, (settings["target"], options.board))
@@ -59,6 +64,7 @@ def plan(options: argparse.Namespace) -> int:
         from lowtide.report.text import plan_text
 
         show(plan_text(plan, verbose=options.verbose))
+        _show_kernels(model, settings)
     if not options.quiet:
         for path in files.paths if optimized is None else (optimized.model, *files.paths):
             say(f"wrote {path}")
@@ -74,44 +80,26 @@ def _plan_sizes(options: argparse.Namespace) -> int:
     files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
     if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
-    _announce(options, options.model)
-    settings = {**_budget(options), **_method(options), **_searching(options), **_spilling(options)}
+    asked.announce(options, options.model)
+    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options), **asked.spilling(options)}
     return size_table.run(options, settings | {"spread": options.spread})
 
 
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
-    seen = api.inspect(options.model, report=options.line, **_method(options), **_common(options, options.model))
+    settings = {**asked.method(options), **asked.common(options, options.model)}
+    seen = api.inspect(options.model, report=options.line, **settings)
     options.line.end()
     if options.json:
         show_json(seen)
     else:
-        from lowtide.report.text import inspection_text
+        from lowtide.report.inspection import inspection_text
+        from lowtide.report.labels import WIDTH
 
         width = min(BARS, shutil.get_terminal_size().columns - 2)
-        show(inspection_text(seen, width=max(width, 1), plain=not _unicode()))
+        show(inspection_text(seen, width=max(width, 1), plain=not _unicode(), cut=WIDTH if on_terminal() else None))
+        _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
-
-
-def check(options: argparse.Namespace) -> int:
-    """Print one line on whether the model fits."""
-    settings = {**_budget(options), **_method(options), **_common(options, options.model)}
-    check = api.check(options.model, report=options.line, as_is=options.as_is, **settings)
-    options.line.end()
-    if options.json:
-        import msgspec
-
-        show_json({k: v for k, v in msgspec.to_builtins(check).items() if v is not None})
-        return check.exit_status
-    from lowtide.cli.lines import check_line
-
-    reserve = 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)
-    show(check_line(check, reserve, as_is=options.as_is or bool(check.own_plan)))
-    if check.parts is not None and not options.quiet:
-        from lowtide.report.text import arenas_text, parts_text
-
-        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
-    return check.exit_status
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -127,8 +115,8 @@ def compare(options: argparse.Namespace) -> int:
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
 
-    settings = {**_common(options, options.model), **_spilling(options)}
-    rows = api.compare(options.model, methods, options=given, report=tell, **settings)
+    settings = {**asked.common(options, options.model), **asked.spilling(options)}
+    rows = api.compare(options.model, methods, every=options.every, options=given, report=tell, **settings)
     line.end()
     status = INTERRUPTED if any(row.interrupted for row in rows) else 0
     if options.json:
@@ -141,32 +129,46 @@ def compare(options: argparse.Namespace) -> int:
     from lowtide.report.comparison import comparison_text
 
     show(comparison_text(rows, api.target(options.target, options.model).name))
+    if not methods and not options.every:
+        slow = ", ".join(api.slow_methods(spilling=bool(options.memories)))
+        show(f"\nleft out, for they may take minutes: {slow} (--all, or --methods)")
     return status
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Print each check that holds; what does not is raised."""
-    _announce(options, options.model)
-    report = api.verify(
-        options.model,
-        options.plan_file,
-        target=options.target,
-        dims=dims_of(options.dims),
-        overwrite_inputs=options.overwrite_inputs,
-        pin_inputs=options.pin_inputs,
-        run=options.run,
-        random_weights=options.random_weights,
-        prove=options.prove,
-        time=options.time,
-    )
+    """Print each check that holds; what does not is raised, after those that do."""
+    asked.announce(options, options.model)
+    try:
+        report = api.verify(
+            options.model,
+            options.plan_file,
+            target=options.target,
+            dims=dims_of(options.dims),
+            overwrite_inputs=options.overwrite_inputs,
+            pin_inputs=options.pin_inputs,
+            run=options.run,
+            random_weights=options.random_weights,
+            timed=options.run,
+            prove=options.prove,
+            time=options.time,
+        )
+    except VerificationError as error:
+        options.line.end()
+        if error.report is not None:
+            _show_report(options, cast("Report", error.report), held=False)
+        raise
     options.line.end()
+    _show_report(options, report, held=True)
+    return 0
+
+
+def _show_report(options: argparse.Namespace, report: Report, *, held: bool) -> None:
+    from lowtide.report.running import report_text
+
     if options.json:
         show_json(report)
     else:
-        from lowtide.report.text import report_text
-
-        show(report_text(report))
-    return 0
+        show(report_text(report, held=held))
 
 
 def allocate(options: argparse.Namespace) -> int:
@@ -175,11 +177,11 @@ def allocate(options: argparse.Namespace) -> int:
     from lowtide.api.exports import placed_csv, write_placement
     from lowtide.api.writing import check_outputs
 
-    exports, source = _exports(options), options.buffers
+    exports, source = asked.exports(options), options.buffers
     paths = [*([] if options.out is None else [options.out]), *exports.paths]
     if paths:
         check_outputs(source, paths, settings=(options.board,))
-    settings = _memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
+    settings = asked.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
     buffers = read_problem(source)
     placed = api.allocate(buffers, options.capacity, report=lambda p: options.line(p, label), **settings)
@@ -221,10 +223,10 @@ def share(options: argparse.Namespace) -> int:
 
     shared = api.share(
         options.models, report=tell, budget=options.budget, persistent=options.persistent,
-        double_buffered=options.double_buffered, dims=dims_of(options.dims), **_searching(options),
+        double_buffered=options.double_buffered, dims=dims_of(options.dims), **asked.searching(options),
     )  # fmt: skip
     line.end()
-    written = write_shared(shared, options.models, _exports(options), options.plans, options.target)
+    written = write_shared(shared, options.models, asked.exports(options), options.plans, options.target)
     if options.json:
         show_json(shared.document)
     else:
@@ -322,23 +324,6 @@ def zoo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _common(options: argparse.Namespace, model: str | Path) -> dict[str, Any]:
-    """What every planning function takes."""
-    _announce(options, model)
-    return _searching(options) | {"dims": dims_of(options.dims)}
-
-
-def _searching(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "target": options.target,
-        "time": options.time,
-        "search_memory": options.search_memory,
-        "seed": options.seed,
-        "overwrite_inputs": options.overwrite_inputs,
-        "pin_inputs": options.pin_inputs,
-    }
-
-
 def _optimized(options: argparse.Namespace) -> Optimized | None:
     """Let the runtime optimise the model first, if asked to: what is to be planned then."""
     from lowtide.api.optimizing import optimize_first
@@ -354,63 +339,13 @@ def _optimized(options: argparse.Namespace) -> Optimized | None:
     return optimized
 
 
-def _announce(options: argparse.Namespace, model: str | Path) -> None:
-    own = user_function(model)
-    if own is not None and not options.quiet and own[0].is_file():
-        say(f"running {own[1]}() of {own[0]}: that is the user's own code")
-    if not options.quiet:
-        for dimension in open_dimensions(model):
-            say(f"{model}: input {dimension}; the file leaves a dimension open")
+def _show_kernels(model: str | Path, settings: Mapping[str, Any]) -> None:
+    """What other kernels would give, where it is left open whose run."""
+    choices = api.choices_to_show(model, settings)
+    if choices is not None:
+        from lowtide.report.kernels import kernels_text
 
-
-def _exports(options: argparse.Namespace) -> api.Exports:
-    return api.Exports(options.header, options.table, options.usmp)
-
-
-def _budget(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "budget": options.budget,
-        "reserve": options.reserve,
-        "require_optimal": options.require_optimal,
-        "persistent": options.persistent,
-        "double_buffered": options.double_buffered,
-        "fixed": _fixed(options.fixed),
-        **_memories(options),
-    }
-
-
-def _spilling(options: argparse.Namespace) -> dict[str, Any]:
-    moves: dict[str, str] = {}
-    for name, value in options.moves:
-        if moves.setdefault(name, value) != value:
-            raise InputError(f"--moves gives {name} twice, {moves[name]} and {value}; give one")
-    return {"memories": options.memories, "moves": moves}
-
-
-def _fixed(given: Sequence[tuple[str, int]]) -> dict[str, int]:
-    fixed: dict[str, int] = {}
-    for name, offset in given:
-        if fixed.setdefault(name, offset) != offset:
-            raise InputError(f"--fix puts {name} at {fixed[name]} and at {offset}; say it once")
-    return fixed
-
-
-def _memories(options: argparse.Namespace) -> dict[str, Any]:
-    places: dict[str, str] = {}
-    for name, memories in options.places:
-        if places.setdefault(name, memories) != memories:
-            raise InputError(f"--place puts {name} in {places[name]} and in {memories}; say it once")
-    return {"banks": options.banks, "board": options.board, "places": places}
-
-
-def _method(options: argparse.Namespace) -> dict[str, Any]:
-    method = api.method_name(options.method, spilling=bool(getattr(options, "memories", ())))
-    settings: dict[str, str] = {}
-    for of, option, value in options.settings:
-        if of != method:
-            raise InputError(f"--set {of}.{option} is for another method than {method}; drop it")
-        settings[option] = value
-    return {"method": method, "options": settings}
+        show(f"\n{kernels_text(choices)}")
 
 
 def _unicode() -> bool:

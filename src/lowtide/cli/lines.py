@@ -20,16 +20,27 @@ def check_line(check: Check, reserve: int, *, as_is: bool) -> str:
             "impossible": "cannot fit, whatever the order",
         }[check.status]
     why = "" if check.conflict is None else f"; {check.conflict}"
-    whole = f"{check.required_bytes:,} B, available {check.available_bytes:,} B, excess {check.excess_bytes:,} B"
     each = [
         f"{m.name} {m.required_bytes:,} B, available {m.available_bytes:,} B, excess {m.excess_bytes:,} B"
         for m in check.memories or ()
     ]
-    least = "at least " if check.runtime_unknown else ""
+    required, available, excess = sizes_of(check)
+    sizes = "; ".join(each) or f"{required}, available {available}, excess {excess}"
     proof = f"target {check.target}, {_proof(check, as_is=as_is)}"
     if check.runtime_unknown:
         proof += f", not known what the kernels of {', '.join(check.runtime_unknown)} take"
-    return f"{verdict}: required {least}{'; '.join(each) or whole} ({proof}){why}"
+    return f"{verdict}: required {sizes} ({proof}){why}"
+
+
+def sizes_of(check: Check) -> tuple[str, str, str]:
+    """Required, available, excess; of what is not the best plan's what is proved, and no more."""
+    sure = "" if check.sure == "exact" else f"{check.sure} "
+    excess, more = check.excess_bytes, sure
+    if sure and check.status == "impossible":
+        excess, more = check.least_bytes - check.available_bytes, "at least "
+    elif not excess:
+        more = ""
+    return f"{sure}{check.required_bytes:,} B", f"{check.available_bytes:,} B", f"{more}{excess:,} B"
 
 
 def _proof(check: Check, *, as_is: bool) -> str:
@@ -37,6 +48,8 @@ def _proof(check: Check, *, as_is: bool) -> str:
         proof = "own order and offsets" if check.parts is not None else "own order"
     elif check.status == "impossible" and not check.optimal:
         proof = "peak not proved least"
+    elif check.sure == "at most":
+        proof = f"at least {check.least_bytes:,} B are needed; `lowtide plan` finds the least"
     else:
         proof = "peak proved optimal" if check.optimal else f"lower bound {check.lower_bound_bytes:,} B"
     return f"{proof}, {CUT_SHORT[check.stopped]}" if check.stopped in CUT_SHORT else proof

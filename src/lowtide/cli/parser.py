@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import commands, probe, schema
+from lowtide.cli import check, commands, probe, schema
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
+from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
     "a .onnx, .tflite, .pt2 or .graph.json file, - (a graph JSON on stdin), zoo:NAME, or FILE.py:FUNCTION (runs the "
@@ -27,7 +30,20 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
+        chosen = re.match(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if chosen is not None:
+            known = re.findall(r"[\w-]+", chosen[2])
+            message = (
+                f"there is no command {chosen[1]!r}; use one of {', '.join(known)}{did_you_mean(chosen[1], known)}"
+            )
         raise InputError(f"{message}; see {self.prog} --help")
+
+    def unknown(self, words: Sequence[str]) -> NoReturn:
+        """Say what is not known, with the option that is most like it."""
+        known = [name for action in self._actions for name in action.option_strings]
+        option = words[0].partition("=")[0]
+        hint = did_you_mean(option, known) if option.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
 _Add = Callable[..., _Parser]
@@ -43,7 +59,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        return _with_target_options(_parser(suites="bench" in arguments[:1]).parse_args(arguments))
+        parser = _parser(suites="bench" in arguments[:1])
+        if not arguments:
+            parser.print_help()
+            return 0
+        options, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            options.parser.unknown(unknown)
+        return _with_target_options(options)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
 
@@ -72,7 +95,7 @@ def _parser(*, suites: bool = False) -> _Parser:
     def add(name: str, does: str, run: Any, *examples: str) -> _Parser:
         lines = "\n".join(f"  {example}" for example in examples)
         sub = commands_of.add_parser(name, help=does, description=f"{does}.", epilog=f"examples:\n{lines}")
-        sub.set_defaults(command=run)
+        sub.set_defaults(command=run, parser=sub)
         return sub
 
     _plan(add)
@@ -140,12 +163,17 @@ def _inspect(add: _Add) -> None:
 def _check(add: _Add) -> None:
     """Whether a model fits."""
     p = add(
-        "check", "say in one line whether a model fits a budget; writes nothing", commands.check,
+        "check", "say in one line whether a model fits a budget; writes nothing", check.run,
         "lowtide check model.onnx --budget 256KiB",
+        "lowtide check models/*.tflite --budget 64K --format github",
         "lowtide check model.onnx --budget 4MiB --as-is",
         "lowtide check compiled.graph.json --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
-    p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; several in one table")
+    p.add_argument(
+        "--format", choices=check.FORMATS, default="text", metavar="FORMAT",
+        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
+    )  # fmt: skip
     p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
     _planning(p, budget=True, method=True)
     _printing(p)
@@ -154,13 +182,14 @@ def _check(add: _Add) -> None:
 def _compare(add: _Add) -> None:
     """All methods on one model."""
     p = add(
-        "compare", "run every method on one model, and show one table", commands.compare,
+        "compare", "run methods on one model, and show one table", commands.compare,
         "lowtide compare zoo:nasnet_a_cifar --target strict",
         "lowtide compare model.onnx --methods own,rpo,greedy,exact --time 10",
         "lowtide compare model.onnx --memory fast=256KiB --methods spill,belady,greedy-spill",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
-    p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: all)")
+    p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: those that are quick)")
+    p.add_argument("--all", dest="every", action="store_true", help="the papers' slow searches too")
     _planning(p, spilling=True)
     _printing(p)
 
@@ -318,7 +347,7 @@ def _planning(
         _kept(counted)
     if budget:
         _fixed(counted)
-    there = p.add_argument_group("what there is (B, KB, KiB, MB, MiB, GB, GiB: KB is 1000, KiB is 1024)")
+    there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
         there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
         there.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
@@ -342,6 +371,7 @@ def _planning(
     if budget:
         search.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
+        search.add_argument("--gap", default="0", metavar="3%", help="stop once the bound is so near to the peak")
         search.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
     search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from lowtide.cli.colour import bar, coloured, wanted
 from lowtide.errors import InputError
 from lowtide.sizes import format_size
 from lowtide.stop import Progress
@@ -33,6 +34,11 @@ def clean(text: str, *, lines: bool = False) -> str:
     return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
+def on_terminal() -> bool:
+    """Whether results go to a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def say(message: str) -> None:
     """One line on stderr."""
     with suppress(OSError, ValueError):  # stderr may be closed: then there is nobody to tell
@@ -41,7 +47,8 @@ def say(message: str) -> None:
 
 def show(text: str) -> None:
     """A result on stdout. Raises `InputError` if it cannot be written; that nobody reads it is no error."""
-    _print(clean(text, lines=True))
+    plain = clean(text, lines=True)
+    _print(coloured(plain) if wanted(sys.stdout) else plain)
 
 
 def show_json(value: Any) -> None:
@@ -107,7 +114,8 @@ class ProgressLine:
         best, bound = progress.best_bytes, progress.bound_bytes
         gap = 100 * (best - bound) / best if best else 0.0
         self._last = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %"
-        self._tell(f"{self._last}, {progress.seconds:.0f} s")
+        done = f"{bar(bound / best if best else 1.0)} " if self._terminal else ""
+        self._tell(f"{done}{self._last}, {progress.seconds:.0f} s")
 
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""

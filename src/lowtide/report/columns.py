@@ -37,3 +37,10 @@ def change(before: int, after: int) -> str:
     if before == after or before == 0:
         return "as before"
     return f"{100 * (after - before) / before:+.1f} %"
+
+
+def above_text(arena: int, peak: int) -> str:
+    """How much an arena is above a peak, in bytes and percent."""
+    above = arena - peak
+    percent = f" ({100 * above / peak:.1f} %)" if peak else ""
+    return f"{above:,} B{percent} above the peak" if above else "as the peak"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lowtide.names import brief
+from lowtide.plan import RuntimeFigure
 from lowtide.report.columns import columns
 
 INTERRUPTED = "stopped by interrupt"
@@ -31,6 +32,7 @@ class MethodResult:
     ``"unsupported"`` and ``"error"`` there are no sizes. A method that ends by its time limit, or by Ctrl-C, is
     ``"timeout"`` and has the best that it found. `ops_to_order` is what the method's own reduction left, `states` or
     `variables` how much it took; `published` is there for networks of the zoo that a paper measured as they are.
+    `runtime_figures` is what the runtime takes by its defaults, and for this method's plan.
     """
 
     method: str
@@ -46,6 +48,7 @@ class MethodResult:
     states: int | None = None
     variables: int | None = None
     published: tuple[Printed, ...] = ()
+    runtime_figures: list[RuntimeFigure] | None = None
     counters: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -62,17 +65,29 @@ def comparison_text(rows: Sequence[MethodResult], target: str) -> str:
     """One line per method, and where what is published comes from."""
     spilling = any(row.traffic_bytes is not None for row in rows)
     names = ("traffic", "traffic bound", "fast memory") if spilling else ("peak", "arena", "lower bound")
-    heads = ("method", *names, "ops to order", "states", "seconds", "published", "")
-    table = [heads, *(_line(row, spilling) for row in rows)]
+    figures = next((row.runtime_figures for row in rows if row.runtime_figures), None) or []
+    heads = ("method", *(f"{f.runtime} {f.what}" for f in figures), *names)
+    heads += ("ops to order", "states", "seconds", "published", "")
+    table = [heads, *_today(figures, len(heads)), *(_line(row, spilling, len(figures)) for row in rows)]
     used = [c for c in range(len(heads)) if c == len(heads) - 1 or any(line[c] for line in table[1:])]
     what = "traffic" if spilling else "peak"
     text = f"bytes under target {target}; optimal: the {what} is the best bound that any of these methods proved\n\n"
-    text += columns([[line[c] for c in used] for line in table], right=range(1, sum(c < 7 for c in used)))
+    text += columns(
+        [[line[c] for c in used] for line in table], right=range(1, sum(c < 7 + len(figures) for c in used))
+    )
     sources = sorted({figure.source for row in rows for figure in row.published})
     return f"{text}\n\npublished: {'; '.join(sources)}; times on the paper's machine" if sources else text
 
 
-def _line(row: MethodResult, spilling: bool) -> tuple[str, ...]:
+def _today(figures: Sequence[RuntimeFigure], width: int) -> list[tuple[str, ...]]:
+    """The row of the runtime by its defaults, for the file as it stands."""
+    if not figures:
+        return []
+    cells = (f"{figures[0].runtime} today", *(_number(f.default_bytes) for f in figures))
+    return [cells + ("",) * (width - len(cells))]
+
+
+def _line(row: MethodResult, spilling: bool, figures: int) -> tuple[str, ...]:
     sizes = (row.peak_bytes, row.arena_bytes, row.lower_bound_bytes)
     if spilling:
         sizes = (row.traffic_bytes, row.traffic_lower_bound_bytes, row.arena_bytes)
@@ -81,7 +96,17 @@ def _line(row: MethodResult, spilling: bool) -> tuple[str, ...]:
         note = ", ".join(part for part in (note, f"{row.status}: {row.reason}") if part)
     took = f"{row.variables:,} variables" if row.variables is not None else _number(row.states)
     printed = ", ".join(f"{figure.figure} {figure.text}" for figure in row.published)
-    return (row.method, *map(_number, sizes), _number(row.ops_to_order), took, f"{row.seconds:.2f}", printed, note)
+    runs = [_number(f.planned_bytes) for f in row.runtime_figures or ()] or [""] * figures
+    return (
+        row.method,
+        *runs,
+        *map(_number, sizes),
+        _number(row.ops_to_order),
+        took,
+        f"{row.seconds:.2f}",
+        printed,
+        note,
+    )
 
 
 def _number(value: int | None) -> str:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lowtide.names import shorten
 from lowtide.plan import Plan
 
 MOST_NAMED = 6
 """Members named; the rest are counted."""
-MOST_LETTERS = 40
-"""Of a name."""
 
 
 def conflict_text(plan: Plan) -> str | None:
@@ -25,7 +22,7 @@ def conflict_text(plan: Plan) -> str | None:
     at = None
     if conflict.step is not None and plan.order:
         op = ops[plan.order[conflict.step]]
-        name = shorten(op.name or f"op {op.id}", MOST_LETTERS)
+        name = op.name or f"op {op.id}"
         at = f"step {conflict.step:,}, {name}{f' ({op.type})' if op.type else ''}"
     memories = {m.name: m.capacity_bytes for m in plan.memories or ()}
     return set_text(members, conflict.available_bytes, conflict.needed_bytes, at, memories)
@@ -43,7 +40,7 @@ def set_text(
     Where they fit all `memories` together, they are such as cannot be divided among them.
     """
     rows = sorted(members, key=lambda row: (-row[1], row[0]))
-    named = [shorten(name, MOST_LETTERS) + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
+    named = [name + (f" {size:,} B" if size else "") for name, size in rows[:MOST_NAMED]]
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
     where = f" at {at}" if at is not None else ", although the bytes of each step do: proved"
     if memories and needed <= available:

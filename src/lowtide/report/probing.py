@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide.names import shorten
-from lowtide.report.text import columns
+from lowtide.report.columns import columns
 from lowtide.run.probing import NodeProbe, Probing
 
 _SHOWN = 20
@@ -20,7 +19,7 @@ def probing_text(probing: Probing) -> str:
     blocks = [columns(rows, right=range(2, 8))]
     blocks += _listed("wrong", [f"{_label(p)}: {line}" for p in probing.probes for line in p.wrong])
     blocks += _listed("not run", _skipped(probing))
-    blocks += _listed("opaque", [f"op {o.op} {shorten(o.name, 60)!r} ({o.type}): {o.reason}" for o in probing.opaque])
+    blocks += _listed("opaque", [f"op {o.op} {o.name!r} ({o.type}): {o.reason}" for o in probing.opaque])
     return "\n\n".join([*blocks, _verdict(probing)])
 
 
@@ -36,7 +35,7 @@ def _verdict(probing: Probing) -> str:
 
 
 def _label(probe: NodeProbe) -> str:
-    return f"op {probe.op} {shorten(probe.name, 60)!r} ({probe.type})"
+    return f"op {probe.op} {probe.name!r} ({probe.type})"
 
 
 def _skipped(probing: Probing) -> list[str]:

@@ -5,49 +5,27 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lowtide.names import shorten
 from lowtide.ops.table import TABLE
 from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, RuntimeParts, SearchCertificate
-from lowtide.report.columns import CUT_SHORT, change, columns
+from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.figures import figures_rows
 from lowtide.rules import RULES
+from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:
-    from lowtide.analyse.inspect import Inspection, Live, OpName
-    from lowtide.run_reports import RunReport
-    from lowtide.verify.report import Report
+    pass
 
 
-_BARS = " ▁▂▃▄▅▆▇█"
-_PLAIN_BARS = " .:-=+*#@"
 RUNTIME_ARENA = {
     "tflite": "what LiteRT's own planner makes of it, no delegates",
     "onnxruntime": "one block in which onnxruntime's own best fit succeeds",
 }
-MOST_LIVE = 12
-"""Storages listed at the peak; the rest is summed up in a line."""
-
-
-def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
-    """Bars of the largest value in each of at most `width` equal stretches; `plain` uses ASCII only.
-
-    >>> sparkline([0, 4, 8], 3)
-    ' ▄█'
-    """
-    bars = _PLAIN_BARS if plain else _BARS
-    most = max(values, default=0)
-    if most == 0:
-        return bars[0] * min(width, len(values))
-    count = min(width, len(values))
-    edges = [k * len(values) // count for k in range(count + 1)]
-    highest = (max(values[a:b]) for a, b in pairwise(edges))
-    return "".join(bars[-(-h * (len(bars) - 1) // most)] for h in highest)
 
 
 def plan_text(plan: Plan, *, verbose: bool = False) -> str:
@@ -68,10 +46,11 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         rows.append(("arena", plan.arena_bytes, _arena_text(plan)))
     if plan.runtime_parts is not None and plan.runtime_arena_bytes is not None:
         rows.append((_arenas_label(plan), plan.runtime_arena_bytes, parts_text(plan.runtime_parts)))
-        if plan.runtime_parts.own_planned is not None and plan.arena_bytes is not None:
-            own = plan.runtime_parts.own_planned
-            gain = change(own, plan.arena_bytes)
-            rows.append(("TFLM's own head", own, f"of the file as it stands; {gain} with the plan"))
+        own = plan.runtime_parts.own_planned
+        if own is not None and plan.arena_bytes is not None and plan.runtime_figures is None:  # else it stands above
+            rows.append(
+                ("TFLM's own head", own, f"of the file as it stands; {change(own, plan.arena_bytes)} with the plan")
+            )
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)] + _at_least(plan)))
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
@@ -125,6 +104,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         [
             columns([(key.ljust(width), text) for key, text in head]),
             "",
+            *figures_rows(plan.runtime_figures, plan.target),
             columns([(key.ljust(width), *_size_cells(size), note) for key, size, note in rows], right=[1]),
             "",
             columns([(key.ljust(width), text) for key, text in tail]),
@@ -165,7 +145,10 @@ def _session_rows(arena_bytes: int) -> list[tuple[str, str]]:
     """How onnxruntime is told to keep the order and the arena; `--snippet` writes the same as Python."""
     return [
         ("session", "ORT_DISABLE_ALL, execution_order PRIORITY_BASED, enable_mem_reuse and enable_mem_pattern False"),
-        ("its arena", f"env allocator, arena_extend_strategy 0, initial_chunk_size_bytes {arena_bytes}"),
+        (
+            "its arena",
+            f"env allocator, initial_chunk_size_bytes {arena_bytes}, max_power_of_two_extend_bytes {EXTEND_BYTES}",
+        ),
         ("", "max_dead_bytes_per_chunk 256, initializers by the device allocator (--snippet S.py writes all that)"),
     ]
 
@@ -195,16 +178,10 @@ def proof_text(plan: Plan) -> str:
 
 def _arena_text(plan: Plan) -> str:
     arena, bound = plan.arena_bytes or 0, plan.arena_lower_bound_bytes
-    text = _above(arena, plan.peak_bytes)
+    text = above_text(arena, plan.peak_bytes)
     if bound is None:
         return text
     return f"{text}; " + ("least for this order" if arena == bound else f"this order needs at least {bound:,} B")
-
-
-def _above(arena: int, peak: int) -> str:
-    above = arena - peak
-    percent = f" ({100 * above / peak:.1f} %)" if peak else ""
-    return f"{above:,} B{percent} above the peak" if above else "as the peak"
 
 
 def _memory_rows(plan: Plan) -> list[tuple[str, int, str]]:
@@ -266,181 +243,6 @@ def _stopped_text(plan: Plan) -> str:
 
 def _folded(plan: Plan) -> str:
     return f" and {len(plan.folded):,} folded" if plan.folded else ""
-
-
-def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = False) -> str:
-    """Why the peak is what it is: the step, who is live there, what would help; and a small profile."""
-    best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
-    if inspection.optimal:
-        best += ", proved least"
-    if inspection.stopped in CUT_SHORT:
-        best += f", {CUT_SHORT[inspection.stopped]}"
-    head = [
-        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
-        ("target", inspection.target),
-        ("own order peak", format_size(inspection.own_order_peak_bytes)),
-        ("best known peak", best),
-        ("lower bound", format_size(inspection.lower_bound_bytes)),
-        ("arena", f"{format_size(inspection.arena_bytes)}, {_above(inspection.arena_bytes, inspection.peak_bytes)}"),
-    ]
-    if inspection.arena_lost is not None:
-        head.append(("bytes lost", inspection.arena_lost.text))
-    if inspection.fission is not None:
-        head.append(("cuts could give", _fission_text(inspection)))
-    lines = [columns(head)]
-    peak = inspection.peak
-    if peak is None:
-        return lines[0]
-    bars = sparkline(inspection.footprint_bytes, width, plain=plain)
-    at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
-    lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
-    many = (
-        f"{inspection.steps_at_peak:,} steps reach the peak, the first is"
-        if inspection.steps_at_peak > 1
-        else "the peak is at"
-    )
-    lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op)}")
-    rows: list[tuple[str, ...]] = [
-        ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
-    ]
-    for entry in peak.live[:MOST_LIVE]:
-        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by)
-        rows.append(
-            (
-                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", _live_text(entry), maker, _kept_text(entry),
-                f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
-            )
-        )  # fmt: skip
-    if peak.workspace_bytes:
-        share = 100 * peak.workspace_bytes / peak.footprint_bytes
-        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "in use by this op"))
-    rest = peak.live[MOST_LIVE:]
-    if rest:
-        counted = sum(entry.counted_bytes for entry in rest)
-        share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
-        rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
-    lines += ["", columns(rows, right=[0, 1, 5, 6])]
-    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
-        lines += ["", "no one of them lowers the peak: other steps reach it too"]
-    if inspection.runners_up:
-        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op)) for r in inspection.runners_up]
-        lines += ["", "next highest:", columns(rows_up, right=[0])]
-    return "\n".join(lines)
-
-
-def _fission_text(inspection: Inspection) -> str:
-    """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
-    bound = inspection.fission
-    assert bound is not None
-    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op)
-    gain = change(inspection.peak_bytes, bound.floor_bytes) if bound.floor_bytes < inspection.peak_bytes else "nothing"
-    text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
-    for op, reason in bound.opaque[:1]:
-        more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
-        text += f"; none passes {_op_text(op)} at the peak{more}: {reason}"
-    return text
-
-
-def _op_text(op: OpName) -> str:
-    name = shorten(op.name or f"op {op.op}", 24)
-    return (f"{name} ({op.type})" if op.type else name).replace("\n", "\\n")
-
-
-def _live_text(entry: Live) -> str:
-    name = shorten(entry.name, 24)
-    if entry.shares:
-        name += f" and {format_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
-    return f"{name} over {shorten(entry.over, 24)}" if entry.over else name
-
-
-def _kept_text(entry: Live) -> str:
-    if entry.graph_output:
-        return "graph output"
-    if not entry.kept_by:
-        return "in use by this op" if entry.in_use else "kept to the end"
-    last = entry.kept_by[-1]
-    name = shorten(last.name or f"op {last.op}", 24)
-    return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"
-
-
-def report_text(report: Report) -> str:
-    """Every check that held, and what proving and running showed."""
-    rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
-    rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
-    if report.proof is not None:
-        proof = report.proof
-        rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
-    if report.arena_proof is not None:
-        proof = report.arena_proof
-        rows.append(("arena proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
-    lines = [columns(rows)]
-    if report.run is not None:
-        from lowtide.report.tflite import tflite_run_text
-        from lowtide.report.torch import torch_run_rows
-        from lowtide.run_reports import TfliteRunReport, TorchRunReport
-
-        ran = report.run
-        if isinstance(ran, TfliteRunReport):
-            lines += ["", tflite_run_text(ran)]
-        else:
-            lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
-    lines += ["", f"the plan holds: {format_count(len(report.checks), 'check')}"]
-    return "\n".join(lines)
-
-
-def run_text(run: RunReport) -> str:
-    """Whether the outputs are equal, and the memory that the runtime measured beside the plan's."""
-    n = len(run.outputs)
-    vacuous = [o for o in run.outputs if o.vacuous]
-    if run.equal:
-        verdict = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
-    elif all(o.as_promised for o in run.outputs):
-        apart = max(o.max_abs_difference or 0.0 for o in run.outputs)
-        largest = max(o.largest for o in run.outputs)
-        verdict = (
-            f"{format_count(n, 'output')}: within {apart:.2g} of values up to {largest:.3g}, {run.runs} random inputs "
-            f"({run.outputs[0].exactness}: rounded in another order)"
-        )
-    else:
-        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
-    if run.vacuous:
-        verdict += "; vacuous: no output depends on the inputs"
-    elif vacuous:
-        verdict += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
-    rows = [("outputs", verdict)]
-    if not (run.original.nodes and run.planned.nodes):
-        return columns(
-            [
-                *rows,
-                ("measured", "not told: by onnxruntime before 1.24, or where it takes functions of the model apart"),
-            ]
-        )
-    before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
-    rows.append(("measured before", f"{format_size(before)} in onnxruntime, the file's order, without graph inputs"))
-    rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))
-    rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
-    planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
-    if planned and all(expected == measured for expected, measured in planned):
-        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
-    elif planned:
-        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
-    if run.exact is not None:
-        as_planned = "as planned" if run.exact.held_bytes == run.arena_bytes else f"planned {run.arena_bytes:,} B"
-        rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
-        rows.append(
-            ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
-        )
-    rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
-    if not run.order_kept:
-        rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
-    return columns(rows)
-
-
-def _against(before: int, shipped: int, after: int) -> str:
-    """What the plan gains over the file's order and over onnxruntime's defaults."""
-    if shipped <= after:
-        return f"{change(before, after)}; onnxruntime's own order is as good here"
-    return f"{change(before, after)}; against the defaults {change(shipped, after)}"
 
 
 def target_text(target: Target) -> str:

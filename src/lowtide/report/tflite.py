@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
+from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def tflite_run_text(run: TfliteRunReport) -> str:
         rows.append(("TFLM head", f"{format_size(before.head_bytes)} -> {format_size(after.head_bytes)}, "
                      f"{change(before.head_bytes, after.head_bytes)}"))  # fmt: skip
         if run.predicted is not None:
-            rows.append(("predicted", f"{format_size(run.predicted.head_bytes)}: equal to the byte"))
+            rows.append(_beside(run.predicted.head_bytes, after.head_bytes))
         rows.append(("TFLM tail", f"{format_size(before.tail_bytes)} -> {format_size(after.tail_bytes)}"))
         rows.append(("smallest arena", f"{format_size(before.smallest_arena_bytes)} -> "
                      f"{format_size(after.smallest_arena_bytes)}, by bisection"))  # fmt: skip
@@ -39,18 +40,25 @@ def tflite_run_text(run: TfliteRunReport) -> str:
             ("LiteRT arena", f"{format_size(before)} -> {format_size(after)}, {change(before, after)}{verdict}")
         )
         rows.append(("with XNNPACK", "its workspace cannot be seen from outside; nothing is said of it"))
+    for r in run.runtimes:
+        rows += [(f"{NAMES[r.runtime]} {name}", text) for name, text in timing_rows(r.timing, "the file as it stands")]
     return columns(rows)
 
 
 def _predicted(run: TfliteRunReport, package: PackageArena, measured_bytes: int) -> list[tuple[str, str]]:
     """What was predicted for the package that ran, and what the plan says where that is for another build."""
-    off = measured_bytes - package.arena_bytes
-    verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
-    rows = [("predicted", f"{format_size(package.arena_bytes)}: {verdict}")]
+    rows = [_beside(package.arena_bytes, measured_bytes)]
     if run.required_bytes != package.arena_bytes and run.required_bytes is not None and run.planned_bytes is not None:
         head = f", head {run.planned_bytes:,} B" if run.planned_bytes != package.head_bytes else ""
         rows.append(("in the plan", f"{format_size(run.required_bytes)}{head}: for {run.build}, not run here"))
     return rows
+
+
+def _beside(predicted_bytes: int, measured_bytes: int) -> tuple[str, str]:
+    """A prediction, and how far from it the measurement is."""
+    off = measured_bytes - predicted_bytes
+    verdict = "equal to the byte" if off == 0 else f"{abs(off):,} B {'more' if off > 0 else 'less'} is needed"
+    return "predicted", f"{format_size(predicted_bytes)}: {verdict}"
 
 
 def _verdict(r: RuntimeRun, inputs: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
@@ -34,4 +35,5 @@ def torch_run_rows(run: TorchRunReport) -> list[tuple[str, str]]:
         rows.append(("planned", f"{format_size(run.plan_bytes)}: {difference}"))
     if not run.order_kept:
         rows.append(("order", "torch runs the nodes in another order than the plan's"))
+    rows += timing_rows(run.timing, "the program as it stands")
     return rows

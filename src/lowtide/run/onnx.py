@@ -11,17 +11,29 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
 from lowtide.rewrites import Exactness
-from lowtide.run.ort_session import AS_SHIPPED, PLANNED, NodeEvent, SessionProfile, open_session, read_profile, runtime
+from lowtide.run.ort_session import (
+    AS_IT_STANDS,
+    AS_SHIPPED,
+    PLANNED,
+    NodeEvent,
+    SessionProfile,
+    open_session,
+    read_profile,
+    runtime,
+)
 from lowtide.run.random_weights import check_weights
 from lowtide.run_reports import FileRun, NodeMemory, OutputComparison, RunReport
 from lowtide.sizes import NO_DIMS, Dims, split_dims
+
+if TYPE_CHECKING:
+    from lowtide.run_reports import Timing
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -51,6 +63,7 @@ def run_onnx(
     dims: Dims = NO_DIMS,
     footprint_bytes: Sequence[int] = (),
     model: Path | None = None,
+    timed: bool = False,
 ) -> RunReport:
     """Run two files on the same random inputs and compare what comes out.
 
@@ -68,6 +81,8 @@ def run_onnx(
         The plan's footprint per step, without workspace, to stand beside what is measured.
     model
         What onnxruntime's defaults are measured on, if not `original`: what that was made of.
+    timed
+        Whether to run both in turn, each in a process of its own, for `RunReport.timing`.
 
     Raises
     ------
@@ -86,6 +101,7 @@ def run_onnx(
         try:
             before = open_session(original, PLANNED, folder, "original")
             shipped = open_session(model or original, AS_SHIPPED, folder, "shipped")
+            stands = open_session(original, AS_IT_STANDS, folder, "stands") if figured(plan) else None
         except Exception as error:  # onnxruntime's own kinds of error have no common base
             raise InputError(f"onnxruntime cannot load it: {first_line(error)}", str(original)) from None
         original_nodes, planned_nodes = _nodes(original), _nodes(planned)
@@ -93,6 +109,7 @@ def run_onnx(
         feeds, base = draw(before, original, seed, inputs, dims)
         for feed in feeds:
             shipped.run(None, feed)
+        stands_profile = None if stands is None else _profile_of(stands, feeds)
         try:
             after = open_session(planned, PLANNED, folder, "planned")
             planned_outputs = [after.run(None, feeds[0])]
@@ -106,7 +123,7 @@ def run_onnx(
         first_profile, own_profile = read_profile(before.end_profiling()), read_profile(shipped.end_profiling())
         second_profile = read_profile(planned_profile)
         names = [o.name for o in before.get_outputs()]
-        del before, after, shipped
+        del before, after, shipped, stands
     step = {v: i for i, v in enumerate(plan.order)}
     own = {i: i for i in range(len(original_nodes)) if i not in plan.folded}
     first = _measure(original, original_nodes, own, first_profile, {})
@@ -124,25 +141,52 @@ def run_onnx(
         _measure(model or original, [], {}, own_profile, {}),
         None
         if exact_profile is None
-        else _measure(planned, planned_nodes, place, exact_profile, footprints, plan.runtime_arena_bytes),
-        plan.runtime_arena_bytes,
+        else _measure(planned, planned_nodes, place, exact_profile, footprints, planned_block(plan)),
+        planned_block(plan),
         sum(a.nbytes for a in feeds[0].values()),
         inputs,
         all(_same(a, b) for a, b in zip(base, again, strict=True)),
         ran == sorted(ran),
+        None if stands_profile is None else _measure(original, [], {}, stands_profile, {}),
+        _timing(model or original, planned, plan, seed, dims or {}) if timed else None,
     )
+
+
+def planned_block(plan: Plan) -> int | None:
+    """The block of onnxruntime's arena that a plan speaks of, as its own or beside it."""
+    if plan.runtime_arena_bytes is not None:
+        return plan.runtime_arena_bytes
+    beside = (f for f in plan.runtime_figures or () if f.runtime == "onnxruntime" and f.what == "arena")
+    return next((f.planned_bytes for f in beside), None)
+
+
+def figured(plan: Plan) -> bool:
+    """Whether a plan says what onnxruntime takes by its defaults."""
+    return any(f.runtime == "onnxruntime" for f in plan.runtime_figures or ())
+
+
+def _profile_of(session: Any, feeds: Sequence[Mapping[str, Any]]) -> SessionProfile:
+    """What a session's profile says of one run of each."""
+    for feed in feeds:
+        session.run(None, feed)
+    return read_profile(session.end_profiling())
+
+
+def _timing(original: Path, planned: Path, plan: Plan, seed: int, dims: Dims) -> Timing | None:
+    from lowtide.run.timing import time_onnx
+
+    settings = replace(PLANNED, arena_bytes=planned_block(plan))
+    return time_onnx((original, AS_SHIPPED), (planned, settings), seed, dims)
 
 
 def _in_exact_arena(
     planned: Path, plan: Plan, folder: str, feeds: Sequence[Mapping[str, Any]]
 ) -> SessionProfile | None:
     """All inputs once more, in one block of the plan's size."""
-    if plan.runtime_arena_bytes is None:
+    block = planned_block(plan)
+    if block is None:
         return None
-    session = open_session(planned, replace(PLANNED, arena_bytes=plan.runtime_arena_bytes), folder, "exact")
-    for feed in feeds:
-        session.run(None, feed)
-    return read_profile(session.end_profiling())
+    return _profile_of(open_session(planned, replace(PLANNED, arena_bytes=block), folder, "exact"), feeds)
 
 
 def draw(session: Any, path: Path, seed: int, count: int, dims: Dims) -> tuple[list[dict[str, np.ndarray]], list[Any]]:
@@ -277,6 +321,7 @@ def _measure(
             for event, (op, node) in events
             if op is not None
         ),
+        profile.grown_at,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import MissingExtraError
+from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +30,25 @@ class SessionSettings:
         onnxruntime's own memory reuse.
     arena_bytes
         Size of the first block of an exact arena of the process's own; None: the session's growing arena.
+    optimised
+        Whether onnxruntime's own optimiser runs, where the order is not kept.
+    profiled
+        Whether it says what each node takes.
     """
 
     keep_order: bool = True
     reuse: bool = False
     arena_bytes: int | None = None
+    optimised: bool = True
+    profiled: bool = True
 
 
 PLANNED = SessionSettings()
 """As planned, to measure what is in use."""
 AS_SHIPPED = SessionSettings(keep_order=False, reuse=True)
 """As onnxruntime runs a file if nobody tells it otherwise."""
+AS_IT_STANDS = SessionSettings(keep_order=False, reuse=True, optimised=False)
+"""The same without its optimiser: what `lowtide.runtimes.onnxruntime_defaults` plays through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,8 @@ class SessionProfile:
 
     nodes: tuple[NodeEvent, ...]
     growth: tuple[int, ...]
+    grown_at: str = ""
+    """The node at which it grew for the second time."""
 
     def held_bytes(self, first_block: int | None = None) -> int:
         """What the arena took for tensors; a kernel that keeps memory may take the first block before any run."""
@@ -92,7 +103,7 @@ def runtime() -> Any:
 
 
 def open_session(path: Path, settings: SessionSettings, folder: str, name: str) -> Any:
-    """A profiling session on one thread of the CPU; its profile goes to `folder`."""
+    """A session on one thread of the CPU; its profile goes to `folder`, if it has one."""
     ort = runtime()
     options = ort.SessionOptions()
     if settings.keep_order:
@@ -103,13 +114,17 @@ def open_session(path: Path, settings: SessionSettings, folder: str, name: str) 
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    options.enable_profiling = True
-    options.profile_file_prefix = str(Path(folder) / name)
+    if not settings.optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if settings.profiled:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / name)
     if settings.arena_bytes is not None:
         arena = {
             "max_mem": 0,
             "arena_extend_strategy": 0,
             "initial_chunk_size_bytes": settings.arena_bytes,
+            "max_power_of_two_extend_bytes": EXTEND_BYTES,
             "max_dead_bytes_per_chunk": 256,
         }
         info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
@@ -125,7 +140,7 @@ def read_profile(path: str) -> SessionProfile:
     seen: set[tuple[str, str]] = set()
     base: Mapping[str, int] | None = None
     growth: list[int] = []
-    held = 0
+    held, grown_at = 0, ""
     for event in json.loads(Path(path).read_bytes()):
         name = str(event.get("name", ""))
         if event.get("cat") != "Node" or not name.endswith("_kernel_time"):
@@ -144,8 +159,9 @@ def read_profile(path: str) -> SessionProfile:
         if int(args.get("mem_arena_held", 0)) > held:
             growth.append(int(args["mem_arena_held"]) - held)
             held += growth[-1]
+            grown_at = name.removesuffix("_kernel_time") if len(growth) == 2 else grown_at
         key = name.removesuffix("_kernel_time"), str(args.get("node_index"))
         if key not in seen:
             seen.add(key)
             nodes.append(NodeEvent(*key, requested - base["requested"], in_use - base["in_use"], mark - base["in_use"]))
-    return SessionProfile(tuple(nodes), tuple(growth))
+    return SessionProfile(tuple(nodes), tuple(growth), grown_at)

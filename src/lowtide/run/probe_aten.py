@@ -25,7 +25,7 @@ class AtenRunner:
 
     def __init__(self) -> None:
         if find_spec("torch") is None:
-            raise RefusedError("needs torch: pip install 'lowtide[torch]'")
+            raise RefusedError("needs torch: pip install '.[torch]'")
         self._torch: Any = import_module("torch")
         self._torch.set_num_threads(1)
 

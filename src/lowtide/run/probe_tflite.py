@@ -41,7 +41,7 @@ class TfliteRunner:
 
     def __init__(self) -> None:
         if find_spec("ai_edge_litert") is None:
-            raise RefusedError("needs LiteRT: pip install 'lowtide[tflite]'")
+            raise RefusedError("needs LiteRT: pip install '.[tflite]'")
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         self._schema: Any = import_module("ai_edge_litert.schema_py_generated")
         self._interpreter: Any = import_module("ai_edge_litert.interpreter")

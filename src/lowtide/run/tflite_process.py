@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ ALIGNMENT = 64
 """Of tensors in LiteRT's arena."""
 STEP = 16
 """Arena sizes that are tried are multiples of this."""
+RUNS = 15
+SECONDS = 5.0
 _ROOM = 16 * 2**20
 
 
@@ -39,6 +42,8 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     try:
         answer = run(request["runtime"], request["files"], request["seed"], request["inputs"], request["tensors"])
+        if request.get("timed"):
+            answer["seconds"] = in_turn(request["runtime"], request["files"], request["seed"])
     except Refused as error:
         answer = {"error": str(error), "file": error.file}
     json.dump(answer, sys.stdout)
@@ -72,6 +77,22 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
         "deterministic": steady,
         "measured": [session.measured(tensors) for session in sessions],
     }
+
+
+def in_turn(runtime: str, files: Sequence[str], seed: int) -> list[list[float]]:
+    """Seconds of runs of each file, one after the other in turn: `RUNS` of each, or fewer once `SECONDS` are over."""
+    make = _tflm if runtime == "tflm" else _litert
+    sessions = [make(runtime, file) for file in files]
+    rng = np.random.default_rng(seed)
+    feed = [draw(rng, dtype, shape) for dtype, shape in sessions[0].inputs]
+    seconds: list[list[float]] = [[] for _ in sessions]
+    began = time.perf_counter()
+    while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
+        for taken, session in zip(seconds, sessions, strict=True):
+            start = time.perf_counter()
+            session.run(feed)
+            taken.append(time.perf_counter() - start)
+    return seconds
 
 
 def draw(rng: np.random.Generator, dtype: Any, shape: Sequence[int]) -> np.ndarray:

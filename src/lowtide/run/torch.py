@@ -7,6 +7,8 @@ in torch's weights-only way: run only archives that you trust.
 
 from __future__ import annotations
 
+import statistics
+import time
 import weakref
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,7 +17,8 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.run_reports import OutputComparison, TorchRunReport
+from lowtide.run.timing import RUNS, SECONDS
+from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
 
 def run_torch(
@@ -26,6 +29,7 @@ def run_torch(
     seed: int = 0,
     inputs: int = 3,
     shapes: Sequence[Sequence[int] | None] = (),
+    timed: bool = False,
 ) -> TorchRunReport:
     """Run two archives on the same random inputs and compare what comes out.
 
@@ -33,6 +37,8 @@ def run_torch(
     ----------
     shapes
         Of the graph's inputs, for which it was planned; without them, or where there is another number, the example's.
+    timed
+        Whether to run both in turn, for `TorchRunReport.timing`.
 
     Raises
     ------
@@ -72,7 +78,24 @@ def run_torch(
         max(peak for _, peak in original_runs),
         max(peak for _, peak in planned_runs),
         plan.peak_bytes,
+        _in_turn(torch, (before, after), feeds[0]) if timed else None,
     )
+
+
+def _in_turn(torch: Any, programs: Sequence[Any], feed: Any) -> Timing:
+    """Both programs one after the other, in turn."""
+    modules = [program.module() for program in programs]
+    arguments, keywords = feed
+    seconds: list[list[float]] = [[] for _ in modules]
+    began = time.perf_counter()
+    with torch.no_grad():
+        while len(seconds[0]) < 3 or (len(seconds[0]) < RUNS and time.perf_counter() - began < SECONDS):
+            for taken, module in zip(seconds, modules, strict=True):
+                start = time.perf_counter()
+                module(*arguments, **keywords)
+                taken.append(time.perf_counter() - start)
+    original, planned = (statistics.median(taken) for taken in seconds)
+    return Timing(len(seconds[0]), original, planned)
 
 
 def _draw(torch: Any, example: Any, shapes: Sequence[Sequence[int] | None], seed: int) -> Any:

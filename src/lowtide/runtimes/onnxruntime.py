@@ -11,18 +11,18 @@ whether they fit is not monotone in its size, so every answer here is one that w
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
 from lowtide.analyse.liveness import Profile, profile
-from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.analyse.storage import MemoryModel, body_bytes, memory_model
 from lowtide.graph import Graph, Op
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.runtimes.base import OwnArena, Plain
+from lowtide.runtimes.best_fit import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -170,7 +170,7 @@ class _Trace:
                 over = overwrite_of.get(t)
                 chunk_of[s] = self.begin(model.storages[s].size) if over is None else chunk_of[over.storage]
             self._branch(model, op)
-            for chunk in [*apart, *(self.begin(size) for size in after)]:
+            for chunk in [*apart, *(self.begin(size) for size in (*after, _looped(model, op)) if size)]:
                 self.end(chunk)
             for s in ending[step]:
                 if s in chunk_of and s not in handed_on:
@@ -197,41 +197,27 @@ class _Trace:
         self.play(memory, order, profile(memory, order), body=True)
 
 
+def _looped(model: MemoryModel, op: Op) -> int:
+    """Bytes of a body that runs in turns, of a Loop or a Scan, as one chunk: what it has in use at once."""
+    return 0 if op.type == CONDITIONAL else body_bytes(model.graph, op, model.target)
+
+
 def high_water(trace: Sequence[Event], block: int) -> int | None:
     """End of the highest chunk ever allocated in a block of so many bytes; None if they do not fit."""
-    free = [(block, 0)]
-    begins, ends = {0: block}, {block: 0}
+    free = FreeChunks()
+    free.add(0, block)
     place: dict[int, tuple[int, int]] = {}
     highest = 0
-
-    def drop(start: int, end: int) -> None:
-        del begins[start], ends[end]
-        del free[bisect_left(free, (end - start, start))]
-
-    def add(start: int, end: int) -> None:
-        begins[start], ends[end] = end, start
-        insort(free, (end - start, start))
-
     for chunk, size in trace:
-        if size:
-            at = bisect_left(free, (size, -1))
-            if at == len(free):
-                return None
-            length, start = free[at]
-            drop(start, start + length)
-            if length > size:
-                add(start + size, start + length)
-            place[chunk] = start, start + size
-            highest = max(highest, start + size)
+        if not size:
+            free.give(*place.pop(chunk))
             continue
-        start, end = place.pop(chunk)
-        if end in begins:
-            after = begins[end]
-            drop(end, after)
-            end = after
-        if start in ends:
-            before = ends[start]
-            drop(before, start)
-            start = before
-        add(start, end)
+        found = free.take(size)
+        if found is None:
+            return None
+        start, end = found
+        if end - start > size:
+            free.add(start + size, end)
+        place[chunk] = start, start + size
+        highest = max(highest, start + size)
     return highest

@@ -153,6 +153,7 @@ class Exact:
             until_impossible=until_impossible,
             first_slice=self.first_slice,
             report=report,
+            gap=limits.gap,
         )
         if limits.trace is not None:
             limits.trace.extend(Progress(p.best, p.bound, p.seconds) for p in result.trace)

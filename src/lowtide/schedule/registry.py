@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.schedule.foreign import Foreign
 from lowtide.schedule.greedy import Greedy, Lpmf
 from lowtide.schedule.method import Method
@@ -79,7 +80,8 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Method:
     own = built_in().get(name)
     method = own or methods().get(name)
     if method is None:
-        raise InputError(f"there is no method {name!r}; use one of {', '.join(methods())}")
+        known = methods()
+        raise InputError(f"there is no method {name!r}; use one of {', '.join(known)}{did_you_mean(name, known)}")
     configured = with_options(method, f"method {name}", options or {})
     return configured if own is not None else cast("Method", Foreign(configured))
 
@@ -106,7 +108,8 @@ def with_options(kind: type[Optioned], name: str, options: Mapping[str, str]) ->
     values: dict[str, Any] = {}
     for option, text in options.items():
         if option not in defined:
-            raise InputError(f"{name} has no option {option!r}; its options: {listing}")
+            hint = did_you_mean(option, defined)
+            raise InputError(f"{name} has no option {option!r}; its options: {listing}{hint}")
         try:
             values[option] = _parse(hints[option], text)
         except ValueError:

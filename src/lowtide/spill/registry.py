@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.schedule.registry import with_options
 from lowtide.spill.answer import SpillMethod
 
@@ -30,5 +31,6 @@ def make_spill(name: str, options: Mapping[str, str] | None = None) -> SpillMeth
     """
     methods = spill_methods()
     if name not in methods:
-        raise InputError(f"with --memory there is no method {name!r}; use one of {', '.join(methods)}")
+        hint = did_you_mean(name, methods)
+        raise InputError(f"with --memory there is no method {name!r}; use one of {', '.join(methods)}{hint}")
     return with_options(methods[name], f"method {name}", options or {})

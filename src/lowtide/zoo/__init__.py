@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.zoo import (
     amoebanet,
     amoebanet_d,
@@ -66,7 +67,8 @@ def network(name: str) -> Network:
     """
     base = name.partition(":")[0]
     if base not in _NETWORKS:
-        raise InputError(f"the zoo has no network {base[:80]!r}; use one of {', '.join(_NETWORKS)}")
+        hint = did_you_mean(base[:80], _NETWORKS)
+        raise InputError(f"the zoo has no network {base[:80]!r}; use one of {', '.join(_NETWORKS)}{hint}")
     return _NETWORKS[base]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.zoo.builder import Net
 
 
@@ -58,7 +59,8 @@ class Network:
             key, _, value = part.partition("=")
             key = key.strip()
             if key not in self.parameters:
-                raise InputError(f"there is no parameter {key[:50]!r}; use {choices}", place)
+                hint = did_you_mean(key[:50], self.parameters)
+                raise InputError(f"there is no parameter {key[:50]!r}; use {choices}{hint}", place)
             if key in given:
                 raise InputError(f"parameter {key} is given twice; give it once", place)
             parameter = self.parameters[key]

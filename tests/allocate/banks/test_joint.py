@@ -12,7 +12,7 @@ from lowtide.allocate.banks.joint import MOST_BUFFERS, place_jointly
 from lowtide.allocate.buffers import Pair, Problem, block
 from lowtide.stop import Limits
 
-pytest.importorskip("ortools", reason="pip install 'lowtide[solvers]'")
+pytest.importorskip("ortools", reason="pip install '.[solvers]'")
 
 
 def _least(problem: Problem, banks: list[Bank]) -> int | None:

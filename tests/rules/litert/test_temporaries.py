@@ -16,7 +16,7 @@ from lowtide.runtimes.litert import litert_arena
 from lowtide.target import BUILT_IN
 from support.tflite_builder import SAME, Net, graph_from, s
 
-pytest.importorskip("ai_edge_litert.interpreter", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("ai_edge_litert.interpreter", reason="pip install '.[tflite]'")
 SHAPES = 6
 
 

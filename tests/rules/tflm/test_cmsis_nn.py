@@ -85,7 +85,7 @@ def test_the_rule_asks_it(tmp_path: object):
 @pytest.mark.parametrize("large", [7, 300, 70_000, 5_000_000_000])
 def test_flexbuffers(large: int):
     """Numbers by name, of whichever width; what is cut short or damaged has none, or others, and never fails."""
-    flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="pip install 'lowtide[tflite]'")
+    flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="pip install '.[tflite]'")
     values = {"T": -7, "clamping": True, "fft_length": large, "name": "text", "ratio": 0.5}
     held = bytes(flexbuffers.Dumps(values))
     assert map_numbers(held) == {"T": -7, "clamping": 1, "fft_length": large}

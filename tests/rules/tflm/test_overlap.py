@@ -12,7 +12,7 @@ from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.kernels import BY_TYPE, distances
 from support.tflite_builder import Net, s
 
-pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 
 
 def graph(net: Net) -> Graph:

@@ -68,7 +68,7 @@ def test_operators_as_measured_in_builds(name: str):
 @pytest.mark.parametrize(("kind", "variant"), list(kinds())[::4], ids=lambda word: str(word).replace(" ", "_"))
 def test_operators_in_the_pip_package(tmp_path: Path, kind: str, variant: str):
     """Head and tail as TFLM reports them."""
-    pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+    pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
     path = tmp_path / "m.tflite"
     path.write_bytes(one(kind, variant, 1))
     seen = ask("tflm", [str(path)], 0, 2)["measured"][0]

@@ -18,7 +18,7 @@ from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.write.tflite import planned_bytes
 from support.tflite_builder import SAME, Net, branches, residual, s
 
-pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 MODELS = Path("../shared/models/tflite")
 
 

@@ -133,7 +133,7 @@ def test_more_is_allowed_and_less_is_needed():
 @pytest.mark.parametrize("seed", range(3))
 def test_random_models_run_as_planned(tmp_path: Path, seed: int):
     """Bit-equal in TFLM and LiteRT; head and smallest arena to the byte (the former is checked by the run itself)."""
-    pytest.importorskip("tflite_micro", reason="pip install 'lowtide[tflite]'")
+    pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
     path = tmp_path / "m.tflite"
     path.write_bytes(mixed(100 + seed, 12).bytes())
     made = api.plan(path, time=5)

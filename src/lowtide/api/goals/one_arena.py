@@ -86,7 +86,16 @@ class OneArena(Ordering):
         keys["conflict"] = self._conflict(problem, keys, layout, limits)
         if self.spread:
             keys = self._minimise_reuse(problem, keys, layout, runtime, limits)
-        return Answer(problem, layout.order, keys, search.method.name, seconds)
+        answer = Answer(problem, layout.order, keys, search.method.name, seconds)
+        return self._within_budget(answer, search, limits) or answer
+
+    def _within_budget(self, answer: Answer, search: Search, limits: Limits) -> Answer | None:
+        """An answer of higher peak that fits where this one does not: sizes rounded up may make that of its arena."""
+        keys = answer.keys
+        if search.quick or not search.best or keys["status"] != "over_budget" or keys["stopped"] != "proof":
+            return None
+        other = self.solve(answer.problem, replace(search, quick=True), replace(limits, trace=None))
+        return other if other.keys["status"] == "ok" else None
 
     def _judged(self, keys: PlanKeys, runtime: Runtime) -> PlanKeys:
         """Compare with the budget. Where several things are wrong, the most final one is said."""

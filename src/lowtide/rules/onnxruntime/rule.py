@@ -44,6 +44,10 @@ CHUNK_BYTES = 256
 SEGMENT_BYTES = 65536
 """What a convolution unfolds its input into, piece by piece; for each thread of the session, here one."""
 
+EXTEND_BYTES = 65536
+"""For `max_power_of_two_extend_bytes`: above so many the arena grows by the power of two that holds what is missing.
+Without it the first block is doubled. (arena_extend_strategy 1 takes no first block: each tensor its own memory.)"""
+
 Shape = tuple[int, ...] | None
 
 _AT_ONCE = frozenset({"Shape", "Size"})

@@ -114,7 +114,7 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
             touched_by[place[t][0]].add(op.id)
 
     produced = {t for op in graph.ops for t in op.outputs}
-    workspace = {op.id: target.workspace(graph, op) + _inside_bytes(graph, op, target) for op in graph.ops}
+    workspace = {op.id: target.workspace(graph, op) + inside_bytes(graph, op, target) for op in graph.ops}
     storages: list[CheckedStorage] = []
     storage_of: dict[int, int] = {}
     for root, members in groups.items():
@@ -172,7 +172,7 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     )
 
 
-def _inside_bytes(graph: Graph, op: Op, target: Target) -> int:
+def inside_bytes(graph: Graph, op: Op, target: Target) -> int:
     """Bytes that an op needs for its bodies: the largest footprint of any, walked by the definition.
 
     An op of an ATen graph returns what its body made, so that its outputs are among those bytes already.

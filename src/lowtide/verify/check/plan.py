@@ -14,6 +14,7 @@ from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
+from lowtide.verify.check.figures import check_figures
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
@@ -69,6 +70,7 @@ NOT_WITH_MOVES = {
     "reserve_bytes": "required",
     "runtime_arena_bytes": "runtime_arena",
     "runtime_parts": "runtime_arena",
+    "runtime_figures": "runtime_figures",
     "conflict": "conflict",
 }
 """What a plan with moves says nothing of, and the failure if it does."""
@@ -171,6 +173,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
     fits = check_runtime_arena(graph, plan, target, memory)
     checks += [HeldRule("runtime_arena", fits)] if fits else []
+    figures = check_figures(graph, plan, target, thorough=replay_bytes)
+    checks += [HeldRule("runtime_figures", figures)] if figures else []
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)

@@ -15,7 +15,7 @@ from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
 from lowtide.sizes import format_size, round_up
 from lowtide.target import Target
-from lowtide.verify.check.memory import CheckedMemory, work_out
+from lowtide.verify.check.memory import CheckedMemory, inside_bytes, work_out
 from lowtide.verify.check.order import claimed_pairs, simulate
 
 Chunk = list[int | None]
@@ -156,14 +156,17 @@ def _run_through(
             else:
                 owner_of[b] = first + b
                 block.take(memory.storages[b].size, first + b, graph.tensor_by_id[t].label)
+        looped = 0
         if op.type == CONDITIONAL and op.bodies:
             inside = target.inside
             body = inside.as_seen(op.bodies[min(choice.pop(0) if choice else 0, len(op.bodies) - 1)])
             own = inside.as_run(body, body.own_order)
             _run_through(block, body, inside, work_out(body, inside), own, choice, depth + 1)
-        for k, size in enumerate(after, len(before)):
+        else:
+            looped = inside_bytes(graph, op, target)
+        for k, size in enumerate((*after, looped) if looped else after, len(before)):
             block.take(size, -1 - k - first, f"the workspace of {op.label}")
-        for k in range(len(before) + len(after)):
+        for k in range(len(before) + len(after) + 1):
             block.give(-1 - k - first)
         for b in memory.touches[v]:
             if b in owner_of and memory.storages[b].users <= ran and not memory.storages[b].at_end:

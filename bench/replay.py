@@ -1,0 +1,133 @@
+"""The commands that users stumbled over, run again: what they print now, and whether that is what it should be.
+
+    python bench/replay.py MODELS [--only W5,A] [--quiet]
+
+`MODELS` is a folder with `onnx/*.onnx` and `tflite/*.tflite`. Each row has a name (W: wrong or contradictory, A: a
+`.tflite` for firmware, B: ONNX and onnxruntime, C: a compiler, D: PyTorch, L: the command line), a command, the exit
+status, and a pattern that what it prints has to hold. `{tmp}` is a fresh folder. Exit status 1 if a row is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.cli import main as command
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command, what it should end with, and a pattern (without an ``!`` in front: that must not be there)."""
+
+    name: str
+    words: str
+    status: int
+    pattern: str
+
+
+PERSON, VWW = "{tflite}/tflm_person_detect_int8.tflite", "{tflite}/mlperf_tiny_vww96_int8.tflite"
+NASNET, SWIN = "{onnx}/nasnet-cifar.onnx", "{onnx}/swin_t.onnx"
+AUDIO, KEYWORD = "{tflite}/tflm_audio_preprocessor.tflite", "{tflite}/tflm_keyword_scrambled.tflite"
+
+ROWS = (
+    Row("W1", f"plan {PERSON} -o {{tmp}}/p.tflite", 0, r"--set kernels=reference +36,880 B"),
+    Row("W1", "verify {tmp}/p.tflite --target tflm,kernels=cmsis_nn", 0, r"the plan holds"),
+    Row("W1", "verify {tmp}/p.tflite --target tflm,kernels=esp_nn", 0, r"the plan holds"),
+    Row("W2", f"check {PERSON} --budget 64KiB --set pointer=32 --set kernels=reference", 0, r"^fits"),
+    Row("W5", f"check {NASNET} --budget 2MiB", 0, r"required at most [\d,]+ B"),
+    Row("W5", f"check {NASNET} --budget 1MiB", 4, r"excess at least 738,048 B"),
+    Row("W5", "check zoo:swiftnet_cell_a --target strict --budget 64KB", 4, r"cannot fit"),
+    Row("W7", f"plan {AUDIO} --plan {{tmp}}/a.json", 0, r"head +3,040 B .*as before"),
+    Row("W7", f"verify {AUDIO} {{tmp}}/a.json --run", 0, r"planned +3,040 B"),
+    Row("W7", f"plan {KEYWORD} --plan {{tmp}}/k.json", 0, r"kTensorArenaSize +12,944 B"),
+    Row("W7", f"verify {KEYWORD} {{tmp}}/k.json --run", 0, r"required +12,944 B .*equal to the byte"),
+    Row("A1", f"inspect {PERSON}", 0, r"kTensorArenaSize +85,264 B"),
+    Row("A2", f"inspect {PERSON}", 0, r"Conv2d_1_pointwise/Relu6"),
+    Row("A2", f"inspect {PERSON}", 0, r"!\.\.\.\w"),
+    Row("A6", f"check {PERSON} {VWW} --budget 96K", 0, r"(?s)person.*fits.*vww96.*fits"),
+    Row("A6", f"check {PERSON} {VWW} --budget 64K --format github", 3, r"::error file="),
+    Row("A6", f"check {PERSON} --budget 64K --json", 3, r'"model": '),
+    Row("A7", f"check {PERSON} --budget 1.7MiB", 0, r"^fits"),
+    Row("A8", f"compare {PERSON}", 0, r"TFLM today +85,264 +55,296"),
+    Row("B1", f"plan {NASNET}", 0, r"in use +3,425,024 B .* 1,835,008 B .*exact"),
+    Row("B2", f"plan {SWIN}", 0, r"arena +66,060,288 B .*-81\.8 %"),
+    Row("B3", f"plan {NASNET} --target onnxruntime --plan {{tmp}}/n.json", 0, r"proved least"),
+    Row("B3", f"verify {NASNET} {{tmp}}/n.json --run --random-weights", 0, r"(?s)latency .*process "),
+    Row("B4", f"plan {NASNET} --target onnxruntime --snippet {{tmp}}/s.py", 0, r"session"),
+    Row("B5", "compare {onnx}/nasnetamobile.onnx", 0, r"left out, for they may take minutes: serenity"),
+    Row("B7", "plan zoo:randwire_ws_one_stage --gap 5%", 0, r"peak"),
+    Row("C4", "compare zoo:swiftnet_cell_a --methods own,exakt", 2, r"did you mean exact"),
+    Row("C6", "plan zoo:swiftnet_cell_a --memory fast=64K", 4, r"alone needs"),
+    Row("D3", "plan {tmp}/m.pt", 2, r"torch\.export\.save"),
+    Row("L", "", 0, r"usage: lowtide"),
+    Row("L", "pln x", 2, r"did you mean plan"),
+    Row("L", "plan x --budgte 5", 2, r"did you mean --budget"),
+    Row("L", "plan zoo:swiftnet_cell_a --target tfml", 2, r"did you mean tflm"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row, what it printed, and what is wrong with that; empty if nothing is."""
+
+    row: Row
+    printed: str
+    wrong: str
+
+
+def run(row: Row, folders: dict[str, str]) -> Outcome:
+    """Run a row's command in this process."""
+    words = [word.format_map(folders) for word in shlex.split(row.words)]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        status = command(words)
+    printed = out.getvalue()
+    wanted, pattern = not row.pattern.startswith("!"), row.pattern.removeprefix("!")
+    wrong = f"exit status {status}, not {row.status}" if status != row.status else ""
+    if bool(re.search(pattern, printed, re.MULTILINE)) != wanted:
+        wrong = "; ".join(filter(None, (wrong, f"{'no' if wanted else 'there is'} {pattern!r} in it")))
+    return Outcome(row, printed, wrong)
+
+
+def replay(models: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome | Row]:
+    """Each row in turn; a row whose model is not there as it is."""
+    with tempfile.TemporaryDirectory() as tmp:
+        folders = {"tmp": tmp, "onnx": str(models / "onnx"), "tflite": str(models / "tflite")}
+        for row in ROWS:
+            if only and not row.name.startswith(only):
+                continue
+            paths = [Path(w.format_map(folders)) for w in row.words.split() if w.startswith(("{onnx}", "{tflite}"))]
+            yield run(row, folders) if all(path.exists() for path in paths) else row
+
+
+def main() -> int:
+    """Print each command, what it prints, and whether that is right."""
+    parser = argparse.ArgumentParser(description="The commands that users stumbled over, run again.")
+    parser.add_argument("models", type=Path)
+    parser.add_argument("--only", default="", help="names of rows, or how they begin, separated by commas")
+    parser.add_argument("--quiet", action="store_true", help="only what is wrong, and how many there are")
+    options = parser.parse_args()
+    count = wrong = left_out = 0
+    for outcome in replay(options.models, tuple(filter(None, options.only.split(",")))):
+        if isinstance(outcome, Row):
+            left_out += 1
+            continue
+        count, wrong = count + 1, wrong + bool(outcome.wrong)
+        if outcome.wrong or not options.quiet:
+            print(
+                f"$ lowtide {outcome.row.words}\n{outcome.printed}-> {outcome.wrong or 'as it should be'}\n", flush=True
+            )
+    print(f"{count - wrong} of {count} as they should be, {left_out} left out for want of their model")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The command `check`: one model in a line, several in a table, or as continuous integration reads it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowtide import api
+from lowtide.api import Check
+from lowtide.cli import asked
+from lowtide.cli.terminal import say, show, show_json
+from lowtide.cli.values import dims_of
+from lowtide.errors import InputError, LowtideError
+from lowtide.plan import INTERRUPTED
+from lowtide.sizes import parse_size
+
+if TYPE_CHECKING:
+    from lowtide.report.ci import CheckedModel
+
+FORMATS = ("text", "github", "junit")
+_VERDICTS = {0: "fits", 3: "does not fit", 4: "cannot fit", 6: "not proved least", INTERRUPTED: "interrupted"}
+_WORST_FIRST = (INTERRUPTED, 1, 5, 2, 4, 3, 6, 0)
+"""Which exit status a list of models has: the first that one of them has."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print whether each model fits; the exit status is that of the worst."""
+    if options.json and options.format != "text":
+        raise InputError(f"--json and --format {options.format} both say what is printed; give one")
+    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options)}
+    settings["dims"] = dims_of(options.dims)
+    if len(options.models) == 1 and options.format == "text":
+        return _alone(options, options.models[0], settings)
+    rows: list[tuple[CheckedModel, Check | None]] = []
+    for model in options.models:
+        rows.append(_row(options, model, settings))
+        if rows[-1][0].status == INTERRUPTED:
+            break
+    options.line.end()
+    _show(options, rows)
+    states = {row.status for row, _ in rows}
+    return next(status for status in _WORST_FIRST if status in states)
+
+
+def _check(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> Check:
+    asked.announce(options, model)
+    return api.check(model, report=options.line, as_is=options.as_is, **settings)
+
+
+def _alone(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> int:
+    """One line on stdout; on stderr what the runtime takes today, and what the requirement consists of."""
+    check = _check(options, model, settings)
+    options.line.end()
+    if options.json:
+        show_json(_document(check))
+        return check.exit_status
+    if check.runtime_figures and not options.quiet:
+        from lowtide.report.figures import figures_line
+
+        say(figures_line(check.runtime_figures))
+    show(_line(options, check))
+    if check.parts is not None and not options.quiet:
+        from lowtide.report.text import arenas_text, parts_text
+
+        say(f"{arenas_text(check.arenas)}: {parts_text(check.parts)}")
+        choices = None if options.as_is else api.choices_to_show(model, settings)
+        if choices is not None:
+            from lowtide.report.kernels import kernels_line
+
+            say(kernels_line(choices, check.available_bytes - _reserve(options)))
+    return check.exit_status
+
+
+def _row(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> tuple[CheckedModel, Check | None]:
+    """One of several: what is wrong with it is its row."""
+    from lowtide.cli.lines import sizes_of
+    from lowtide.report.ci import CheckedModel
+
+    began = time.perf_counter()
+    try:
+        check = _check(options, model, settings)
+    except LowtideError as error:
+        text = str(error)
+        return CheckedModel(model, "error", text, error.exit_status, seconds=time.perf_counter() - began), None
+    except KeyboardInterrupt:
+        return CheckedModel(model, "error", "interrupted", INTERRUPTED, seconds=time.perf_counter() - began), None
+    figure = next(iter(check.runtime_figures or ()), None)
+    today = "" if figure is None else f"{figure.runtime} {figure.default_bytes:,} B"
+    verdict, seconds = _VERDICTS[check.exit_status], time.perf_counter() - began
+    row = CheckedModel(model, verdict, _line(options, check), check.exit_status, today, sizes_of(check), seconds)
+    return row, check
+
+
+def _show(options: argparse.Namespace, rows: Sequence[tuple[CheckedModel, Check | None]]) -> None:
+    from lowtide.report.ci import checks_table, github_annotations, junit
+
+    if options.json:
+        errors = [{"model": row.model, "error": row.text} for row, _ in rows]
+        show_json([e if check is None else _document(check) for e, (_, check) in zip(errors, rows, strict=True)])
+        return
+    text = {"text": checks_table, "github": github_annotations, "junit": junit}[options.format]
+    show(text([row for row, _ in rows]))
+
+
+def _document(check: Check) -> dict[str, Any]:
+    import msgspec
+
+    return {k: v for k, v in msgspec.to_builtins(check).items() if v is not None}
+
+
+def _line(options: argparse.Namespace, check: Check) -> str:
+    from lowtide.cli.lines import check_line
+
+    return check_line(check, _reserve(options), as_is=options.as_is or bool(check.own_plan))
+
+
+def _reserve(options: argparse.Namespace) -> int:
+    return 0 if options.reserve is None else parse_size(options.reserve, "reserve", least=0)

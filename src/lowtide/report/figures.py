@@ -1,0 +1,59 @@
+"""What the runtime takes today and with the plan, as text: the first rows of every screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.plan import RuntimeFigure
+from lowtide.report.columns import change, columns
+from lowtide.sizes import format_size
+
+NOBODYS = "target generic is no runtime's, but a compiler's of one's own"
+_BY_DEFAULT = {
+    "TFLM": "the file as it stands",
+    "LiteRT": "the file as it stands, no delegates",
+    "onnxruntime": "its defaults for the file as it stands, optimiser off, weights and inputs apart",
+    "PyTorch, eager": "the program as it stands, weights and inputs apart",
+}
+
+
+def figures_text(figures: Sequence[RuntimeFigure] | None, target: str) -> str:
+    """One line for each figure, today's before the plan's; for `generic` also whose rules it has."""
+    nobodys = NOBODYS if target.partition(",")[0] == "generic" else ""
+    if not figures:
+        return nobodys
+    runtime = figures[0].runtime
+    rows = [
+        (f"  {f.what}", _size(f.default_bytes), "->", _size(f.planned_bytes), _gain(f), f"({f.sure})") for f in figures
+    ]
+    lines = [f"{runtime} today ({_BY_DEFAULT[runtime]}) -> with this plan:", columns(rows, right=(1, 3))]
+    return "\n".join([*lines, f"  {nobodys}; --target {runtime} plans for that"] if nobodys else lines)
+
+
+def figures_rows(figures: Sequence[RuntimeFigure] | None, target: str) -> list[str]:
+    """What the runtime takes by its defaults and with the plan, and a line between."""
+    text = figures_text(figures, target)
+    return [text, ""] if text else []
+
+
+def figures_line(figures: Sequence[RuntimeFigure]) -> str:
+    """The same in one line.
+
+    >>> figures_line([RuntimeFigure(runtime="TFLM", what="head", default_bytes=200, planned_bytes=150)])
+    'TFLM today: head 200 B; with this plan 150 B (-25.0 %)'
+    """
+    today = ", ".join(f"{f.what} {f.default_bytes:,} B" for f in figures)
+    planned = ", ".join(
+        f"{f.planned_bytes:,} B ({change(f.default_bytes, f.planned_bytes)})"
+        for f in figures
+        if f.planned_bytes is not None
+    )
+    return f"{figures[0].runtime} today: {today}" + (f"; with this plan {planned}" if planned else "")
+
+
+def _gain(f: RuntimeFigure) -> str:
+    return "" if f.planned_bytes is None else change(f.default_bytes, f.planned_bytes)
+
+
+def _size(size: int | None) -> str:
+    return "?" if size is None else format_size(size)

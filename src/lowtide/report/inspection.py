@@ -1,0 +1,155 @@
+"""Why the peak is what it is, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lowtide.report.columns import CUT_SHORT, above_text, change, columns
+from lowtide.report.figures import figures_rows
+from lowtide.report.labels import labels
+from lowtide.sizes import format_count, format_size
+
+if TYPE_CHECKING:
+    from lowtide.analyse.inspect import Inspection, Live, OpName
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS = " .:-=+*#@"
+MOST_LIVE = 12
+"""Storages listed at the peak; the rest is summed up in a line."""
+
+
+def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
+    """Bars of the largest value in each of at most `width` equal stretches; `plain` uses ASCII only.
+
+    >>> sparkline([0, 4, 8], 3)
+    ' ▄█'
+    """
+    bars = _PLAIN_BARS if plain else _BARS
+    most = max(values, default=0)
+    if most == 0:
+        return bars[0] * min(width, len(values))
+    count = min(width, len(values))
+    edges = [k * len(values) // count for k in range(count + 1)]
+    highest = (max(values[a:b]) for a, b in pairwise(edges))
+    return "".join(bars[-(-h * (len(bars) - 1) // most)] for h in highest)
+
+
+def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None) -> str:
+    """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
+
+    Names are whole, or of about `cut` letters.
+    """
+    label = labels(_names(inspection), cut)
+    best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
+    if inspection.optimal:
+        best += ", proved least"
+    if inspection.stopped in CUT_SHORT:
+        best += f", {CUT_SHORT[inspection.stopped]}"
+    head = [
+        ("model", f"{inspection.graph}, {format_count(inspection.ops, 'op')}"),
+        ("target", inspection.target),
+    ]
+    lines = [columns(head), "", *figures_rows(inspection.runtime_figures, inspection.target)]
+    head = [
+        ("own order peak", format_size(inspection.own_order_peak_bytes)),
+        ("best known peak", best),
+        ("lower bound", format_size(inspection.lower_bound_bytes)),
+        (
+            "arena",
+            f"{format_size(inspection.arena_bytes)}, {above_text(inspection.arena_bytes, inspection.peak_bytes)}",
+        ),
+    ]
+    if inspection.arena_lost is not None:
+        head.append(("bytes lost", inspection.arena_lost.text))
+    if inspection.fission is not None:
+        head.append(("cuts could give", _fission_text(inspection, label)))
+    lines.append(columns(head))
+    peak = inspection.peak
+    if peak is None:
+        return "\n".join(lines)
+    bars = sparkline(inspection.footprint_bytes, width, plain=plain)
+    at = next(k for k in range(len(bars)) if (k + 1) * len(inspection.footprint_bytes) // len(bars) > peak.step)
+    lines += ["", "footprint over the own order:", f"|{bars}|", " " * (at + 1) + "^"]
+    several = inspection.steps_at_peak > 1
+    many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if several else "the peak is at"
+    lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op, label)}")
+    rows: list[tuple[str, ...]] = [
+        ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
+    ]
+    for entry in peak.live[:MOST_LIVE]:
+        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by, label)
+        who = (_live_text(entry, label), maker, _kept_text(entry, label))
+        rows.append(
+            (
+                f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", *who,
+                f"{entry.peak_if_halved_bytes:,}", f"{entry.peak_if_gone_bytes:,}",
+            )
+        )  # fmt: skip
+    if peak.workspace_bytes:
+        share = 100 * peak.workspace_bytes / peak.footprint_bytes
+        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "in use by this op"))
+    rest = peak.live[MOST_LIVE:]
+    if rest:
+        counted = sum(entry.counted_bytes for entry in rest)
+        share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
+        rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
+    lines += ["", columns(rows, right=[0, 1, 5, 6])]
+    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
+        lines += ["", "no one of them lowers the peak: other steps reach it too"]
+    if inspection.runners_up:
+        highest = inspection.runners_up
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
+        lines += ["", "next highest:", columns(rows_up, right=[0])]
+    return "\n".join(lines)
+
+
+def _fission_text(inspection: Inspection, label: Mapping[str, str]) -> str:
+    """The floor of any cut beside the best peak, and what stands in the way of cuts at the peak."""
+    bound = inspection.fission
+    assert bound is not None
+    where = "the graph's own inputs or outputs" if bound.floor_op is None else _op_text(bound.floor_op, label)
+    gain = change(inspection.peak_bytes, bound.floor_bytes) if bound.floor_bytes < inspection.peak_bytes else "nothing"
+    text = f"at most {gain}: none goes below {format_size(bound.floor_bytes)}, for {where}"
+    for op, reason in bound.opaque[:1]:
+        more = f" (and {len(bound.opaque) - 1:,} more)" if len(bound.opaque) > 1 else ""
+        text += f"; none passes {_op_text(op, label)} at the peak{more}: {reason}"
+    return text
+
+
+def _names(inspection: Inspection) -> list[str]:
+    """Every name that is shown."""
+    live = () if inspection.peak is None else inspection.peak.live[:MOST_LIVE]
+    ops = [r.op for r in inspection.runners_up]
+    ops += [op for entry in live for op in (entry.made_by, *entry.kept_by[-1:]) if op is not None]
+    ops += [] if inspection.peak is None else [inspection.peak.op]
+    if inspection.fission is not None:
+        ops += [op for op, _ in inspection.fission.opaque[:1]]
+        ops += [] if inspection.fission.floor_op is None else [inspection.fission.floor_op]
+    return [_op_name(op) for op in ops] + [n for e in live for n in (e.name, e.over) if n is not None]
+
+
+def _op_name(op: OpName) -> str:
+    return op.name or f"op {op.op}"
+
+
+def _op_text(op: OpName, label: Mapping[str, str]) -> str:
+    name = label[_op_name(op)]
+    return (f"{name} ({op.type})" if op.type else name).replace("\n", "\\n")
+
+
+def _live_text(entry: Live, label: Mapping[str, str]) -> str:
+    name = label[entry.name]
+    if entry.shares:
+        name += f" and {format_count(len(entry.shares), 'alias')}".replace("aliass", "aliases")
+    return f"{name} over {label[entry.over]}" if entry.over else name
+
+
+def _kept_text(entry: Live, label: Mapping[str, str]) -> str:
+    if entry.graph_output:
+        return "graph output"
+    if not entry.kept_by:
+        return "in use by this op" if entry.in_use else "kept to the end"
+    name = label[_op_name(entry.kept_by[-1])]
+    return name if len(entry.kept_by) == 1 else f"{name}, last of {len(entry.kept_by)}"

@@ -1,0 +1,98 @@
+"""What was checked of a plan, proved again, and measured by running both models, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.report.columns import change, columns
+from lowtide.report.timing import timing_rows
+from lowtide.sizes import format_count, format_size
+
+if TYPE_CHECKING:
+    from lowtide.run_reports import RunReport
+    from lowtide.verify.report import Report
+
+
+def report_text(report: Report, *, held: bool = True) -> str:
+    """Every check that held, and what proving and running showed; `held`: whether all did."""
+    rows = [(check.name.replace("_", " "), check.result) for check in report.checks]
+    rows += [(name.strip(), text.strip()) for name, _, text in (note.partition(":") for note in report.notes)]
+    if report.proof is not None:
+        proof = report.proof
+        rows.append(("proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
+    if report.arena_proof is not None:
+        proof = report.arena_proof
+        rows.append(("arena proof", f"{proof.result}: {proof.reason} ({proof.seconds:.2f} s)"))
+    lines = [columns(rows)]
+    if report.run is not None:
+        from lowtide.report.tflite import tflite_run_text
+        from lowtide.report.torch import torch_run_rows
+        from lowtide.run_reports import TfliteRunReport, TorchRunReport
+
+        ran = report.run
+        if isinstance(ran, TfliteRunReport):
+            lines += ["", tflite_run_text(ran)]
+        else:
+            lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
+    verdict = "the plan holds" if held else "what was said does not hold, but these"
+    lines += ["", f"{verdict}: {format_count(len(report.checks), 'check')}"]
+    return "\n".join(lines)
+
+
+def run_text(run: RunReport) -> str:
+    """Whether the outputs are equal, and the memory that the runtime measured beside the plan's."""
+    n = len(run.outputs)
+    vacuous = [o for o in run.outputs if o.vacuous]
+    if run.equal:
+        verdict = f"{format_count(n, 'output')}: equal bit by bit, {run.runs} random inputs"
+    elif all(o.as_promised for o in run.outputs):
+        apart = max(o.max_abs_difference or 0.0 for o in run.outputs)
+        largest = max(o.largest for o in run.outputs)
+        verdict = (
+            f"{format_count(n, 'output')}: within {apart:.2g} of values up to {largest:.3g}, {run.runs} random inputs "
+            f"({run.outputs[0].exactness}: rounded in another order)"
+        )
+    else:
+        verdict = "outputs differ, and so do two runs of the original: nothing can be said"
+    if run.vacuous:
+        verdict += "; vacuous: no output depends on the inputs"
+    elif vacuous:
+        verdict += f"; vacuous for {len(vacuous)} of them, which do not depend on the inputs"
+    rows = [("outputs", verdict)]
+    if not (run.original.nodes and run.planned.nodes):
+        return columns(
+            [
+                *rows,
+                ("measured", "not told: by onnxruntime before 1.24, or where it takes functions of the model apart"),
+            ]
+        )
+    before, after, shipped = run.original.peak_bytes, run.planned.peak_bytes, run.shipped.peak_bytes
+    rows.append(("measured before", f"{format_size(before)} in onnxruntime, the file's order, without graph inputs"))
+    rows.append(("by its defaults", f"{format_size(shipped)}, onnxruntime's own order, optimisations and memory reuse"))
+    rows.append(("measured after", f"{format_size(after)}, {_against(before, shipped, after)}"))
+    planned = [(m.planned_bytes, m.in_use_bytes) for m in run.planned.nodes if m.planned_bytes is not None]
+    if planned and all(expected == measured for expected, measured in planned):
+        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}: equal to the byte at every op"))
+    elif planned:
+        rows.append(("planned", f"{format_size(max(p for p, _ in planned))}, under the rules of the plan's target"))
+    if run.exact is not None:
+        off = run.exact.held_bytes - (run.arena_bytes or 0)
+        as_planned = "as planned" if not off else f"{abs(off):,} B {'more' if off > 0 else 'less'} than planned"
+        rows.append(("with workspace", f"{format_size(run.exact.mark_bytes)} in use at once, in steps of 256 bytes"))
+        rows.append(
+            ("arena", f"{format_size(run.exact.held_bytes)} taken from the system, weights apart: {as_planned}")
+        )
+    rows.append(("graph inputs", f"{format_size(run.input_bytes)}, the caller's"))
+    if run.stands is not None:
+        rows.append(("arena today", f"{format_size(run.stands.held_bytes)} for the file as it stands, optimiser off"))
+    rows += timing_rows(run.timing, "onnxruntime's defaults; one thread each")
+    if not run.order_kept:
+        rows.append(("order", "onnxruntime ran the nodes in another order than the plan's"))
+    return columns(rows)
+
+
+def _against(before: int, shipped: int, after: int) -> str:
+    """What the plan gains over the file's order and over onnxruntime's defaults."""
+    if shipped <= after:
+        return f"{change(before, after)}; onnxruntime's own order is as good here"
+    return f"{change(before, after)}; against the defaults {change(shipped, after)}"

@@ -1,0 +1,73 @@
+"""`check` on several models, and for continuous integration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lowtide import api
+from lowtide.api.fitting import Check
+from support.command import Captured, run
+from support.small_models import branches, graph_file, onnx_file
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    """One of 109 bytes under strict, and one of 3,600 or so."""
+    return [graph_file(tmp_path, branches()), onnx_file(tmp_path)]
+
+
+def test_several_models_are_one_table_and_the_worst_status(models: list[Path], capsys: Captured) -> None:
+    """What does not fit, what cannot be read: each is a row, and the others are judged all the same."""
+    call = ["check", *models, "--target", "strict", "--budget"]
+    status, out, _ = run(capsys, *call, "1MiB")
+    assert (status, [line.split()[-1] for line in out.splitlines()[1:]]) == (0, ["fits", "fits"])
+    status, out, _ = run(capsys, *call, "200")
+    assert (status, [line.split("  ")[-1] for line in out.splitlines()[1:]]) == (4, ["fits", "cannot fit"])
+    status, out, err = run(capsys, *call, "1MiB", "--json", "-q")
+    assert (status, [row["model"] for row in json.loads(out)], err) == (0, [str(m) for m in models], "")
+    status, out, _ = run(capsys, "check", "none.onnx", *models, "--target", "strict", "--budget", "1MiB")
+    assert status == 2
+    assert "none.onnx" in out.splitlines()[1]
+    assert out.splitlines()[2].endswith("fits")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_continuous_integration_reads_it(models: list[Path], capsys: Captured, count: int) -> None:
+    """Annotations and JUnit, also of one model; the exit status is the same."""
+    call = ["check", *models[:count], "--target", "strict", "--budget", "150", "-q", "--format"]
+    status, out, err = run(capsys, *call, "github")
+    assert (status, err) == ((0, "") if count == 1 else (4, ""))
+    assert [line.partition(" ")[0] for line in out.splitlines()] == ["::notice", "::error"][:count]
+    status, out, _ = run(capsys, *call, "junit")
+    suite = ElementTree.fromstring(out)
+    assert (status != 0, suite.get("tests"), suite.get("failures")) == (count == 2, str(count), str(count - 1))
+
+
+def test_one_format_at_a_time(models: list[Path], capsys: Captured) -> None:
+    """JSON is no format among others."""
+    status, _, err = run(capsys, "check", models[0], "--budget", "1", "--json", "--format", "junit")
+    assert (status, "give one" in err) == (2, True)
+    assert "invalid choice: 'xml'" in run(capsys, "check", models[0], "--budget", "1", "--format", "xml")[2]
+
+
+def test_interrupted_models_keep_those_that_are_done(
+    models: list[Path], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends the list: the rows so far are printed, and the status is 130."""
+    calls: list[object] = []
+    real = api.check
+
+    def check(model: object, **settings: object) -> Check:
+        calls.append(model)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(model, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(api, "check", check)
+    status, out, _ = run(capsys, "check", *models, models[0], "--target", "strict", "--budget", "1MiB")
+    assert (status, len(calls)) == (130, 2)
+    assert [line.split("  ")[-1] for line in out.splitlines()[1:]] == ["fits", "interrupted"]
