@@ -84,11 +84,11 @@ void cut(nb::module_& m) {
       "be cut so.");
   m.def(
       "best_path",
-      [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, at_least, reporter<>(stop)};
+      [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop) {
+        tide::PathOptions options{longest, most_stripes, at_least, most_ops, reporter<>(stop)};
         return unlocked([&] { return tide::best_path(model, options); });
       },
-      "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "stop"_a = nb::none(),
+      "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(),
       "The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.");
 }
 

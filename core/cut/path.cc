@@ -36,20 +36,26 @@ class Path {
     for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
       const Bytes limit = low + (high - low) / 2;
       PathResult found;
-      if (way(limit, found)) {
+      if (way(limit, found) && few(found)) {
         high = found.peak;
         best = std::move(found);
       } else if (!stopped_) {
         low = limit + 1;
       }
     }
-    if (!stopped_) polish(best);
+    PathResult polished = best;
+    if (!stopped_) polish(polished);
+    if (few(polished)) best = std::move(polished);
     best.evaluated = evaluated_;
     best.complete = !stopped_;
     return best;
   }
 
  private:
+  bool few(const PathResult& result) const {
+    return o_.most_ops == 0 || result.regions.empty() || result.ops <= o_.most_ops;
+  }
+
   // The way of fewest ops below a limit.
   bool way(Bytes limit, PathResult& result) {
     const int n = static_cast<int>(m_.ops.size());

@@ -24,6 +24,7 @@ struct PathOptions {
   int longest = 64;  // positions of a region at the most
   int most_stripes = 128;
   Bytes at_least = 0;  // no lower peak is of use
+  int most_ops = 0;    // ops that may run; 0: any number
   std::function<bool()> stop;
 };
 

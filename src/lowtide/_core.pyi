@@ -785,7 +785,7 @@ def region_cost(
     """
 
 def best_path(
-    model: CutModel, longest: int, most_stripes: int, at_least: int, stop: object | None = None
+    model: CutModel, longest: int, most_stripes: int, at_least: int, most_ops: int, stop: object | None = None
 ) -> PathResult:
     """
     The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.

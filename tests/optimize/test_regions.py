@@ -121,7 +121,10 @@ def test_no_lower_peak_than_is_of_use() -> None:
     assert free.peak < asked.peak <= (free.peak + whole) // 2
     counts = [len(apply(cutter, way.regions).graph.ops) for way in (free, asked)]
     assert counts[1] < counts[0]
-    stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, lambda: True)
+    few = best_regions(cutter, memory, order, Limits(60), most_ops=counts[1])
+    assert few.peak <= asked.peak
+    assert len(apply(cutter, few.regions).graph.ops) <= counts[1]
+    stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, 0, lambda: True)
     assert not stopped.complete
 
 

@@ -78,7 +78,7 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
 
     cutter = Cutter(problem.graph, exact_bits=job.exact_bits)
     search = replace(limits, seconds=limits.seconds * _SEARCH)
-    way = best_regions(cutter, problem.memory, uncut.order, search, least=goal.room(problem) or 0)
+    way = best_regions(cutter, problem.memory, uncut.order, search, least=goal.room(problem) or 0, most_ops=job.max_ops)
     if not way.regions:
         return None
     parts = apply(cutter, way.regions, [problem.graph.ops[i].id for i in uncut.order])

@@ -127,6 +127,8 @@ class Job:
         What of the graph may be changed (`lowtide.api.cutting.ALLOWED`).
     exact_bits
         Whether a change must not move a bit of the results.
+    max_ops
+        Ops that a changed graph may have; 0: any number.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -143,13 +145,17 @@ class Job:
     search: Search
     allow: tuple[str, ...] = ()
     exact_bits: bool = False
+    max_ops: int = 0
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
         object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
-        if self.exact_bits and not self.allow:
-            raise InputError("--exact-bits is about what --allow may change; name that, as with --allow fission")
+        if (self.exact_bits or self.max_ops) and not self.allow:
+            name = "--exact-bits" if self.exact_bits else "--max-ops"
+            raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
+        if self.max_ops < 0:
+            raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")
         self.goal.check(self)
 
     @property

@@ -49,6 +49,7 @@ def plan(
     require_optimal: bool = False,
     allow: str | Sequence[str] = (),
     exact_bits: bool = False,
+    max_ops: int = 0,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -99,6 +100,8 @@ def plan(
         run in parts, a region in stripes. Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
+    max_ops
+        With `allow`: ops that the changed model may have, since each costs time; 0: any number.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -131,7 +134,7 @@ def plan(
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits)
+    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops)
     return plan_job(job, trace=trace, report=report)
 
 

@@ -42,6 +42,7 @@ def plan(options: argparse.Namespace) -> int:
         **asked.spilling(options),
     }
     settings |= {"spread": options.spread, "allow": options.allow, "exact_bits": options.exact_bits}
+    settings["max_ops"] = options.max_ops
     if optimized is not None:
         settings |= {"target": optimized.target, "dims": optimized.dims}
     files = PlanFiles(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lowtide.cli import check, commands, probe, schema
+from lowtide.cli.values import count as _count
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
@@ -360,6 +361,9 @@ def _planning(
         changed = p.add_argument_group("what may change (the results only as far as the plan says)")
         changed.add_argument(
             "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
+        )
+        changed.add_argument(
+            "--max-ops", type=_count, default=0, metavar="N", help="run at most N ops: each takes time"
         )
         changed.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
     search = p.add_argument_group("search")

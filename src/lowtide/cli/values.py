@@ -17,6 +17,13 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def count(text: str) -> int:
+    """How many there may be, 1 or more; `argparse.ArgumentTypeError` if it is no such number."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**31):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number from 1 to 2147483647")
+    return int(text)
+
+
 def dim(text: str) -> tuple[str, int]:
     """The size of a free dimension, ``NAME=SIZE``; `argparse.ArgumentTypeError` if it is none."""
     name, _, size = text.rpartition("=")

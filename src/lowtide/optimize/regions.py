@@ -46,7 +46,9 @@ class Way:
     complete: bool
 
 
-def best_regions(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, *, least: int = 0) -> Way:
+def best_regions(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, *, least: int = 0, most_ops: int = 0
+) -> Way:
     """Regions of the lowest peak along an order.
 
     Parameters
@@ -57,9 +59,11 @@ def best_regions(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limi
         Positions in the graph's own order.
     least
         Bytes; no lower peak is of use.
+    most_ops
+        Ops that may run, parts, slices and joins counted; 0: any number.
     """
     model = cut_model(cutter, memory, order)
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, limits.over)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, most_ops, limits.over)
     ids = [cutter.graph.ops[i].id for i in order]
     regions = []
     for found in way.regions:
