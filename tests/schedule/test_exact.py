@@ -244,7 +244,7 @@ def test_time_limit_is_kept() -> None:
     """A hard graph stops when its time is over, with an order and a bound."""
     model = memory_model(HARD, STRICT)
     began = time.perf_counter()
-    schedule = Exact().schedule(model, Limits(seconds=0.3))
+    schedule = Exact().schedule(model, Limits(seconds=0.1))
     assert time.perf_counter() - began < 1.3
     assert schedule.stopped == "time"
     assert 0 < schedule.lower_bound < profile(model, schedule.order).peak
@@ -294,7 +294,7 @@ def test_any_other_error_in_the_report_is_passed_on() -> None:
 
 def test_interrupt_from_the_keyboard_ends_the_search() -> None:
     """Ctrl-C reaches the core within a fraction of a second."""
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
     began = time.perf_counter()
     timer.start()
     try:
