@@ -1,0 +1,194 @@
+"""What cuts reach below the best order: every model of a folder, and some of them measured in onnxruntime.
+
+    python bench/below.py FOLDER [--time 60] [--measure NAME ...] -o bench/results/below
+
+Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
+Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
+cuts, and run: what was planned beside what is in use, the arena, and the time beside that of onnxruntime's defaults;
+once with as many ops as need be, and once with few.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import lowtide
+from lowtide.bench.machine import machine
+from lowtide.run_reports import RunReport
+
+FREE = {"batch": 1, "seq": 16, "N": 1}
+"""Sizes of the free dimensions that models of ../shared have."""
+FEW = 1.6
+"""Ops of the plan with few of them, beside those of the model."""
+
+
+def planned(path: Path, seconds: float) -> dict[str, Any]:
+    """A model's row: peaks, arena and bound, all in bytes."""
+    try:
+        graph = lowtide.load(path)
+    except lowtide.LowtideError:
+        graph = lowtide.load(path, FREE)
+    best = lowtide.plan(graph, target="generic", time=seconds)
+    began = time.perf_counter()
+    plan = lowtide.plan(graph, target="generic", time=seconds, allow="fission")
+    floor = lowtide.inspect(graph, target="generic", time=1.0).fission
+    return {
+        "model": path.stem,
+        "ops": len(graph.ops),
+        "own_bytes": best.own_order_peak_bytes,
+        "best_bytes": best.peak_bytes,
+        "best_optimal": best.optimal,
+        "cut_bytes": plan.peak_bytes,
+        "cut_bound_bytes": plan.lower_bound_bytes,
+        "cut_optimal": plan.optimal,
+        "cut_ops": len(plan.order),
+        "arena_bytes": plan.arena_bytes,
+        "exactness": plan.exactness,
+        "floor_bytes": None if floor is None else floor.floor_bytes,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
+    """What onnxruntime has in use for a model in parts, as many as need be and few, beside what was planned."""
+    from lowtide.run.random_weights import with_random_weights
+
+    weighted, optimised = folder / f"{path.stem}.onnx", folder / f"{path.stem}.opt.onnx"
+    with_random_weights(path, weighted)
+    lowtide.runtime_optimized(weighted, optimised)
+    ops = len(lowtide.load(optimised).ops)
+    rows = []
+    for most in (0, int(FEW * ops)):
+        plan = lowtide.plan(optimised, target="onnxruntime", time=seconds, allow="fission", max_ops=most)
+        ran = lowtide.verify(optimised, plan, run=True).run
+        assert isinstance(ran, RunReport)
+        exact = all(n.planned_bytes in (None, n.in_use_bytes) for n in ran.planned.nodes)
+        timing = ran.timing
+        rows.append(
+            {
+                "model": path.stem,
+                "ops": ops,
+                "cut_ops": len(plan.order),
+                "before_bytes": ran.original.peak_bytes,
+                "defaults_bytes": ran.shipped.peak_bytes,
+                "after_bytes": ran.planned.peak_bytes,
+                "as_planned": exact,
+                "arena_bytes": plan.runtime_arena_bytes,
+                "peak_bytes": plan.peak_bytes,
+                "optimal": plan.optimal,
+                "exactness": plan.exactness,
+                "difference": max(o.max_abs_difference or 0.0 for o in ran.outputs),
+                "largest": max(o.largest for o in ran.outputs),
+                "before_seconds": None if timing is None else timing.original_seconds,
+                "after_seconds": None if timing is None else timing.planned_seconds,
+            }
+        )
+    return rows
+
+
+def mean_ratio(rows: list[dict[str, Any]]) -> float:
+    """Geometric mean of the peak with cuts beside the best order's."""
+    return exp(sum(log(r["cut_bytes"] / r["best_bytes"]) for r in rows) / max(1, len(rows)))
+
+
+PLANNED = ("model", "ops", "own order", "best order", "with cuts", "ratio", "bound", "its ops", "class", "floor", "s")
+RUN = (
+    "model", "ops", "in use before", "by its defaults", "with cuts", "as planned", "arena", "its ops", "differs by",
+    "of", "ms before", "ms after",
+)  # fmt: skip
+
+
+def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
+    """A Markdown table; whole numbers in groups of three."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in rows:
+        lines.append("| " + " | ".join(f"{c:,}" if isinstance(c, int) else str(c) for c in row) + " |")
+    return lines
+
+
+def tables(document: dict[str, Any]) -> list[str]:
+    """Both tables as Markdown."""
+    rows, runs = document["rows"], document["runs"]
+    lines = [
+        "# Below the best order: cuts",
+        "",
+        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/below.py`, at most "
+        f"{document['seconds']:g} s a plan. Sizes are bytes.",
+        "",
+        "Under `generic`; the bound is that of all orders of these parts (`=`: reached), the floor that of any cut",
+        "along one axis an op. `bits`, `kernel`, `sum`: what outputs may differ by.",
+        "",
+    ]
+    planned_rows = [
+        (
+            r["model"], r["ops"], r["own_bytes"], r["best_bytes"], r["cut_bytes"],
+            f"{r['cut_bytes'] / r['best_bytes']:.3f}", "=" if r["cut_optimal"] else r["cut_bound_bytes"], r["cut_ops"],
+            r["exactness"] or "not cut", r["floor_bytes"] or "", f"{r['seconds']:.1f}",
+        )
+        for r in rows
+    ]  # fmt: skip
+    lines += [*table(PLANNED, planned_rows), ""]
+    lines += [f"Geometric mean of the ratios over {len(rows)} models: {mean_ratio(rows):.3f}.", ""]
+    run_rows = [
+        (
+            r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
+            "yes" if r["as_planned"] else "no", r["arena_bytes"] or "", r["cut_ops"], f"{r['difference']:.1e}",
+            f"{r['largest']:.3g}", _ms(r["before_seconds"]), _ms(r["after_seconds"]),
+        )
+        for r in runs
+    ]  # fmt: skip
+    if runs:
+        lines += [
+            "Measured in onnxruntime: tensors in use; its optimiser beforehand (level extended), one thread; *as",
+            "planned*: at every op. Each model with as many ops as need be, then with few.",
+            "",
+            *table(RUN, run_rows),
+        ]
+    return lines
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.1f}"
+
+
+def main() -> int:
+    """Plan every model of the folder, and measure some."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
+    parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
+    arguments = parser.parse_args()
+    paths = sorted(arguments.folder.rglob("*.onnx"))
+    rows, runs = [], []
+    for path in paths:
+        if arguments.only and path.stem not in arguments.only:
+            continue
+        try:
+            rows.append(planned(path, arguments.time))
+        except lowtide.LowtideError as error:
+            print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
+            continue
+        print(f"{path.name}: {rows[-1]['cut_bytes'] / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
+        for path in paths:
+            if path.stem in arguments.measure:
+                runs += measured(path, arguments.time, Path(folder))
+                print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
+    document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows, "runs": runs}
+    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
