@@ -34,6 +34,9 @@ _BY_CHANNEL = frozenset({"BatchNormalization", "InstanceNormalization", "Quantiz
 _SUMS = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "GlobalMaxPool", "MatMul", "Gemm", "Conv"})
 """Ops whose results over parts of a reduced axis are merged by one more op: a mean's would have to be weighted."""
 
+_PIECES = ("Slice", "Pad", "Resize", "Upsample", "Gather")
+"""Ops that take a part out of a tensor, or stretch it; a gather here is that of one row that is known."""
+
 _SHAPED = frozenset({"Reshape", "Expand"})
 """Ops whose operand 1 is the shape of the result."""
 
@@ -161,7 +164,7 @@ def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | N
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
-    if len(along) != 1 or op.type not in ("Slice", "Pad", "Resize", "Upsample"):
+    if len(along) != 1 or op.type not in _PIECES:
         return None
     ((d, index),) = along
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
