@@ -84,6 +84,7 @@ ELSEWHERE = {
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/cut ops/part ops/piece",
     "optimize/test_regions.py": "optimize/workspace",
+    "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_parts.py": "rewrites api/cutting",
     "write/test_onnx_parts.py": "write/onnx_rows",
     "cli/test_process.py": "__main__",

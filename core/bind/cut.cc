@@ -90,6 +90,14 @@ void cut(nb::module_& m) {
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(),
       "The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.");
+  m.def(
+      "path_front",
+      [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {
+        tide::PathOptions options{longest, most_stripes, 0, 0, reporter<>(stop)};
+        return unlocked([&] { return tide::path_front(model, options); });
+      },
+      "model"_a, "longest"_a, "most_stripes"_a, "stop"_a = nb::none(),
+      "Ways of ever lower peaks and ever more ops, the whole graph first.");
 }
 
 }  // namespace bind

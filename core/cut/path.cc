@@ -51,6 +51,26 @@ class Path {
     return best;
   }
 
+  std::vector<PathResult> front() {
+    PathResult whole;
+    whole.ops = static_cast<int>(m_.ops.size());
+    whole.peak = whole.ops ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
+    std::vector<PathResult> ways{whole};
+    const PathResult lowest = run();
+    while (!stopped_) {
+      PathResult next;
+      const Bytes limit = ways.back().peak - std::max<Bytes>(1, ways.back().peak / 10);
+      if (limit <= lowest.peak || !way(limit, next)) break;
+      ways.push_back(std::move(next));
+    }
+    if (lowest.peak < ways.back().peak) ways.push_back(lowest);
+    for (PathResult& found : ways) {
+      found.evaluated = evaluated_;
+      found.complete = !stopped_;
+    }
+    return ways;
+  }
+
  private:
   bool few(const PathResult& result) const {
     return o_.most_ops == 0 || result.regions.empty() || result.ops <= o_.most_ops;
@@ -222,5 +242,9 @@ class Path {
 }  // namespace
 
 PathResult best_path(const CutModel& model, const PathOptions& options) { return Path(model, options).run(); }
+
+std::vector<PathResult> path_front(const CutModel& model, const PathOptions& options) {
+  return Path(model, options).front();
+}
 
 }  // namespace tide

@@ -38,4 +38,8 @@ struct PathResult {
 
 PathResult best_path(const CutModel& model, const PathOptions& options);
 
+// Ways of ever lower peaks and ever more ops, from the whole graph down to the lowest peak: under limits that fall by a
+// tenth at least.
+std::vector<PathResult> path_front(const CutModel& model, const PathOptions& options);
+
 }  // namespace tide

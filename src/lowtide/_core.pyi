@@ -790,3 +790,6 @@ def best_path(
     """
     The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.
     """
+
+def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
+    """Ways of ever lower peaks and ever more ops, the whole graph first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
 from lowtide.api.comparing import MethodResult, compare, slow_methods
+from lowtide.api.curve import curve
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
@@ -46,6 +47,7 @@ __all__ = [
     "check",
     "choices_to_show",
     "compare",
+    "curve",
     "export",
     "inspect",
     "kernel_choices",

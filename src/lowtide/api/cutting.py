@@ -55,10 +55,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     InputError
         The model is in a format whose ops cannot be cut.
     """
-    from lowtide.ops.part import speller
-
-    if speller(problem.graph) is None:
-        raise InputError("only ONNX models are cut; leave out --allow", problem.place)
+    check_format(problem)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -68,6 +65,14 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     if keys["status"] == "impossible":
         keys["status"] = "over_budget"
     return replace(best, keys=keys)
+
+
+def check_format(problem: Problem) -> None:
+    """Raise `InputError` if there is nothing that spells parts in the model's format."""
+    from lowtide.ops.part import speller
+
+    if speller(problem.graph) is None:
+        raise InputError("only ONNX models are cut; leave out --allow", problem.place)
 
 
 def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> Answer | None:

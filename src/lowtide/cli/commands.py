@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
 from lowtide.cli import asked, size_table
+from lowtide.cli.curve import changes_of
 from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.errors import InputError, VerificationError
@@ -41,8 +42,7 @@ def plan(options: argparse.Namespace) -> int:
         **asked.common(options, model),
         **asked.spilling(options),
     }
-    settings |= {"spread": options.spread, "allow": options.allow, "exact_bits": options.exact_bits}
-    settings["max_ops"] = options.max_ops
+    settings |= {"spread": options.spread, **changes_of(options)}
     if optimized is not None:
         settings |= {"target": optimized.target, "dims": optimized.dims}
     files = PlanFiles(

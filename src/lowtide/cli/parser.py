@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, probe, schema
-from lowtide.cli.values import count as _count
+from lowtide.cli import check, commands, curve, probe, schema
+from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
 from lowtide.cli.values import seed as _seed
@@ -101,6 +101,7 @@ def _parser(*, suites: bool = False) -> _Parser:
 
     _plan(add)
     _inspect(add)
+    _curve(add)
     _check(add)
     _compare(add)
     _verify(add)
@@ -158,6 +159,22 @@ def _inspect(add: _Add) -> None:
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     _planning(p, method=True, time=10)
+    _printing(p)
+
+
+def _curve(add: _Add) -> None:
+    """Peaks that cuts reach, and the ops they take."""
+    p = add(
+        "curve", "print the peaks that cuts reach below the best order, and how many ops each takes", curve.run,
+        "lowtide curve model.onnx --target onnxruntime",
+    )  # fmt: skip
+    p.add_argument("model", metavar="MODEL", help="an .onnx file or zoo:NAME")
+    p.add_argument(
+        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
+    )
+    _model_options(p)
+    p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
+    p.add_argument("--time", type=_seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
     _printing(p)
 
 
@@ -358,14 +375,7 @@ def _planning(
     if budget and spilling:
         there.add_argument("--spread", action="store_true", help="reuse bytes only where the budget demands it")
     if budget and spilling:
-        changed = p.add_argument_group("what may change (the results only as far as the plan says)")
-        changed.add_argument(
-            "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
-        )
-        changed.add_argument(
-            "--max-ops", type=_count, default=0, metavar="N", help="run at most N ops: each takes time"
-        )
-        changed.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
+        curve.changes(p)
     search = p.add_argument_group("search")
     search.add_argument(
         "--time", type=_seconds, default=float(time), metavar="SECONDS", help=f"limit of the search (default: {time})"
@@ -440,17 +450,6 @@ def _exports(p: Any) -> None:
     p.add_argument("--header", metavar="H.h", help="the layout as C macros: arena size, offsets, sizes")
     p.add_argument("--table", metavar="T.txt", help="the layout as text: who lies where and when")
     p.add_argument("--usmp", metavar="U.json", help="the layout as TVM's pool, buffer and allocation records")
-
-
-def _model_options(p: Any) -> None:
-    _model_sizes(p)
-    inputs = p.add_mutually_exclusive_group()
-    inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
-    inputs.add_argument(
-        "--pin-inputs",
-        action="store_true",
-        help="graph inputs are not overwritten in place (to keep them to the end: --set keep_inputs=true)",
-    )
 
 
 class _Version(argparse.Action):

@@ -62,6 +62,18 @@ def model_sizes(parser: Any, *, several: bool = False) -> None:
     )  # fmt: skip
 
 
+def model_options(parser: Any) -> None:
+    """Sizes, and whether inputs may be overwritten."""
+    model_sizes(parser)
+    inputs = parser.add_mutually_exclusive_group()
+    inputs.add_argument("--overwrite-inputs", action="store_true", help="graph inputs may be overwritten in place")
+    inputs.add_argument(
+        "--pin-inputs",
+        action="store_true",
+        help="graph inputs are not overwritten in place (to keep them to the end: --set keep_inputs=true)",
+    )
+
+
 def dims_of(given: Sequence[tuple[str, int | Sequence[int]]]) -> Dims:
     """One size for each dimension, one shape for each tensor. Raises `InputError` if there are two, or a list."""
     dims: dict[str, int | Sequence[int]] = {}

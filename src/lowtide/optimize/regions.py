@@ -46,6 +46,16 @@ class Way:
     complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A peak in bytes, the ops that run for it, the regions that are cut, and whether the search was not stopped."""
+
+    peak: int
+    ops: int
+    regions: int
+    complete: bool
+
+
 def best_regions(
     cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, *, least: int = 0, most_ops: int = 0
 ) -> Way:
@@ -72,6 +82,12 @@ def best_regions(
         assert axes is not None, found
         regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
     return Way(tuple(regions), way.peak, way.evaluated, way.complete)
+
+
+def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Step]:
+    """Peaks along an order, ever lower, with the fewest ops for each; the order itself first."""
+    ways = _core.path_front(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, limits.over)
+    return [Step(way.peak, way.ops, len(way.regions), way.complete) for way in ways]
 
 
 def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:

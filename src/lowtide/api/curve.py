@@ -1,0 +1,58 @@
+"""What cuts would cost and give: peaks below the best order's, each with the fewest ops."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable
+from pathlib import Path
+
+from lowtide.api.cutting import check_format
+from lowtide.api.goals import OneArena
+from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.problem import Rules
+from lowtide.graph import Graph
+from lowtide.optimize.curve import Curve, CurvePoint
+from lowtide.sizes import NO_DIMS, Dims
+from lowtide.stop import Progress
+from lowtide.target import Target
+
+
+def curve(
+    model: Graph | str | Path,
+    *,
+    target: str | Target = "auto",
+    time: float = 30.0,
+    dims: Dims = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    exact_bits: bool = False,
+    report: Callable[[Progress], None] | None = None,
+) -> Curve:
+    """Peaks that cuts reach, and how many ops each takes: for `max_ops` of `plan`, or a budget. Parameters are
+    those of `plan`.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong, or in a format whose ops cannot be cut.
+    """
+    from lowtide.optimize.regions import front
+    from lowtide.transform.cut import Cutter
+
+    began = clock.perf_counter()
+    goal = OneArena()
+    search = Search(goal.method("exact", NO_OPTIONS), time)
+    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search)
+    problem = job.problem()
+    check_format(problem)
+    limits = search.limits(None, report)
+    order = goal.find_order(problem, search, limits).order
+    steps = front(Cutter(problem.graph, exact_bits=exact_bits), problem.memory, order, limits)
+    return Curve(
+        problem.graph.name,
+        problem.target.name,
+        problem.own_order_peak_bytes,
+        tuple(CurvePoint(step.peak, step.ops, step.regions) for step in steps),
+        steps[-1].complete,
+        clock.perf_counter() - began,
+    )

@@ -1,0 +1,42 @@
+"""The command `curve`, and the words with which `plan` is allowed to change a graph."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from lowtide import api
+from lowtide.cli.terminal import show, show_json
+from lowtide.cli.values import count, dims_of
+
+
+def changes(p: Any) -> None:
+    """Options of `plan` on what it may change of the graph."""
+    group = p.add_argument_group("what may change (the results only as far as the plan says)")
+    group.add_argument(
+        "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
+    )
+    group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
+    group.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
+
+
+def changes_of(options: argparse.Namespace) -> dict[str, Any]:
+    """These options as `api.plan` takes them."""
+    return {"allow": options.allow, "max_ops": options.max_ops, "exact_bits": options.exact_bits}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a table of the peaks that cuts reach."""
+    front = api.curve(
+        options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
+        overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, exact_bits=options.exact_bits,
+        report=options.line,
+    )  # fmt: skip
+    options.line.end()
+    if options.json:
+        show_json(front)
+    else:
+        from lowtide.report.curve import curve_text
+
+        show(curve_text(front))
+    return 0

@@ -1,0 +1,34 @@
+"""A curve as a table: peaks, and the ops that they take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.report.columns import change, columns
+from lowtide.sizes import format_size
+
+if TYPE_CHECKING:
+    from lowtide.optimize.curve import Curve
+
+
+def curve_text(curve: Curve) -> str:
+    """A row for each peak, against the best order without cuts."""
+    first = curve.points[0]
+    head = [
+        ("model", f"{curve.graph}, {first.ops:,} ops"),
+        ("target", curve.target),
+        ("own order peak", format_size(curve.own_order_peak_bytes)),
+    ]
+    rows: list[tuple[str, ...]] = [("peak", "", "ops", "", "regions")]
+    for point in curve.points:
+        against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
+        times = f"x{point.ops / max(1, first.ops):.2f}"
+        rows.append((format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}"))
+    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4]), ""]
+    if len(curve.points) == 1:
+        lines.append("no cut along this order gives less" if curve.complete else "the time was up; nothing was cut")
+    else:
+        lines.append("lowtide plan --allow fission --max-ops N, or --budget SIZE, takes one of these")
+        if not curve.complete:
+            lines.append("the time was up: lower peaks may be there (--time)")
+    return "\n".join(lines)
