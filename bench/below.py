@@ -26,7 +26,7 @@ from lowtide.run_reports import RunReport
 
 FREE = {"batch": 1, "seq": 16, "N": 1}
 """Sizes of the free dimensions that models of ../shared have."""
-FEW = 1.6
+FEW = 3.0
 """Ops of the plan with few of them, beside those of the model."""
 
 
@@ -68,7 +68,7 @@ def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for most in (0, int(FEW * ops)):
         plan = lowtide.plan(optimised, target="onnxruntime", time=seconds, allow="fission", max_ops=most)
-        ran = lowtide.verify(optimised, plan, run=True).run
+        ran = lowtide.verify(optimised, plan, run=True, timed=True).run
         assert isinstance(ran, RunReport)
         exact = all(n.planned_bytes in (None, n.in_use_bytes) for n in ran.planned.nodes)
         timing = ran.timing

@@ -201,7 +201,8 @@ def test_every_public_call_is_in_a_table() -> None:
         "runtime_optimized",
         "probe",
         "plan_sizes",
-    } | {"curve"}
+        "curve",
+    }
     functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}
     assert functions == lookups | planning | rest
 

@@ -18,7 +18,7 @@ from lowtide.target import TORCH, Target, resolve
 
 RUNTIMES = {"tflm": "TFLM", "tflite": "LiteRT", "onnxruntime": "onnxruntime", TORCH: "PyTorch, eager"}
 HEAD, SMALLEST, IN_USE, ARENA = "head", "kTensorArenaSize", "in use", "arena"
-_UNSURE = ("Quantize", "QLinear", "Integer", "Attention", "Sequence")
+_UNSURE = ("Quantize", "QLinear", "Integer", "Attention", "Sequence", "LSTM", "GRU", "RNN")
 """Parts of the names of ONNX ops whose kernels take workspace that is not known, or not on every CPU."""
 _FUNCTIONS = frozenset(
     {"Bernoulli", "CastLike", "CenterCropPad", "GroupNormalization", "HardSwish", "Mish", "NegativeLogLikelihoodLoss",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,10 @@ class Values:
         from onnx.numpy_helper import to_array
 
         if tensor.data_location == 0 and prod(tensor.dims) <= MOST_ELEMENTS and _has_data(tensor):
-            self._arrays[tensor.name] = to_array(tensor)
+            with suppress(
+                ArithmeticError, LookupError, TypeError, ValueError
+            ):  # a damaged file: nothing is known of it
+                self._arrays[tensor.name] = to_array(tensor)
 
     def tensor(self, name: str) -> TensorProto | None:
         """The value of a tensor, if it is known."""
