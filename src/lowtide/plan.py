@@ -397,6 +397,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrites: list[Rewrite] | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
+    proved_over: Literal["orders"] | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None

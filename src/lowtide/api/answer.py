@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -61,6 +61,7 @@ class PlanKeys(TypedDict, total=False):
     rewrites: list[Rewrite] | None
     exactness: Exactness | None
     allow: list[str] | None
+    proved_over: Literal["orders"] | None
     reserve_bytes: int | None
     budget_bytes: int | None
     runtime_arena_bytes: int | None

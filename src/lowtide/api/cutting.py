@@ -93,6 +93,7 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
         **answer.keys,
         "rewrites": [*as_rewrites(parts)],
         "exactness": _exactness(cutter, way.regions),
+        "proved_over": "orders",
         "search": {**answer.keys.get("search", {}), **search_keys},
     }
     return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes)

@@ -12,6 +12,7 @@ from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, Runtim
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_rows
+from lowtide.rewrites import CutRegion
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -73,7 +74,8 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("target", f"{plan.target}, alignment {plan.alignment}"),
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
-    tail = [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
+    tail = [("cut", _cut_text(plan))] if plan.exactness else []
+    tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
     where = figures.arena_lost
     if where is not None and not plan.memories:
@@ -171,9 +173,29 @@ def _certificate_text(plan: Plan) -> str:
 def proof_text(plan: Plan) -> str:
     """How far the bound is from the peak."""
     if plan.optimal:
-        return "the peak is proved least"
+        return "the peak is proved least" + (" over all orders of these parts" if plan.exactness else "")
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _cut_text(plan: Plan) -> str:
+    """What is cut, what runs for it, and what the outputs may differ by."""
+    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
+    cut = sum(len(r.ops) for r in regions)
+    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
+    without = (plan.search or {}).get("uncut_peak_bytes")
+    best = "" if without is None else f"; the best order without: {format_size(without)}"
+    return (
+        f"{format_count(cut, 'op')} in {format_count(len(regions), 'region')}: {len(plan.order):,} ops run instead of "
+        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
+    )
+
+
+EXACTNESS = {
+    "bits": "bit for bit the same",
+    "kernel": "as other kernels round for other shapes",
+    "sum": "as sums in another order round",
+}
 
 
 def _arena_text(plan: Plan) -> str:

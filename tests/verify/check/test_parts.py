@@ -139,6 +139,10 @@ def _promises_more(plan: dict[str, Any]) -> None:
     plan["exactness"] = "bits"
 
 
+def _proved_over_more(plan: dict[str, Any]) -> None:
+    del plan["proved_over"]
+
+
 def _first_version(plan: dict[str, Any]) -> None:
     plan["version"] = 1
 
@@ -150,7 +154,8 @@ def _listed_twice(plan: dict[str, Any]) -> None:
 CHANGES: list[Change] = [
     _fewer_rows, _other_axis, _no_axis, _other_origin, _other_operand, _no_operand, _other_box, _other_size,
     _other_type, _without_an_op, _joined_otherwise, _sliced_otherwise, _other_numbers, _cut_unknown, _not_cut,
-    _promises_more, _first_version, _listed_twice,
+    _promises_more,
+    _proved_over_more, _first_version, _listed_twice,
 ]  # fmt: skip
 
 

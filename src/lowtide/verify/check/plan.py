@@ -189,6 +189,8 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
     together."""
     if plan.exactness != exactness(graph, plan):
         raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exactness(graph, plan)!r}")
+    if plan.proved_over != "orders":
+        raise VerificationError("parts", f"the bound is said to hold over {plan.proved_over!r}, and does over orders")
     cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion))
     return f"{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
 
