@@ -92,7 +92,7 @@ class Path {
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
         if (!hot || ops[begin] == kNever || follows(begin) || m_.before[begin] > limit) continue;
-        if (o_.stop && (evaluated_ & 255) == 0 && o_.stop()) {
+        if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;
         }
@@ -236,6 +236,7 @@ class Path {
   std::unordered_map<int64_t, Interval> intervals_;
   std::vector<std::vector<int>> conflicts_ = std::vector<std::vector<int>>(m_.ops.size());
   int64_t evaluated_ = 0;
+  int64_t tried_ = 0;  // intervals
   bool stopped_ = false;
 };
 

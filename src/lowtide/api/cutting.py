@@ -59,11 +59,15 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
-    cut = None if within else _cut(job, job.goal, problem, uncut, limits)
+    if within or uncut.keys["stopped"] == "interrupt":
+        return replace(uncut, keys={**uncut.keys, "allow": list(job.allow)})
+    cut, interrupted = _cut(job, job.goal, problem, uncut, limits)
     best = uncut if cut is None or cut.keys["required_bytes"] >= uncut.keys["required_bytes"] else cut
     keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
     if keys["status"] == "impossible":
         keys["status"] = "over_budget"
+    if interrupted:
+        keys["stopped"] = "interrupt"
     return replace(best, keys=keys)
 
 
@@ -75,8 +79,9 @@ def check_format(problem: Problem) -> None:
         raise InputError("only ONNX models are cut; leave out --allow", problem.place)
 
 
-def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> Answer | None:
-    """The best plan for regions along the best order; None if there is nothing to cut."""
+def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> tuple[Answer | None, bool]:
+    """The best plan for regions along the best order, None if there is nothing to cut; and whether Ctrl-C ended the
+    search for them."""
     from lowtide.optimize.regions import best_regions
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import apply
@@ -84,8 +89,9 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
     cutter = Cutter(problem.graph, exact_bits=job.exact_bits)
     search = replace(limits, seconds=limits.seconds * _SEARCH)
     way = best_regions(cutter, problem.memory, uncut.order, search, least=goal.room(problem) or 0, most_ops=job.max_ops)
-    if not way.regions:
-        return None
+    interrupted = not way.complete and not search.over()
+    if not way.regions or interrupted:
+        return None, interrupted
     parts = apply(cutter, way.regions, [problem.graph.ops[i].id for i in uncut.order])
     answer = goal.solve(Problem.of(parts.graph, problem.target), job.search, limits)
     search_keys = {"uncut_peak_bytes": uncut.keys["peak_bytes"], "regions": way.evaluated}
@@ -96,7 +102,7 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
         "proved_over": "orders",
         "search": {**answer.keys.get("search", {}), **search_keys},
     }
-    return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes)
+    return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes), False
 
 
 def _exactness(cutter: Cutter, regions: Iterable[Region]) -> Exactness:

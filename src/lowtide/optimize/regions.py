@@ -6,7 +6,7 @@ the lowest peak, then the fewest ops (`core/cut/path.h`). Source: msf-CNN's fusi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lowtide import _core
@@ -15,7 +15,7 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind
 from lowtide.ops.index import FIXED, Index
 from lowtide.optimize.workspace import part_workspaces
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
 LONGEST = 128
@@ -73,7 +73,7 @@ def best_regions(
         Ops that may run, parts, slices and joins counted; 0: any number.
     """
     model = cut_model(cutter, memory, order)
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, most_ops, limits.over)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, most_ops, _stop(memory, order, limits, least))
     ids = [cutter.graph.ops[i].id for i in order]
     regions = []
     for found in way.regions:
@@ -84,9 +84,22 @@ def best_regions(
     return Way(tuple(regions), way.peak, way.evaluated, way.complete)
 
 
+def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
+    """What the search asks now and then: whether the time is up. Whoever looks on sees the peak without cuts."""
+    peak = profile(memory, order).peak
+
+    def stop() -> bool:
+        if limits.report is not None:
+            limits.report(Progress(peak, least, limits.seconds - limits.left_seconds))
+        return limits.over()
+
+    return stop
+
+
 def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Step]:
     """Peaks along an order, ever lower, with the fewest ops for each; the order itself first."""
-    ways = _core.path_front(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, limits.over)
+    model = cut_model(cutter, memory, order)
+    ways = _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0))
     return [Step(way.peak, way.ops, len(way.regions), way.complete) for way in ways]
 
 
