@@ -105,6 +105,8 @@ def export(
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
+    from lowtide.api.cutting import part_graph
+    from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan
 
     graph = planned_graph(plan, model, dims)
@@ -118,6 +120,8 @@ def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "aut
     rules = Rules.of_plan(plan, target).resolve()
     if rules.name != plan.target:
         raise InputError(f"the plan is for target {plan.target!r}, not {rules.name!r}; name the plan's own", place)
+    if has_cuts(plan):
+        return map_of_plan(plan, part_graph(plan, graph).graph, rules)
     return map_of_plan(plan, rules.as_seen(graph), rules)
 
 
