@@ -280,6 +280,15 @@ def test_layouts_speak_of_the_parts(model: Path, plan: Plan, tmp_path: Path) -> 
     assert all(name in table.read_text() for name in names)
 
 
+def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> None:
+    """Ops that there are not, or that run before what they read, are refused in one line."""
+    data = msgspec.json.decode(plan.to_json())
+    for order in ([99_999, *data["order"][1:]], data["order"][::-1]):
+        changed = from_json(msgspec.json.encode({**data, "order": order}))
+        with pytest.raises(InputError):
+            lowtide.export(changed, model, header=tmp_path / "cut.h")
+
+
 def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without -o there is none, and nothing is written."""
     arguments = ["plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
