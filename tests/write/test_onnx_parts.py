@@ -315,7 +315,6 @@ def test_free_dimensions_are_those_that_were_cut(tmp_path: Path) -> None:
     sizes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*written.input, *written.output)]
     assert sizes == [[8, 8], [8, 8]]
     feed = {"x": np.ones((8, 8), np.float32)}
-    whole, parts = (np.array(session(path).run(None, feed)[0]) for path in (source, target))  # type: ignore
-    np.testing.assert_allclose(parts, whole, rtol=1e-5)
+    assert difference(source, target, feed) <= 1e-5
     with pytest.raises(Exception, match="invalid dimensions"):
         session(target).run(None, {"x": np.ones((12, 8), np.float32)})

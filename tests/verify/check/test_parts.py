@@ -309,6 +309,8 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="only ONNX models are cut"):
         lowtide.plan(path, allow="fission")
+    with pytest.raises(InputError, match="lowtide zoo NAME -o"):
+        lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be fission"):
         lowtide.plan(path, allow="fusion")
 
