@@ -294,3 +294,27 @@ def test_other_versions(tmp_path: Path) -> None:
         parts = apply(cutter, [cutter.region(cutter.graph.own_order, axes, 2)])
         assert not differs(source, tmp_path, cutter, parts)
         check_file(source, tmp_path / "parts.onnx", parts.graph)
+
+
+def test_free_dimensions_are_those_that_were_cut(tmp_path: Path) -> None:
+    """Parts hold for one size: the runtime refuses another one, where it would leave out the rows beyond."""
+    weights = [
+        numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in (("w", (8, 64)), ("v", (64, 8)))
+    ]
+    nodes = [node("MatMul", "x w", "a"), node("Relu", "a", "b"), node("MatMul", "b v", "y")]
+    free = [value("x", ("n", 8))], [value("y", ("n", 8))]
+    source = saved(model(nodes, *free, weights), tmp_path)
+    cutter = Cutter(read_model(source, dims={"n": 8}))
+    ops = [op.id for op in cutter.graph.ops]
+    last = cutter.graph.op_by_id[ops[-1]]
+    rows = next(a for a in cutter.axes(last.id) if cutter.dim(last.id, last.outputs[0], a) == 0)
+    axes = cutter.grow(ops, last.id, rows)
+    assert axes is not None
+    target = _written(source, apply(cutter, [cutter.region(ops, axes, 4)]))
+    written = onnx.load(target).graph
+    sizes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*written.input, *written.output)]
+    assert sizes == [[8, 8], [8, 8]]
+    feed = {"x": np.ones((8, 8), np.float32)}
+    assert difference(source, target, feed) <= 1e-5
+    with pytest.raises(Exception, match="invalid dimensions"):
+        session(target).run(None, {"x": np.ones((12, 8), np.float32)})

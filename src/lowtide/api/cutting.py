@@ -76,7 +76,10 @@ def check_format(problem: Problem) -> None:
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
-        raise InputError("only ONNX models are cut; leave out --allow", problem.place)
+        mend = "plan it without --allow"
+        if problem.place.startswith("zoo:"):
+            mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
+        raise InputError(f"only ONNX models are cut; {mend}", problem.place)
 
 
 def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> tuple[Answer | None, bool]:
@@ -146,10 +149,32 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     from lowtide.transform.parts import apply
 
     target = Rules.of_plan(plan).resolve()
-    graph = target.as_seen(load(model, plan.sizes(dims)))
-    parts = apply(Cutter(graph), regions_of(plan.rewrites or ()))
+    graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
+    cutter, regions, place = Cutter(graph), regions_of(plan.rewrites or ()), graph.source or graph.name
+    if not all(_can_be(cutter, region) for region in regions):
+        raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
+    try:
+        parts = apply(cutter, regions)
+    except ValueError as error:
+        raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
     made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}
     if listed != made:
-        raise InputError("its parts are not what its rewrites give; plan the model again", graph.source or graph.name)
+        raise InputError("its parts are not what its rewrites give; plan the model again", place)
     return parts
+
+
+def _can_be(cutter: Cutter, region: Region) -> bool:
+    """Whether a region that was read from a file has ops of the graph, axes that they are cut along, and as many
+    stripes of each, which never fall and end with the axis."""
+    if not region.cuts or not region.stripes:
+        return False
+    for cut in region.cuts:
+        if cut.op not in cutter.graph.index_of or cut.axis not in cutter.axes(cut.op):
+            return False
+        known = cutter.meaning(cut.op)
+        assert known is not None, cut
+        ends = (0, *cut.ends, known.access.sizes[cut.axis])
+        if len(cut.ends) != region.stripes or list(ends) != sorted(ends) or ends[-1] != ends[-2]:
+            return False
+    return True

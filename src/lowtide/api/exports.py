@@ -105,7 +105,10 @@ def export(
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
+    from lowtide.api.cutting import part_graph
+    from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan
+    from lowtide.write.slots import check_order
 
     graph = planned_graph(plan, model, dims)
     place = graph.source or graph.name
@@ -118,7 +121,9 @@ def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "aut
     rules = Rules.of_plan(plan, target).resolve()
     if rules.name != plan.target:
         raise InputError(f"the plan is for target {plan.target!r}, not {rules.name!r}; name the plan's own", place)
-    return map_of_plan(plan, rules.as_seen(graph), rules)
+    seen = part_graph(plan, graph).graph if has_cuts(plan) else rules.as_seen(graph)
+    check_order(seen.ops, plan.order, place)
+    return map_of_plan(plan, seen, rules)
 
 
 def planned_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:

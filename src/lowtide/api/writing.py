@@ -150,8 +150,11 @@ def _contents(
     if files.plan is not None:
         yield files.plan, plan.to_json()
     if files.snippet is not None:
+        from lowtide.verify.check.parts import has_cuts
         from lowtide.write.onnxruntime_snippet import onnxruntime_snippet
 
+        if files.out is None and has_cuts(plan):
+            raise InputError("a snippet opens the model, and the plan's is in parts; write that with -o", str(model))
         yield files.snippet, onnxruntime_snippet(plan, str(model if files.out is None else files.out))
     if files.buffer_plan is not None:
         yield files.buffer_plan, buffer_plan_of(plan, model)

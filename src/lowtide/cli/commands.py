@@ -83,7 +83,7 @@ def _plan_sizes(options: argparse.Namespace) -> int:
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
     asked.announce(options, options.model)
     settings = {**asked.budget(options), **asked.method(options), **asked.searching(options), **asked.spilling(options)}
-    return size_table.run(options, settings | {"spread": options.spread})
+    return size_table.run(options, settings | {"spread": options.spread} | changes_of(options))
 
 
 def inspect(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ ranges. A part of a node is its NodeProto with another name, inputs, outputs, an
 says differ. Rows of a weight are an initializer (`lowtide.write.onnx_rows`). Where there is none to be had (a folded
 node computes the constant, a caller may feed another one, elements below 8 bits), they are a Slice node of it, which
 reads constants only and is folded as others are. Weights, folded nodes and declared types of which only cut nodes knew
-are left out.
+are left out. Inputs and outputs with free dimensions get the sizes that the parts were made for.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lowtide.write.slots import check_order
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_INITIALIZER, _INPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 13, 14, 15
+_INITIALIZER, _INPUT, _OUTPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 12, 13, 14, 15
 """Fields of GraphProto."""
 _MAY_BE_FED = 4
 """IR version from which on an initializer that is a graph input is a default; before, every one is an input."""
@@ -223,6 +223,10 @@ class _Writer:
                 at = record[4]
             if record is first:
                 yield from self._sequence(order)
+            if record[2] in self.bound:
+                yield at, record[2]
+                yield self.bound[record[2]]
+                at = record[4]
         yield at, self.outer[4]
         for proto in self.initializers:
             yield _record(_INITIALIZER, proto)
@@ -231,6 +235,26 @@ class _Writer:
         for t in (t for op in self.graph.ops for t in op.outputs if t in self.parts.pieces):
             tensor = self.graph.tensor_by_id[t]
             yield _record(_VALUE_INFO, self._value(tensor.name, self.types[tensor.dtype or ""], tensor.shape or ()))
+
+    @cached_property
+    def bound(self) -> Mapping[int, bytes]:
+        """Inputs and outputs with free dimensions, by where their record begins: with the sizes that were cut, since
+        the parts hold for no others and a runtime would leave out the rows beyond."""
+        shapes = {t.name: t.shape or () for t in self.graph.tensors}
+        declared = {_INPUT: iter(self.model.graph.input), _OUTPUT: iter(self.model.graph.output)}
+        result = {}
+        for field, _, begin, body, end in self.records:
+            if field not in declared:
+                continue
+            name = next(declared[field]).name
+            value = self.proto.ValueInfoProto.FromString(self.data[body:end])
+            dims, shape = value.type.tensor_type.shape.dim, shapes.get(name, ())
+            free = [d for d, dim in enumerate(dims) if not dim.HasField("dim_value")]
+            if free and len(shape) == len(dims):
+                for d in free:
+                    dims[d].dim_value = shape[d]
+                result[begin] = _record(field, value)
+        return result
 
     @cached_property
     def named(self) -> Mapping[int, str]:

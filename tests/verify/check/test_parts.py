@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
 from lowtide.rewrites import CutRegion
@@ -151,11 +152,59 @@ def _listed_twice(plan: dict[str, Any]) -> None:
     plan["ops"].append(_first(plan, "part"))
 
 
+def _other_axis_in_the_decision(plan: dict[str, Any]) -> None:
+    plan["rewrites"][0]["ops"][0]["axis"] += 1
+
+
+def _other_ends_in_the_decision(plan: dict[str, Any]) -> None:
+    plan["rewrites"][0]["ops"][0]["ends"] = []
+
+
+def _cut_twice(plan: dict[str, Any]) -> None:
+    plan["rewrites"].append(plan["rewrites"][0])
+
+
+def _more_outputs(plan: dict[str, Any]) -> None:
+    part = _first(plan, "part")["part"]
+    part["outputs"] = part["outputs"] * 2
+
+
+def _no_outputs(plan: dict[str, Any]) -> None:
+    _first(plan, "join")["part"]["outputs"] = []
+
+
+def _no_inputs(plan: dict[str, Any]) -> None:
+    _first(plan, "join")["part"]["inputs"] = []
+
+
+def _another_role(plan: dict[str, Any]) -> None:
+    part = _first(plan, "slice")["part"]
+    part["role"], part["inputs"] = "merge", []
+
+
+def _huge_numbers(plan: dict[str, Any]) -> None:
+    next(t for t in plan["tensors"] if t.get("numbers"))["numbers"][0] = 2**63
+
+
+def _rows_reversed(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["part"]["rows"].reverse()
+
+
+def _below_the_first_axis(plan: dict[str, Any]) -> None:
+    _first(plan, "part")["part"]["axis"] = -1
+
+
+def _order_reversed(plan: dict[str, Any]) -> None:
+    plan["order"].reverse()
+
+
 CHANGES: list[Change] = [
     _fewer_rows, _other_axis, _no_axis, _other_origin, _other_operand, _no_operand, _other_box, _other_size,
     _other_type, _without_an_op, _joined_otherwise, _sliced_otherwise, _other_numbers, _cut_unknown, _not_cut,
     _promises_more,
-    _proved_over_more, _first_version, _listed_twice,
+    _proved_over_more, _first_version, _listed_twice, _other_axis_in_the_decision, _other_ends_in_the_decision,
+    _cut_twice, _more_outputs, _no_outputs, _no_inputs, _another_role, _huge_numbers, _rows_reversed,
+    _below_the_first_axis, _order_reversed,
 ]  # fmt: skip
 
 
@@ -183,6 +232,74 @@ def test_the_model_is_written_as_the_plan_lists_it(model: Path, plan: Plan, tmp_
     assert not other.exists()
 
 
+def _falling(cut: dict[str, Any]) -> None:
+    cut["ends"].reverse()
+
+
+def _beyond(cut: dict[str, Any]) -> None:
+    cut["ends"][-1] += 1
+
+
+def _fewer_stripes(cut: dict[str, Any]) -> None:
+    cut["ends"].pop(0)
+
+
+def _no_stripes(cut: dict[str, Any]) -> None:
+    cut["ends"].clear()
+
+
+def _unknown_op(cut: dict[str, Any]) -> None:
+    cut["op"] = 99_999
+
+
+def _unknown_axis(cut: dict[str, Any]) -> None:
+    cut["axis"] = -1
+
+
+@pytest.mark.parametrize("change", [_falling, _beyond, _fewer_stripes, _no_stripes, _unknown_op, _unknown_axis])
+def test_a_decision_that_cannot_be_writes_nothing(change: Change, model: Path, plan: Plan, tmp_path: Path) -> None:
+    """Stripes, ops and axes that the graph does not have are refused in one line, by all that write."""
+    data = msgspec.json.decode(plan.to_json())
+    change(data["rewrites"][0]["ops"][0])
+    changed = from_json(msgspec.json.encode(data))
+    with pytest.raises(InputError, match="rewrites"):
+        changed.apply(model, tmp_path / "cut.onnx")
+    with pytest.raises(InputError, match="rewrites"):
+        lowtide.export(changed, model, header=tmp_path / "cut.h")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_layouts_speak_of_the_parts(model: Path, plan: Plan, tmp_path: Path) -> None:
+    """Each piece has its offset in a header, a table and TVM's records."""
+    header, table, usmp = tmp_path / "cut.h", tmp_path / "cut.txt", tmp_path / "cut.json"
+    lowtide.export(plan, model, header=header, table=table, usmp=usmp)
+    assert f"ARENA_SIZE {plan.arena_bytes}" in header.read_text()
+    names = {t.name for t in plan.tensors if plan.offset_of(t.id) is not None and t.size and t.alias_of is None}
+    held = {buffer["name_hint"]: buffer["size_bytes"] for buffer in msgspec.json.decode(usmp.read_bytes())["buffers"]}
+    assert held.keys() >= names
+    assert all(name in table.read_text() for name in names)
+
+
+def test_a_layout_needs_an_order(model: Path, plan: Plan, tmp_path: Path) -> None:
+    """Ops that there are not, or that run before what they read, are refused in one line."""
+    data = msgspec.json.decode(plan.to_json())
+    for order in ([99_999, *data["order"][1:]], data["order"][::-1]):
+        changed = from_json(msgspec.json.encode({**data, "order": order}))
+        with pytest.raises(InputError):
+            lowtide.export(changed, model, header=tmp_path / "cut.h")
+
+
+def test_a_snippet_opens_the_model_in_parts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without -o there is none, and nothing is written."""
+    arguments = ["plan", str(model), "--target", "onnxruntime", "--allow", "fission", "-q"]
+    snippet, out = tmp_path / "cut.py", tmp_path / "cut.onnx"
+    assert main([*arguments, "--snippet", str(snippet)]) == 2
+    assert "write that with -o" in capsys.readouterr().err
+    assert not snippet.exists()
+    assert main([*arguments, "--snippet", str(snippet), "-o", str(out)]) == 0
+    assert out.name in snippet.read_text()
+
+
 def test_only_what_can_be_cut(tmp_path: Path) -> None:
     """A graph of no format, and a word that is not known, are refused in one line."""
     path = tmp_path / "a.graph.json"
@@ -192,5 +309,24 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="only ONNX models are cut"):
         lowtide.plan(path, allow="fission")
+    with pytest.raises(InputError, match="lowtide zoo NAME -o"):
+        lowtide.plan("zoo:swiftnet_cell_a", allow="fission")
     with pytest.raises(InputError, match="it may be fission"):
         lowtide.plan(path, allow="fusion")
+
+
+def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What --allow permits counts at each size of a table."""
+    import onnx
+
+    path = tmp_path / "free.onnx"
+    proto = onnx.ModelProto.FromString(pyramid().model().SerializeToString())
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    del proto.graph.value_info[:]
+    path.write_bytes(proto.SerializeToString())
+    peaks = []
+    for words in ([], ["--allow", "fission"]):
+        assert main(["plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
+        peaks.append([row["peak_bytes"] for row in msgspec.json.decode(capsys.readouterr().out)["rows"]])
+    assert all(cut < best for best, cut in zip(*peaks, strict=True))

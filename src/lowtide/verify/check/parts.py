@@ -83,7 +83,8 @@ class _Parts:
         self.held: dict[int, _Held] = {}
         self.numbers: dict[int, tuple[int, ...]] = {}
         self.meanings: dict[int, Meaning] = {}
-        self.cut = {c.op for r in plan.rewrites or () if isinstance(r, CutRegion) for c in r.ops}
+        self.cuts = [c for r in plan.rewrites or () if isinstance(r, CutRegion) for c in r.ops]
+        self.cut = {c.op: c for c in self.cuts}
 
     def run(self) -> Graph:
         graph, plan = self.graph, self.plan
@@ -92,8 +93,10 @@ class _Parts:
         ops = {op.id: op for op in plan.ops}
         if len(ops) != len(plan.ops) or len(self.listed) != len(plan.tensors):
             raise _fail("an op or a tensor is listed twice")
-        if not self.cut <= set(graph.index_of):
+        if not self.cut.keys() <= graph.index_of.keys():
             raise _fail("an op is cut that the graph does not have")
+        if len(self.cut) != len(self.cuts):
+            raise _fail("an op is cut twice")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -103,7 +106,7 @@ class _Parts:
             if listed is None:
                 raise _fail(f"op {v} is not listed")
             result.append(self._op(listed))
-        left = set(graph.index_of) - self.cut - {op.id for op in result}
+        left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
             raise _fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
         for t in graph.tensors:
@@ -160,6 +163,8 @@ class _Parts:
         """Rows of a constant, or numbers that stand in an op's place for its own."""
         listed = self._tensor(t)
         if listed.numbers is not None:
+            if any(not -(2**63) <= n < 2**63 for n in listed.numbers):
+                raise _fail(f"tensor {t} holds numbers that are no int64")
             self.numbers[t] = tuple(listed.numbers)
             shape = (len(listed.numbers),)
             value = b"".join(n.to_bytes(8, "little", signed=True) for n in listed.numbers)
@@ -192,6 +197,8 @@ class _Parts:
             self.held[t] = held
             return
         listed = self._tensor(t)
+        if len(held.box) != len(shape):
+            raise _fail(f"tensor {t} has rows of {len(held.box)} dimensions, tensor {held.of} has {len(shape)}")
         if any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
             raise _fail(f"tensor {t} holds rows that tensor {held.of} does not have")
         said = listed.piece
@@ -230,12 +237,15 @@ class _Parts:
             raise _fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise _fail(f"{op.label} is cut within {how.grain} rows that belong together")
+        cut = self.cut[op.id]
+        if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
+            raise _fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        if len(part.outputs) != len(op.outputs):
+            raise _fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
         for j, t in enumerate(part.outputs):
             self._make(t, _written(access, j, op, self.graph, axis, rows, reduced))
         shapes = tuple(self._shape(t) for t in part.outputs)
-        if len(part.outputs) != len(op.outputs):
-            raise _fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         spelled = how.spell(rows, shapes)
         self._operands(op, access, part, spelled, reduced and rows[0] > 0)
         return op.type, spelled.attributes
