@@ -33,6 +33,7 @@ def results() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_every_result_is_short_and_names_what_matters(results: dict[str, Any]) -> None:
     """Its type, and its bytes."""
     for name, value in results.items():

@@ -25,6 +25,7 @@ def run(code: str, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_one_line_while_it_imports() -> None:
     """For `python -m lowtide` and for the script."""
     for words in (["-m", "lowtide"], ["/somewhere/bin/lowtide", "plan"], ["-X", "dev", "-m", "lowtide", "plan"]):
@@ -33,6 +34,7 @@ def test_the_command_ends_with_one_line_while_it_imports() -> None:
         assert said == "lowtide: interrupted before there was a result; nothing was written\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_lowtide_keeps_its_own() -> None:
     """Python's KeyboardInterrupt, as without lowtide."""
     for words in (["-m", "pytest", "lowtide"], ["run.py"], ["-c", "lowtide"]):
@@ -63,6 +65,7 @@ def test_what_a_report_raises_arrives(first_slice: str) -> None:
     assert asked == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal on this system")
 @pytest.mark.parametrize("memories", [{}, {"fast": 900}])
 def test_what_a_handler_of_a_signal_raises_arrives(memories: dict[str, int]) -> None:

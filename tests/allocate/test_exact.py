@@ -115,6 +115,7 @@ def test_heights_are_multiples_of_what_all_sizes_share() -> None:
         assert found.lower_bound_bytes == 1024 * ExactFit().pack(Problem(small), Limits()).lower_bound_bytes
 
 
+@pytest.mark.slow
 def test_the_same_every_time_and_no_work_without_leave() -> None:
     """The result does not depend on the clock; with no time, or no work, what is known is returned."""
     problem = Problem(random_buffers(8, 60, 40, 9))

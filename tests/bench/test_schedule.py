@@ -95,6 +95,7 @@ def test_hmcos_networks_give_the_printed_peaks() -> None:
         assert cell.within_constraint is (value <= (cell.constraint_bytes or 0))
 
 
+@pytest.mark.slow
 def test_every_method_has_a_cell(small: Results[Cell]) -> None:
     """One row per method, the papers' optimum proved, published figures beside it."""
     assert [c.method for c in small.rows] == ["own", "rpo", "lpmf", "serenity", "hmcos", "zhong", "exact"]

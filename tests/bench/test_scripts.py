@@ -12,6 +12,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 SCRIPTS = sorted(BENCH.rglob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SCRIPTS, reason="needs bench/, which an installed package has not")
 def test_scripts_can_be_imported():
     """Each beside its neighbours, as when it is run."""

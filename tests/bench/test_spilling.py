@@ -156,6 +156,7 @@ def test_pages_by_hand() -> None:
     assert (four.read_bytes, four.written_bytes) == (1024, 1024)
 
 
+@pytest.mark.slow
 def test_belady_reads_least_pages() -> None:
     """Reads are the least of any replacement: brute force over who leaves."""
     rng = Random(4)

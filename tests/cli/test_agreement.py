@@ -92,6 +92,7 @@ def _random(rng: Random) -> bytes:
 NAMES = ("strict", "generic", "onnx", "onnxruntime", "if", "random 0", "random 1", "random 2", "random 3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_check_and_plan_say_the_same_around_what_is_required(name: str, tmp_path: Path, capsys: Captured) -> None:
     """With and without a reserve, a byte more and less, far above and far below."""
@@ -99,6 +100,7 @@ def test_check_and_plan_say_the_same_around_what_is_required(name: str, tmp_path
     _agree(capsys, path, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["any", "reference"])
 def test_they_do_under_tflm_too(kernels: str, tmp_path: Path, capsys: Captured) -> None:
     """Where something is needed beside the arena."""

@@ -183,6 +183,7 @@ def test_verify_names_what_fails(tmp_path: Path, capsys: Captured):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_verify_runs_both_orders(tmp_path: Path, capsys: Captured):
     """Under onnxruntime the outputs are equal, and the measured memory is shown beside the plan's."""
     pytest.importorskip("onnxruntime")

@@ -79,6 +79,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path):
     assert (process.returncode, err) == (0, b"")
 
 
+@pytest.mark.slow
 def test_plain_ascii_terminals_get_plain_bars(tmp_path: Path):
     """Without UTF-8 the profile is drawn in ASCII, and nothing fails."""
     made = branches()
@@ -97,6 +98,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path):
     assert "best" in done.stderr
 
 
+@pytest.mark.slow
 def test_no_heavy_imports_before_they_are_needed(tmp_path: Path):
     """`check` starts without solvers, plotting, onnx or numpy where the model is a graph JSON."""
     path = graph_file(tmp_path, branches())

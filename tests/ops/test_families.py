@@ -314,6 +314,7 @@ def test_blocks(data: st.DataObject, spread: bool, channel_first: bool) -> None:
     assert (1 in access.outputs[0][1:2]) == channel_first
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(SIZES, min_size=1, max_size=3), st.integers(0, 1))
 def test_concat(data: st.DataObject, sizes: list[int], dim: int) -> None:
     """A part asks only the pieces that it reaches."""

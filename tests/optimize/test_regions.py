@@ -135,6 +135,7 @@ def _small() -> Graph:
         return read_model(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["generic", "onnxruntime"])
 def test_the_peak_is_that_of_the_parts(target: str, tmp_path: Path) -> None:
     """Of random networks, to the byte, in the order in which the stripes run."""

@@ -19,6 +19,7 @@ pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
 TARGETS = ("tflm", "tflm,pointer=32", "tflm,kernels=reference", "tflm,kernels=cmsis_nn", "tflm,interpreter=plain")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_plan_for_any_build_is_run(target: str, tmp_path: Path):
     """Head and arena of the package are as predicted, whatever the plan says of another build."""
@@ -38,6 +39,7 @@ def test_a_plan_for_any_build_is_run(target: str, tmp_path: Path):
     check_measured(plan, report)
 
 
+@pytest.mark.slow
 def test_a_plan_in_two_memories_is_run(tmp_path: Path):
     """By the package, in its one arena."""
     path = tmp_path / "m.tflite"
@@ -48,6 +50,7 @@ def test_a_plan_in_two_memories_is_run(tmp_path: Path):
     assert report.run.build.startswith("32-bit builds with a plain MicroInterpreter and two arenas")
 
 
+@pytest.mark.slow
 def test_a_figure_called_exact_and_missed_is_an_error(tmp_path: Path):
     """The head, the arena, and a plan that says other bytes than its file takes; not what is called at least."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"

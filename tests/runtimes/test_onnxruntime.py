@@ -59,6 +59,7 @@ def test_a_block_fits_by_the_checkers_own_account(seed: int, ops: int) -> None:
     assert least_block(memory, order, profile(memory, order)) == plan.runtime_arena_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_checker_refuses_a_block_that_is_too_small(seed: int) -> None:

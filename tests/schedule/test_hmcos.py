@@ -55,6 +55,7 @@ def is_topological(graph: Graph, order: tuple[int, ...]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "peak", "counts"),
     [("pnasnet_5_cifar", 1_516_160, (505, 38)), ("pnasnet_5_imagenet", 4_745_344, (414, 32))],

@@ -323,6 +323,7 @@ def test_no_time_gives_kahns_order(method: Serenity) -> None:
     assert peak <= profile(WIDE, Kahn().schedule(WIDE, Limits()).order).peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [rows()["DP"], Serenity()])
 def test_time_is_kept(method: Serenity) -> None:
     """A search that cannot end stops when its time is over."""

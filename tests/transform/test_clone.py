@@ -88,6 +88,7 @@ def test_a_view_of_an_input_does_no_harm() -> None:
     assert why_not(replace(graph, tensors=tensors, ops=(*graph.ops[:2], view, graph.ops[3])), LATE) is None
 
 
+@pytest.mark.slow
 def test_every_clone_computes_what_the_op_did() -> None:
     """On random graphs in which no op reads what was written over, none does either if clones run as late as they can;
     and every tensor holds what it held, a clone's what the op's did."""

@@ -57,6 +57,7 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
     return regions
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
 def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, int, int]]]) -> None:
@@ -279,6 +280,7 @@ RULES: dict[str, Patch] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever rule of a cut is broken, a network of the suite gives other numbers, or cannot be written or run."""

@@ -137,6 +137,7 @@ def test_memories_of_a_plan(tmp_path: Path):
         assert found[f"BRANCHES_T_t{r.tensor}_OFFSET"] == str(r.offset)
 
 
+@pytest.mark.slow
 def test_the_example_compiles_and_runs(tmp_path: Path):
     """examples/firmware/main.c with the header that its first lines make."""
     gcc = shutil.which("gcc")

@@ -94,6 +94,7 @@ def test_small_ones_are_proven(name: str, least: int | None) -> None:
     assert least is None or plan.peak_bytes == least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["random_width", "series_parallel", "grid", "moe"])
 def test_seeds_differ_and_repeat(family: str) -> None:
     """The same seed gives the same graph, another one another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def arenas(both: int, head: int, tail: int) -> ArenaSizes:
     return ArenaSizes(min(both, head + tail), head, tail)
 
 
+@pytest.mark.slow
 @given(SIZES, SIZES, SIZES, BANKS)
 def test_what_fits_somewhere_is_found(both: int, head: int, tail: int, banks: list[Bank]):
     """It fits if one memory holds both, or two hold one each; then nothing is called impossible."""

@@ -245,6 +245,7 @@ def many(seed: int) -> tuple[Loads, list[Demand], list[int], Problem]:
     return Loads(problem), [Demand((0, 1), b.size) for b in problem.buffers], [load // 2, 2 * load], problem
 
 
+@pytest.mark.slow
 def test_no_wider_sweep_begins_when_the_time_is_over():
     """The first one is made in any case; what is then said is true, and is no proof."""
     loads, demands, capacities, _ = many(1)
@@ -259,6 +260,7 @@ def test_no_wider_sweep_begins_when_the_time_is_over():
     assert timed.lower_bound <= full.lower_bound <= cost_of(demands, full.bank_of) <= cost_of(demands, timed.bank_of)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_with_the_best_placement_so_far():
     """Whenever it comes: every buffer has a place, bounds hold, and the progress before it was of the cost."""
     _, demands, capacities, problem = many(1)

@@ -18,6 +18,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotI
 from support.part_runs import differs, session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instance", INSTANCES, ids=[instance.label for instance in INSTANCES])
 def test_parts_of_a_row(instance: Instance, tmp_path: Path) -> None:
     """In two, in three and in as many parts as there are rows: the same numbers, and files that read back alike."""

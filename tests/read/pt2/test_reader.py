@@ -254,6 +254,7 @@ def test_a_mutated_archive_is_read_or_refused(data: st.DataObject, tmp_path_fact
         assert lowtide.load(path).ops is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(shape=st.lists(st.integers(1, 4), min_size=1, max_size=4), seed=st.integers(0, 10**6))
 def test_views_by_strides_are_numpys(shape: list[int], seed: int) -> None:

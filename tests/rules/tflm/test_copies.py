@@ -69,6 +69,7 @@ def indices(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(math.prod(shape)).reshape(shape)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(shapes, st.data())
 def test_paddings(shape: tuple[int, ...], data: st.DataObject):

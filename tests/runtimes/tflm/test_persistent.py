@@ -195,6 +195,7 @@ def test_idle_tensors_larger_than_the_plan_lose_their_elements(tmp_path: Path):
     assert (seen["head_bytes"], seen["smallest_arena_bytes"]) == (made.arena_bytes, made.required_bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_8_bit_weights_of_floats_are_refused(tmp_path: Path, depthwise: bool):
     """By TFLM when it starts; here no figure is called exact, and the operator is named."""
@@ -221,6 +222,7 @@ def read_and_order(data: bytes) -> tuple[TfliteModel, Graph, tuple[int, ...]]:
     return model, graph, tuple(graph.own_order)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MODELS.is_dir(), reason="needs ../shared/models/tflite")
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.tflite")), ids=lambda path: path.stem)
 def test_the_parts_of_real_models(tmp_path: Path, path: Path):

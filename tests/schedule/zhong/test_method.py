@@ -216,6 +216,7 @@ def test_interrupt_ends_the_solver() -> None:
     assert is_topological(model, found.order)
 
 
+@pytest.mark.slow
 def test_ctrl_c_waits_for_the_solver_that_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the other thread waits: what solves has ended before the best order is returned."""
     from ortools.math_opt.python import mathopt
@@ -237,6 +238,7 @@ def test_ctrl_c_waits_for_the_solver_that_it_ends(monkeypatch: pytest.MonkeyPatc
     assert is_topological(model, found.order)
 
 
+@pytest.mark.slow
 def test_error_in_a_report_is_not_swallowed() -> None:
     """A bug in the caller's report ends the solver and comes through."""
 

@@ -95,6 +95,7 @@ def test_a_fixed_order_is_spilled_as_by_brute_force(method: CosmaFs) -> None:
     assert spilled > 0
 
 
+@pytest.mark.slow
 def test_least_peak_is_that_of_brute_force() -> None:
     """(13) to (15): the exact scheduler's memory model, every switch."""
     rng = Random(5)
@@ -194,6 +195,7 @@ def test_divide_and_conquer_is_no_worse_than_a_fixed_order(cell: str) -> None:
     assert divided.traffic_lower_bound_bytes == 0
 
 
+@pytest.mark.slow
 def test_parts_put_together_are_an_order() -> None:
     """Whatever the parts: each op once, after what it needs; one part alone reaches the optimum over all orders."""
     rng = Random(3)

@@ -218,6 +218,7 @@ def test_a_changed_plan_does_not_hold(change: Change, model: Path, plan: Plan) -
     assert caught.value.failure == "parts"
 
 
+@pytest.mark.slow
 def test_the_model_is_written_as_the_plan_lists_it(model: Path, plan: Plan, tmp_path: Path) -> None:
     """A decision that gives other parts than are listed writes nothing; the plan itself writes a model that reads."""
     out = tmp_path / "cut.onnx"

@@ -38,6 +38,7 @@ def as_graph(buffers: Sequence[Buffer]) -> Graph:
     return Graph("row", tensors, ops, sha256="1" * 64)
 
 
+@pytest.mark.slow
 def test_what_no_placement_reaches_is_proved_again() -> None:
     """16 bytes are live at every step, and no placement has 16: the bound is 17; 18 is refuted."""
     graph = as_graph(FULL.buffers)
@@ -55,6 +56,7 @@ def test_what_no_placement_reaches_is_proved_again() -> None:
         prove_arena(graph, msgspec.structs.replace(plan, arena_lower_bound_bytes=18), STRICT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alignment", [1, 4])
 def test_it_says_what_brute_force_says(alignment: int) -> None:
     """Random rectangles, and every bound around the least height: proved if none is lower, else refuted."""
