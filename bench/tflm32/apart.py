@@ -9,24 +9,17 @@ inference; then run with both as large as predicted, and the outputs compared wi
 
 from __future__ import annotations
 
-import argparse
 import json
-import random
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from measure import BUILDS, COMMIT, ROUNDS, SEED, ask, plans
+from measure import BUILDS, COMMIT, ROUNDS, SEED, arguments, ask, drawn, head_and_parts, plans
 
 from lowtide.bench.machine import machine
-from lowtide.read.tflite.model import parse_file
-from lowtide.read.tflite.reader import graph_of
-from lowtide.rules.tflm.rule import TflmRule
 from lowtide.runtimes.tflm.builds import Build
-from lowtide.runtimes.tflm.persistent import arena_parts
-from lowtide.runtimes.tflm.planner import tflm_head
 
 
 @dataclass(frozen=True)
@@ -50,13 +43,8 @@ class Row:
 
 def predicted(data: bytes, build: Build) -> tuple[int, int, bool]:
     """Bytes of the two arrays, and whether that is said to be exact."""
-    file = parse_file(data, "m")
-    graph = graph_of(file.model, [], "m", "")
-    rule = TflmRule(build.kernels, build.simd, build.abi.pointer)
-    head = tflm_head(file.model, graph, graph.own_order, file.offline_plan(), rule)
-    assert head is not None
-    parts = arena_parts(file.model, graph, graph.own_order, build)
-    size = parts.head_arena(head.bytes)
+    head, parts = head_and_parts(data, build)
+    size = parts.head_arena(head)
     return size, parts.persistent_bytes, parts.exact and size > parts.preparing_bytes
 
 
@@ -79,28 +67,14 @@ def models(program: Path, name: str, files: list[Path], folder: Path) -> Iterato
 
 
 def operators(program: Path, name: str, count: int, folder: Path) -> Iterator[Row]:
-    """Rows of models of one operator each, as many per kind, drawn at random."""
-    from lowtide.bench.tflite_kinds import kinds
-    from lowtide.bench.tflite_net import Net
-
-    path = folder / "m.tflite"
-    for (kind, variant), make in kinds().items():
-        for seed in range(count):
-            net = Net(seed)
-            given, out = make(random.Random(f"{kind} {variant} {seed}"), net)
-            net.ends(given, [out])
-            path.write_bytes(net.bytes())
-            yield row(program, name, "own", path, f"{kind} {variant} {seed}")
+    """Rows of models of one operator each."""
+    for model, path in drawn(count, folder):
+        yield row(program, name, "own", path, model)
 
 
 def main() -> int:
     """Measure in every build that is there; exit with 1 if a figure called exact was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("models", type=Path, nargs="?", help="a folder of .tflite files")
-    parser.add_argument("--kinds", type=int, default=0, help="models of one operator instead, so many of each kind")
-    parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
+    given = arguments(__doc__ or "")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in BUILDS:

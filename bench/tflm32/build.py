@@ -29,7 +29,7 @@ def sources(root: Path, third: Path, kernels: str) -> list[Path]:
     """Files that TFLM's Makefile lists for a library with all kernels and the signal library."""
     make = root / "tensorflow/lite/micro/tools/make"
     listed = (make / "sources.inc").read_text() + (make / "additional_kernels.inc").read_text()
-    found = [root / name for name in KERNELS.findall(listed)]
+    found: list[Path] = [root / name for name in KERNELS.findall(listed)]
     for folder in (".", "arena_allocator", "memory_planner", "tflite_bridge"):
         found += sorted((root / "tensorflow/lite/micro" / folder).glob("*.cc"))
     skipped = (root / "tensorflow/lite/micro", root / "tensorflow/lite/experimental")
@@ -43,7 +43,7 @@ def sources(root: Path, third: Path, kernels: str) -> list[Path]:
     found = [p for p in found if not p.stem.endswith(("_test", "test_helpers", "testing_helpers"))]
     if kernels == "cmsis_nn":
         own = {p.name: p for p in (root / "tensorflow/lite/micro/kernels/cmsis_nn").glob("*.cc")}
-        found = [own.get(p.name, p) if p.parent.name == "kernels" else p for p in found]
+        found = [own[p.name] if p.parent.name == "kernels" and p.name in own else p for p in found]
         found += [
             p for p in sorted((third / "cmsis_nn/Source").rglob("*.c")) if not p.stem.endswith(("_f16", "_f32", "_flt"))
         ]
@@ -52,7 +52,7 @@ def sources(root: Path, third: Path, kernels: str) -> list[Path]:
 
 def main() -> int:
     """Compile, then link with `arena.cc`."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sources", type=Path, help="tflite-micro, with its third parties in SOURCES/third")
     parser.add_argument("build", type=Path)
     parser.add_argument("--bits", choices=("32", "64"), default="32")

@@ -84,7 +84,7 @@ def rows_of(path: Path, folder: Path, build: Path) -> Iterator[Row]:
 
 def main() -> int:
     """Measure; exit with 1 if a figure called exact was missed, or an output differs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("build", type=Path)
     parser.add_argument("models", type=Path, help="a folder of .tflite files")
     parser.add_argument("-o", "--output", type=Path)

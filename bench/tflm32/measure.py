@@ -26,7 +26,7 @@ from lowtide.read.tflite.reader import graph_of
 from lowtide.rules.tflm.rule import TflmRule
 from lowtide.runtimes.tflm.builds import I386, X86_64, Build
 from lowtide.runtimes.tflm.layout import Abi
-from lowtide.runtimes.tflm.persistent import arena_parts
+from lowtide.runtimes.tflm.persistent import ArenaParts, arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
 
 COMMIT = "90b983c"
@@ -66,15 +66,20 @@ def ask(program: Path, *words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def predicted(data: bytes, build: Build) -> tuple[int, int, bool]:
-    """Head, smallest arena, and whether that is said to be exact."""
+def head_and_parts(data: bytes, build: Build) -> tuple[int, ArenaParts]:
+    """Bytes of the head, and what stands beside it."""
     file = parse_file(data, "m")
     graph = graph_of(file.model, [], "m", "")
     rule = TflmRule(build.kernels, build.simd, build.abi.pointer)
     head = tflm_head(file.model, graph, graph.own_order, file.offline_plan(), rule)
     assert head is not None
-    parts = arena_parts(file.model, graph, graph.own_order, build)
-    return head.bytes, parts.smallest_arena(head.bytes), parts.exact_for(head.bytes)
+    return head.bytes, arena_parts(file.model, graph, graph.own_order, build)
+
+
+def predicted(data: bytes, build: Build) -> tuple[int, int, bool]:
+    """Head, smallest arena, and whether that is said to be exact."""
+    head, parts = head_and_parts(data, build)
+    return head, parts.smallest_arena(head), parts.exact_for(head)
 
 
 def measured(program: Path, path: Path) -> tuple[int, int]:
@@ -110,31 +115,42 @@ def _order(seen: tuple[int, int], arena: int) -> tuple[int, int, int]:
     return seen[0], arena, seen[1]
 
 
-def operators(program: Path, name: str, build: Build, count: int, folder: Path) -> Iterator[Row]:
-    """Rows of models of one operator each, as many per kind, drawn at random."""
+def drawn(count: int, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Models of one operator each, as many per kind, drawn at random; each lies where the one before lay."""
     from lowtide.bench.tflite_kinds import kinds
     from lowtide.bench.tflite_net import Net
 
+    path = folder / "m.tflite"
     for (kind, variant), make in kinds().items():
         for seed in range(count):
             net = Net(seed)
             given, out = make(random.Random(f"{kind} {variant} {seed}"), net)
             net.ends(given, [out])
-            path = folder / "m.tflite"
             path.write_bytes(net.bytes())
-            head, arena, exact = predicted(path.read_bytes(), build)
-            row = _order(measured(program, path), arena)
-            yield Row(f"{kind} {variant} {seed}", name, "own", head, *row, "exact" if exact else "enough")
+            yield f"{kind} {variant} {seed}", path
 
 
-def main() -> int:
-    """Measure in every build that is there; exit with 1 if a figure called exact was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def operators(program: Path, name: str, build: Build, count: int, folder: Path) -> Iterator[Row]:
+    """Rows of models of one operator each."""
+    for model, path in drawn(count, folder):
+        head, arena, exact = predicted(path.read_bytes(), build)
+        row = _order(measured(program, path), arena)
+        yield Row(model, name, "own", head, *row, "exact" if exact else "enough")
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """What the command line names: builds, models or kinds of operators, an output."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("build", type=Path)
     parser.add_argument("models", type=Path, nargs="?", help="a folder of .tflite files")
     parser.add_argument("--kinds", type=int, default=0, help="models of one operator instead, so many of each kind")
     parser.add_argument("-o", "--output", type=Path)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure in every build that is there; exit with 1 if a figure called exact was missed."""
+    given = arguments(__doc__ or "")
     rows: list[Row] = []
     sizes: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:

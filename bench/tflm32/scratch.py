@@ -12,10 +12,12 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lowtide.bench.machine import machine
 from lowtide.graph import Kind, Tensor
+from lowtide.ops.index import Window, same_padding
 from lowtide.rules.tflm import cmsis_nn
 from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.kernels import KernelWindow
@@ -29,24 +31,21 @@ Question = tuple[str, tuple[int, ...], tuple[int, ...]]
 
 def window(draw: random.Random, deep: bool) -> tuple[KernelWindow, int]:
     """A convolution's geometry, awkward on purpose, and the depth of its filter (below the input's: groups)."""
-    stride, dilation = ([draw.choice((1, 1, 2, 3)) for _ in range(2)] for _ in range(2))
-    kernel = (draw.choice((1, 1, 2, 3, 3, 5)), draw.choice((1, 1, 2, 3, 3, 5, 8)))
+    sizes, results, windows = [], [], []
+    for taps, lengths in (((1, 1, 2, 3, 3, 5), (1, 1, 4, 7, 20)), ((1, 1, 2, 3, 3, 5, 8), (4, 7, 20, 33))):
+        size, (stride, dilation) = draw.choice(lengths), (draw.choice((1, 1, 2, 3)) for _ in range(2))
+        window = Window(draw.choice(taps), stride, dilation)
+        same = draw.random() < 0.5 or window.reach > size
+        result = -(-size // stride) if same else window.rows(size, 0)
+        before = same_padding(size, result, window) if same else 0
+        sizes.append(size)
+        results.append(result)
+        windows.append(replace(window, before=before))
     depth = draw.choice((1, 1, 2, 3, 4, 6, 8, 12, 16, 33, 64, 130))
-    size = (draw.choice((1, 1, 4, 7, 20)), draw.choice((4, 7, 20, 33)))
-    out, pad = [], []
-    for axis in (0, 1):
-        reach = (kernel[axis] - 1) * dilation[axis] + 1
-        same = draw.random() < 0.5 or reach > size[axis]
-        made = -(-size[axis] // stride[axis]) if same else (size[axis] - reach) // stride[axis] + 1
-        out.append(made)
-        pad.append(max(0, (made - 1) * stride[axis] + reach - size[axis]) // 2 if same else 0)
     channels = depth * draw.choice((1, 1, 2, 8)) if deep else draw.choice((1, 2, 8, 16, 40))
     batches = draw.choice((1, 1, 1, 2))
     groups = 2 if not deep and depth % 2 == 0 and draw.random() < 0.2 else 1
-    made_shape = (batches, out[0], out[1], channels)
-    w = KernelWindow(
-        (batches, *size, depth), made_shape, kernel, (stride[0], stride[1]), (pad[0], pad[1]), tuple(dilation)
-    )
+    w = KernelWindow((batches, *sizes, depth), (batches, *results, channels), *windows)
     return w, depth // groups
 
 
@@ -64,7 +63,10 @@ def questions(kind: str, draw: random.Random, count: int) -> list[tuple[str, Sim
                 "deep4": lambda w=w, s=simd: cmsis_nn.depthwise_int4(w, s),
             }[kind]()
             inner = w.output[3] if kind.startswith("deep") else filter_depth
-            words = (*w.input, *w.kernel, inner, *w.output[1:], *w.stride, *w.padding, *w.dilation)
+            both = (w.rows, w.columns)
+            geometry = [[getattr(d, name) for d in both] for name in ("taps", "stride", "before", "dilation")]
+            taps, strides, before, dilations = geometry
+            words = (*w.input, *taps, inner, *w.output[1:], *strides, *before, *dilations)
             asked.append((" ".join(map(str, words)), simd, (said,)))
         elif kind in ("pool", "pool16"):
             depth = draw.randrange(1, 200)
@@ -91,7 +93,7 @@ def questions(kind: str, draw: random.Random, count: int) -> list[tuple[str, Sim
 
 def main() -> int:
     """Build the program, ask it, compare; exit with 1 if any answer differs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sources", type=Path)
     parser.add_argument("build", type=Path)
     parser.add_argument("-o", "--output", type=Path, help="results: this name with .json and .md")

@@ -11,7 +11,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Rules
 from lowtide.graph import Graph
-from lowtide.optimize.curve import Curve, CurvePoint
+from lowtide.optimize.curve import Curve
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import Target
@@ -47,12 +47,12 @@ def curve(
     check_format(problem)
     limits = search.limits(None, report)
     order = goal.find_order(problem, search, limits).order
-    steps = front(Cutter(problem.graph, exact_bits=exact_bits), problem.memory, order, limits)
+    points, complete = front(Cutter(problem.graph, exact_bits=exact_bits), problem.memory, order, limits)
     return Curve(
         problem.graph.name,
         problem.target.name,
         problem.own_order_peak_bytes,
-        tuple(CurvePoint(step.peak, step.ops, step.regions) for step in steps),
-        steps[-1].complete,
+        tuple(points),
+        complete,
         clock.perf_counter() - began,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
@@ -20,6 +20,7 @@ from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
+    from lowtide.outputs import Outputs
     from lowtide.transform.cut import Cutter, Region
     from lowtide.transform.parts import PartGraph
 
@@ -59,9 +60,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
-    if within or uncut.keys["stopped"] == "interrupt":
-        return replace(uncut, keys={**uncut.keys, "allow": list(job.allow)})
-    cut, interrupted = _cut(job, job.goal, problem, uncut, limits)
+    enough = within or uncut.keys["stopped"] == "interrupt"
+    cut, interrupted = (None, False) if enough else _cut(job, job.goal, problem, uncut, limits)
     best = uncut if cut is None or cut.keys["required_bytes"] >= uncut.keys["required_bytes"] else cut
     keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
     if keys["status"] == "impossible":
@@ -109,14 +109,13 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
 
 
 def _exactness(cutter: Cutter, regions: Iterable[Region]) -> Exactness:
-    classes: tuple[Exactness, ...] = ("bits", "kernel", "sum")
+    """The loosest class of the cuts."""
+    classes: tuple[Exactness, ...] = get_args(Exactness)
     worst = 0
-    for region in regions:
-        for cut in region.cuts:
-            known = cutter.meaning(cut.op)
-            exact = "never" if known is None else known.access.exactness(cut.axis)
-            assert exact != "never", cut
-            worst = max(worst, classes.index(exact))
+    for cut in (cut for region in regions for cut in region.cuts):
+        known = cutter.meaning(cut.op)
+        assert known is not None, cut
+        worst = max(worst, classes.index(known.access.exactness(cut.axis)))
     return classes[worst]
 
 
@@ -135,6 +134,21 @@ def regions_of(rewrites: Iterable[object]) -> list[Region]:
     return [
         Region(tuple(Cut(c.op, c.axis, tuple(c.ends)) for c in r.ops)) for r in rewrites if isinstance(r, CutRegion)
     ]
+
+
+def write_parts(
+    plan: Plan,
+    source: str | Path,
+    out: str | Path,
+    *,
+    dims: Dims = NO_DIMS,
+    copy_external: bool = False,
+    outputs: Outputs | None = None,
+) -> None:
+    """Write the model of a plan with cuts. Raises as `part_graph` and `lowtide.write.onnx_parts.write_onnx_parts`."""
+    from lowtide.write.onnx_parts import write_onnx_parts
+
+    write_onnx_parts(source, part_graph(plan, source, dims), plan.order, out, copy_external, outputs)
 
 
 def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> PartGraph:

@@ -106,11 +106,9 @@ def _onnx_files(
     if planned is None:
         planned = folder / "planned.onnx"
         if plan.rewrites:
-            from lowtide.api.cutting import part_graph
-            from lowtide.write.onnx_parts import write_onnx_parts
+            from lowtide.api.cutting import write_parts
 
-            parts = part_graph(plan, original, dims)
-            write_onnx_parts(original, parts, plan.order, planned, copy_external=True)
+            write_parts(plan, original, planned, dims=dims, copy_external=True)
         else:
             write_model(original, plan.order, planned, copy_external=True)
     return original, Path(planned)

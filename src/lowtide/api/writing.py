@@ -134,13 +134,10 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     else:
         _same_model(plan, source)
     if plan.rewrites:
-        from lowtide.api.cutting import part_graph
-        from lowtide.write.onnx_parts import write_onnx_parts
+        from lowtide.api.cutting import write_parts
 
-        parts = part_graph(plan, source, dims)
-        write_onnx_parts(source, parts, plan.order, files.out, files.copy_external, outputs)
-        return
-    write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
+        return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
+    return write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)
 
 
 def _contents(

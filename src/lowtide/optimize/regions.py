@@ -14,6 +14,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Kind
 from lowtide.ops.index import FIXED, Index
+from lowtide.optimize.curve import CurvePoint
 from lowtide.optimize.workspace import part_workspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
@@ -37,22 +38,12 @@ class Way:
     evaluated
         Candidates tried.
     complete
-        Whether the search was not stopped: then nothing in its class has a lower peak.
+        Whether the search was not stopped: then no way among those that `core/cut/path.h` tries has a lower peak.
     """
 
     regions: tuple[Region, ...]
     peak: int
     evaluated: int
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A peak in bytes, the ops that run for it, the regions that are cut, and whether the search was not stopped."""
-
-    peak: int
-    ops: int
-    regions: int
     complete: bool
 
 
@@ -96,11 +87,12 @@ def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int)
     return stop
 
 
-def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Step]:
-    """Peaks along an order, ever lower, with the fewest ops for each; the order itself first."""
+def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> tuple[list[CurvePoint], bool]:
+    """Peaks along an order, ever lower, with the fewest ops for each, the order itself first; and whether the search
+    was not stopped."""
     model = cut_model(cutter, memory, order)
     ways = _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0))
-    return [Step(way.peak, way.ops, len(way.regions), way.complete) for way in ways]
+    return [CurvePoint(way.peak, way.ops, len(way.regions)) for way in ways], ways[-1].complete
 
 
 def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:

@@ -19,7 +19,6 @@ from lowtide.ops.forms import (
     Pointwise,
     Pool,
     Reduction,
-    Repeat,
     Reshape,
     Split,
     Transpose,
@@ -100,8 +99,6 @@ def _unchanged(op: Op, form: Form) -> bool:
             return op.type in _BY_CHANNEL
         case Reshape():
             return op.type != "Flatten" or int(op.attributes.get("axis", 1)) != 0
-        case Repeat():
-            return False
         case _:
             return False
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -62,7 +62,7 @@ def exactness(graph: Graph, plan: Plan) -> Exactness:
     return _CLASSES[worst]
 
 
-_CLASSES: tuple[Exactness, ...] = ("bits", "kernel", "sum")
+_CLASSES: tuple[Exactness, ...] = get_args(Exactness)
 
 
 def _rank(exact: Exact) -> int:
@@ -331,7 +331,8 @@ class _Parts:
 
     def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         one = self._first(part)
-        other = self.held.get(part.inputs[1] or -1) if len(part.inputs) == 2 else None
+        second = part.inputs[1] if len(part.inputs) == 2 else None
+        other = None if second is None else self.held.get(second)
         if other is None or one.terms is None or other.terms is None or one.summed is None:
             raise _fail("a merge is of two parts of a sum")
         if (one.of, one.box, one.summed) != (other.of, other.box, other.summed) or one.terms[1] != other.terms[0]:
@@ -357,7 +358,7 @@ def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows
 
 
 def _needed(access: Access, operand: int, shape: Sequence[int], axis: int, rows: Rows) -> Box:
-    """Rows of an operand that rows of an axis need: of each row by itself, then all of them together."""
+    """Rows of an operand that rows of an axis need."""
     grain = access.grain_of(axis)
     first, end = rows[0] - rows[0] % grain, min(access.sizes[axis], -(-rows[1] // grain) * grain)
     return tuple(
@@ -367,6 +368,7 @@ def _needed(access: Access, operand: int, shape: Sequence[int], axis: int, rows:
 
 
 def _rows(index: Index, first: int, end: int, size: int) -> Rows:
+    """Rows that the first and the last row of a part read, and all between: an index never falls, or never rises."""
     lows = [(row * index.num + index.lo) // index.den for row in (first, end - 1)]
     highs = [(row * index.num + index.hi) // index.den for row in (first, end - 1)]
     low, high = max(0, min(lows)), min(size - 1, max(highs))
