@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.api.models import load_own
 from lowtide.bench.machine import machine
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,19 +30,14 @@ FREE = {"batch": 1, "seq": 16, "N": 1}
 
 def row_of(path: Path) -> dict[str, Any]:
     """A model's row: nodes, those with a map, probes, and its floor beside its least peak (`generic`)."""
-    try:
-        graph = lowtide.load(path)
-        dims: dict[str, int] = {}
-    except lowtide.LowtideError:
-        dims = {name: size for name, size in FREE.items() if f"{name}" in free_names(path)}
-        graph = lowtide.load(path, dims)
+    graph, own = load_own(path, FREE)
     probing = lowtide.probe(graph)
     seen = lowtide.inspect(graph, target="generic")
     run = [p for p in probing.probes if not p.skipped]
     return {
         "model": path.stem,
         "dialect": graph.dialect,
-        "dims": dims,
+        "dims": {name: FREE[name] for name in FREE if name in own},
         "nodes": probing.nodes,
         "with_a_map": probing.nodes - len(probing.opaque),
         "distinct": len(probing.probes),
@@ -77,17 +73,6 @@ def aten_rows() -> dict[str, Any] | None:
         "without_instance": NOT_RUN,
         "kinds": [asdict(kind) for probing in probings for kind in probing.kinds],
     }
-
-
-def free_names(path: Path) -> set[str]:
-    """Dimensions that a model leaves free, as the error that names them says."""
-    try:
-        lowtide.load(path)
-    except lowtide.LowtideError as error:
-        listed = str(error).partition("free: ")[2].partition(";")[0]
-        listed = listed or str(error).partition("is free: ")[2].partition(";")[0]
-        return {name.strip() for name in listed.split(",")}
-    return set()
 
 
 def tables(rows: list[dict[str, Any]], aten: dict[str, Any] | None) -> list[str]:

@@ -2,8 +2,8 @@
 //
 // What is tried: intervals of this order, one seed (the last op of an interval, along one axis), equal stripes, as many
 // as powers of two and as there can be. None begins or ends at an op that follows in place, none ends where the parts
-// of what its last op makes would not fit beside the whole. A limit on the peak is lowered by bisection; under each, the
-// way with the fewest ops. The numbers of stripes of the best way are then tried one by one.
+// of what its last op makes would not fit beside the whole. A limit on the peak is lowered by bisection; under each,
+// the way with the fewest ops. The numbers of stripes of the best way are then tried one by one.
 #pragma once
 
 #include <functional>
