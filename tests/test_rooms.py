@@ -77,6 +77,7 @@ ELSEWHERE = {
     "api/test_vela.py": "api/compiled",
     "api/test_two_arenas.py": "api/goals/two_arenas verify/check/arenas",
     "runtimes/test_executorch.py": "executorch",
+    "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",

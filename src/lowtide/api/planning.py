@@ -174,7 +174,8 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     one of them holds all of it."""
     import msgspec
 
-    from lowtide.runtimes.figures import Planned, runtime_figures
+    from lowtide.runtimes.base import Planned
+    from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):

@@ -91,7 +91,8 @@ def inspect(
 
 def _figures(problem: Problem, layout: Layout, peak_bytes: int, limits: Limits) -> list[RuntimeFigure] | None:
     """What the runtime takes by its defaults, and for a layout."""
-    from lowtide.runtimes.figures import Planned, runtime_figures
+    from lowtide.runtimes.base import Planned
+    from lowtide.runtimes.figures import runtime_figures
     from lowtide.runtimes.registry import runtime_of
 
     runtime, ids = runtime_of(problem.target), op_ids(problem.graph, layout.order)

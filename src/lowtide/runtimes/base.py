@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Graph
-from lowtide.plan import RuntimeParts
+from lowtide.plan import Plan, RuntimeFigure, RuntimeParts
 from lowtide.stop import Limits
 from lowtide.target import Target
 
@@ -50,6 +50,22 @@ class Apart:
     least_head_bytes: int
     least_tail_bytes: int
     parts: RuntimeParts
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a plan takes: op ids in its order, and bytes; `arena_bytes` is TFLM's head, `block_bytes` the runtime's."""
+
+    order: Sequence[int]
+    peak_bytes: int
+    arena_bytes: int
+    block_bytes: int | None
+    parts: RuntimeParts | None = None
+
+    @classmethod
+    def of(cls, plan: Plan) -> Planned:
+        """That of a plan with one arena."""
+        return cls(plan.order, plan.peak_bytes, plan.arena_bytes or 0, plan.runtime_arena_bytes, plan.runtime_parts)
 
 
 class Runtime(Protocol):
@@ -120,6 +136,10 @@ class Runtime(Protocol):
         """Types of the ops of which it is not known what their kernels take: then its own arena is at least needed."""
         ...
 
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """What the runtime takes by its defaults for the file as it stands, and with a plan; None if it has no say."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plain:
@@ -171,3 +191,7 @@ class Plain:
     def unknown(self, graph: Graph) -> list[str]:
         """None: there is no arena of its own."""
         return []
+
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """None: it is a compiler of one's own."""
+        return None

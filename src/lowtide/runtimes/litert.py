@@ -16,8 +16,9 @@ from typing import ClassVar
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel
 from lowtide.graph import Kind
+from lowtide.plan import RuntimeFigure
 from lowtide.rules.litert.temporaries import temporaries
-from lowtide.runtimes.base import OwnArena, Plain
+from lowtide.runtimes.base import OwnArena, Plain, Planned
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
 
@@ -47,6 +48,11 @@ class Litert(Plain):
         if not others:
             return OwnArena(order, litert_arena(model, order).bytes)
         return OwnArena(*smallest_arena(model, order, limits))
+
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """The arenas that its planner makes."""
+        own = litert_arena(model, range(len(model.graph.ops))).bytes
+        return [RuntimeFigure(runtime="LiteRT", what="arena", default_bytes=own, planned_bytes=planned.block_bytes)]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from typing import ClassVar
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, body_bytes, memory_model
 from lowtide.graph import Graph, Op
+from lowtide.plan import RuntimeFigure
 from lowtide.rules.onnxruntime.known import CONDITIONAL, branch_choices, unknown_kernels
 from lowtide.rules.onnxruntime.rule import chunks, kept_chunks
-from lowtide.runtimes.base import OwnArena, Plain
+from lowtide.runtimes.base import OwnArena, Plain, Planned
 from lowtide.runtimes.best_fit import FreeChunks
 from lowtide.schedule.restore_own_order import equal_orders
 from lowtide.stop import Limits
@@ -48,6 +49,12 @@ class Onnxruntime(Plain):
     def unknown(self, graph: Graph) -> list[str]:
         """Kernels that were not measured, or whose memory hangs on more than the file says."""
         return unknown_kernels(graph)
+
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """What is in use at once, and the arena that holds it."""
+        from lowtide.runtimes.onnxruntime_figures import figures
+
+        return figures(model, planned.peak_bytes, planned.block_bytes)
 
 
 def smallest_block(

@@ -8,13 +8,14 @@ from typing import ClassVar, get_args
 
 import msgspec
 
+from lowtide.analyse.storage import MemoryModel
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.plan import RuntimeParts
+from lowtide.plan import RuntimeFigure, RuntimeParts, Sure
 from lowtide.read.tflite.model import TfliteFile, TfliteModel
 from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import ALIGNMENT, NPU, scratch_unknown
-from lowtide.runtimes.base import Apart, Plain, Required
+from lowtide.runtimes.base import Apart, Plain, Planned, Required
 from lowtide.runtimes.tflm.builds import apart_for, build_for
 from lowtide.runtimes.tflm.least import least_apart, least_parts
 from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, without_elements
@@ -114,6 +115,35 @@ class Tflm(Plain):
         """For the kernels that the file names, as one that lowtide wrote does, unless the target names some."""
         held = graph.file.kernels if isinstance(graph.file, TfliteFile) else None
         return self.kernel_targets().get(held or "", self.target) if self.target.kernels == "any" else self.target
+
+    def figures(self, model: MemoryModel, planned: Planned) -> list[RuntimeFigure] | None:
+        """kTensorArenaSize and the head in it; None where the file's own offline plan is refused."""
+        try:
+            stands = self.as_it_stands(model.graph)
+        except InputError:
+            return None
+        if stands is None or planned.block_bytes is None or planned.parts is None:
+            return None
+        both = stands.parts, planned.parts
+        unknown = any(parts.unknown for parts in both)
+        all_of_it: Sure = "at least" if unknown else "exact" if all(parts.exact for parts in both) else "at most"
+        head: Sure = "at least" if unknown else "exact"
+        return [
+            RuntimeFigure(
+                runtime="TFLM",
+                what="kTensorArenaSize",
+                default_bytes=stands.required_bytes,
+                planned_bytes=planned.block_bytes,
+                sure=all_of_it,
+            ),
+            RuntimeFigure(
+                runtime="TFLM",
+                what="head",
+                default_bytes=stands.planned_bytes,
+                planned_bytes=planned.arena_bytes,
+                sure=head,
+            ),
+        ]
 
     def _own_head(self, file: TfliteFile, graph: Graph) -> int | None:
         """Head of the file as it stands; None if TFLM refuses its offline plan."""
