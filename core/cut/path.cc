@@ -9,7 +9,8 @@ namespace tide {
 namespace {
 
 constexpr int kNever = std::numeric_limits<int>::max();
-constexpr int kRounds = 24;
+constexpr int kRounds = 32;
+constexpr int kFirstStep = 32;
 
 // One interval along one axis of its last op: what is known of it for numbers of stripes, each tried once.
 struct Candidate {
@@ -20,6 +21,8 @@ struct Candidate {
 };
 
 struct Interval {
+  Bytes least = 0;  // what is there all the time
+  bool grown = false;
   std::vector<Candidate> candidates;
 };
 
@@ -33,14 +36,17 @@ class Path {
     best.ops = n;
     best.peak = n ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
     Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
+    Bytes step = std::max<Bytes>(1, high / kFirstStep);  // little by little first: so something stands when time is up
     for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
-      const Bytes limit = low + (high - low) / 2;
+      const Bytes limit = std::max(low + (high - low) / 2, high - step);
       PathResult found;
       if (way(limit, found) && few(found)) {
         high = found.peak;
         best = std::move(found);
+        step *= 2;
       } else if (!stopped_) {
         low = limit + 1;
+        step = high - low + 1;
       }
     }
     PathResult polished = best;
@@ -143,6 +149,8 @@ class Path {
   // The region of an interval with the fewest ops below a limit.
   bool cut(int begin, int end, Bytes limit, PathRegion& best) {
     Interval& interval = interval_of(begin, end);
+    if (interval.least > limit) return false;
+    if (!interval.grown) find_candidates(begin, end, interval);
     for (Candidate& candidate : interval.candidates) {
       bool grown = false;
       for (size_t k = 0; k < candidate.stripes.size(); ++k) {
@@ -166,29 +174,32 @@ class Path {
   Interval& interval_of(int begin, int end) {
     const int64_t key = static_cast<int64_t>(begin) * (m_.ops.size() + 1) + end;
     const auto [at, fresh] = intervals_.try_emplace(key);
-    if (fresh) {
-      const CutOp& last = m_.ops[end - 1];
-      auto& conflict = conflicts_[end - 1];
-      conflict.resize(last.axes.size(), -1);
-      for (size_t axis = 0; axis < last.axes.size(); ++axis) {
-        if (last.axes[axis].grain <= 0 || begin <= conflict[axis]) continue;
-        if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis))) {
-          conflict[axis] = begin;  // it stays one, whoever else is in the interval
-          continue;
-        }
-        if (regions_.axes()[begin] < 0) continue;
-        const int64_t pulled = regions_.most_stripes(false), pushed = regions_.most_stripes(true);
-        for (const bool push : {false, true}) {
-          if (push && pushed <= pulled) continue;
-          Candidate candidate{static_cast<int>(axis), push, {}, {}};
-          const int64_t parts = std::min<int64_t>(o_.most_stripes, push ? pushed : pulled);
-          for (int64_t n = 2; n <= parts; n *= 2) candidate.stripes.push_back(static_cast<int>(n));
-          if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
-          at->second.candidates.push_back(std::move(candidate));
-        }
+    if (fresh) at->second.least = regions_.throughout(begin, end);
+    return at->second;
+  }
+
+  void find_candidates(int begin, int end, Interval& interval) {
+    interval.grown = true;
+    const CutOp& last = m_.ops[end - 1];
+    auto& conflict = conflicts_[end - 1];
+    conflict.resize(last.axes.size(), -1);
+    for (size_t axis = 0; axis < last.axes.size(); ++axis) {
+      if (last.axes[axis].grain <= 0 || begin <= conflict[axis]) continue;
+      if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis))) {
+        conflict[axis] = begin;  // it stays one, whoever else is in the interval
+        continue;
+      }
+      if (regions_.axes()[begin] < 0) continue;
+      const int64_t pulled = regions_.most_stripes(false), pushed = regions_.most_stripes(true);
+      for (const bool push : {false, true}) {
+        if (push && pushed <= pulled) continue;
+        Candidate candidate{static_cast<int>(axis), push, {}, {}};
+        const int64_t parts = std::min<int64_t>(o_.most_stripes, push ? pushed : pulled);
+        for (int64_t n = 2; n <= parts; n *= 2) candidate.stripes.push_back(static_cast<int>(n));
+        if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
+        interval.candidates.push_back(std::move(candidate));
       }
     }
-    return at->second;
   }
 
   // Every number of stripes for the regions of the best way: first the lowest peak of each, then the fewest that keep

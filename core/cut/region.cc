@@ -10,6 +10,7 @@ Regions::Regions(const CutModel& model)
     : m_(model),
       axes_(model.ops.size(), -1),
       ends_(model.ops.size()),
+      ending_(model.ops.size()),
       held_(model.tensors.size()),
       sums_(model.tensors.size()),
       room_of_(model.storages.size(), -1) {}
@@ -98,10 +99,18 @@ bool Regions::grow(int begin, int end, int seed, int axis) {
 RowRange Regions::need(int op, const RowIndex& index, RowRange rows, int64_t size) const {
   if (empty(rows)) return {0, 0};
   const CutAxis& axis = m_.ops[op].axes[axes_[op]];
-  const int64_t a = rows.first / axis.aligned * axis.aligned;
-  const int64_t b = std::min(axis.size, ceil_div(rows.second, axis.aligned) * axis.aligned);
-  const int64_t first = std::max<int64_t>(0, floor_div(a * index.num + index.lo, index.den));
-  const int64_t end = std::min(size, floor_div((b - 1) * index.num + index.hi, index.den) + 1);
+  int64_t a = rows.first, b = rows.second;
+  if (axis.aligned > 1) {
+    a = a / axis.aligned * axis.aligned;
+    b = std::min(axis.size, ceil_div(b, axis.aligned) * axis.aligned);
+  }
+  int64_t first = a * index.num + index.lo, end = (b - 1) * index.num + index.hi;
+  if (index.den > 1) {
+    first = floor_div(first, index.den);
+    end = floor_div(end, index.den);
+  }
+  first = std::max<int64_t>(0, first);
+  end = std::min(size, end + 1);
   return first < end ? RowRange{first, end} : RowRange{0, 0};
 }
 
@@ -236,14 +245,14 @@ void Regions::find_held() {
   }
 }
 
-void Regions::find_throughout() {
-  throughout_ = m_.before[begin_];
-  for (int op = begin_; op < end_; ++op)
+Bytes Regions::throughout(int begin, int end) const {
+  Bytes bytes = m_.before[begin];
+  for (int op = begin; op < end; ++op)
     for (const int s : m_.ops[op].touched) {
       const CutStorage& storage = m_.storages[s];
-      if (storage.first >= begin_ || storage.last >= end_ || storage.last != op) continue;
-      throughout_ -= storage.size;
+      if (storage.first < begin && storage.last < end && storage.last == op) bytes -= storage.size;
     }
+  return bytes;
 }
 
 void Regions::recount(int t) {

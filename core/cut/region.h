@@ -93,6 +93,8 @@ class Regions {
   // What the region that `grow` found takes in so many stripes: of what the last ops make (pull: others run as far as
   // they are needed), or of what the first ones make (push: others run as far as they can). Given up above a limit.
   RegionCost cost(int stripes, bool push, Bytes limit = kNoLimit);
+  // Bytes that are there all the time while positions [begin, end) run, however they are cut.
+  Bytes throughout(int begin, int end) const;
   // The most stripes that differ.
   int64_t most_stripes(bool push) const;
 
@@ -142,7 +144,6 @@ class Regions {
   void find_ends();
   void push_ends();
   void find_held();
-  void find_throughout();
   void recount(int tensor);
   void whole(int op);
   void part(int op, int stripe);
@@ -169,6 +170,7 @@ class Regions {
   std::vector<int> axes_, queue_;
   std::vector<int> cut_;                    // positions that are cut, ascending
   std::vector<std::vector<int64_t>> ends_;  // of each position of the interval
+  std::vector<std::vector<int>> ending_;    // of each position: tensors whose last reader in this stripe it is
   std::vector<Held> held_;                  // of each tensor of the model; dim -1: not between ops of the region
   std::vector<int> held_ids_;
   std::vector<Sum> sums_;
@@ -177,7 +179,6 @@ class Regions {
   std::vector<Room> rooms_;
   std::vector<int> room_of_;  // of each storage of the model; -1: none yet
   std::vector<int> roomed_;
-  Bytes throughout_ = 0;  // of storages that are there all the time
   Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
   Bytes local_ = 0;       // of the rooms of storages that are there before the region
   std::vector<Step> steps_;

@@ -232,16 +232,18 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   else
     find_ends();
   find_held();
-  find_throughout();
+  const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;
   for (int op = begin_; op < end_; ++op)
     if (axes_[op] < 0) whole(op);
   for (int i = 0; i < stripes; ++i) {
+    for (const int op : cut_) ending_[op].clear();
+    for (const int t : held_ids_)
+      if (held_[t].lasts[i] >= 0) ending_[held_[t].lasts[i]].push_back(t);
     for (const int op : cut_) {
       if (!empty(rows(op, i))) part(op, i);
-      for (const int t : held_ids_)
-        if (held_[t].lasts[i] == op) keep(t, i);
-      if (throughout_ + held_bytes_ > limit) return {throughout_ + held_bytes_, 0};
+      for (const int t : ending_[op]) keep(t, i);
+      if (always + held_bytes_ > limit) return {always + held_bytes_, 0};
     }
     for (const int t : held_ids_)
       if (held_[t].lasts[i] < 0) keep(t, i);
