@@ -63,9 +63,9 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
 
 def largest_single_op(model: MemoryModel) -> int:
     """Bytes that some op needs in any order: its own storages and workspace, in place where it may be."""
-    most = 0
-    for i, touched in enumerate(model.touched):
-        own = sum(model.storages[s].size for s in touched) + model.workspace[i]
-        saving = max((o.saving for o in model.overwrites[i]), default=0)
-        most = max(most, own - saving)
+    most, size = 0, [s.size for s in model.storages]
+    for touched, workspace, overwrites in zip(model.touched, model.workspace, model.overwrites, strict=True):
+        own = sum([size[s] for s in touched]) + workspace
+        if own > most:
+            most = max(most, own - max((o.saving for o in overwrites), default=0))
     return most
