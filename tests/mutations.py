@@ -248,7 +248,8 @@ MUTATIONS = (
     Mutation("propagate_never_refunds", "order/propagate.cc", "if (p.finishes[s] && (!self || finishes_here))",
              "if (p.finishes[s] && false)"),
     # Footprints of orders.
-    Mutation("footprint_saves_over_the_living", "base/model.cc", "if (last[o.storage] == step) saving", "saving"),
+    Mutation("footprint_saves_over_the_living", "base/model.cc", "if (result.last[overwrites[k].storage] == step &&",
+             "if (true &&"),
     Mutation("footprint_outputs_die", "base/model.cc", "if (storage.at_end) end = n;", ""),
     # Searches and their paths.
     Mutation("children_over_budget", "order/best_first.cc", "if (f + move_.outcomes[k].hill > move_.budget) continue;",

@@ -26,12 +26,12 @@ if __name__ == "__main__" and "--core" in sys.argv:  # another build of the core
     _spec.loader.exec_module(sys.modules["lowtide._core"])
 
 from lowtide import _core
-from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.schedule.exact import Exact, core_model
 from lowtide.target import BUILT_IN, Target
 from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import simulate
 from support.brute import every_downset, must_run_before, optimum
 from support.random_graphs import random_graph, random_order, with_own_order
 
@@ -106,13 +106,14 @@ def flaws(seed: int, index: int) -> list[str]:
     rng, graph, target = sample(seed, index)
     model, n = memory_model(graph, target), len(graph.ops)
     best, core = optimum(graph, target), core_model(model)
+    memory, ids = work_out(graph, target), graph.own_order
     found: list[str] = []
 
     def check(what: str, result: _core.Solution, proof: bool = True) -> None:
         peak, bound = result.peak, result.lower_bound
         order = result.order
         good = bound <= best <= peak and is_topological(model.graph.predecessors, order)
-        good = good and profile(model, order).peak == peak
+        good = good and simulate(graph, memory, [ids[i] for i in order]).peak == peak
         good = good and (not proof or (peak == bound and result.stopped == "proof"))
         if not good:
             found.append(f"{what}: optimum {best}, peak {peak}, bound {bound}, {result.stopped}")

@@ -14,36 +14,48 @@ void Model::derive() {
     for (int v : storages[s].users) touched[v].push_back(s);
 }
 
-std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order) {
+Lives lives(const Model& model, const std::vector<int>& order) {
   const int n = model.n;
   std::vector<int> step_of(n);
   for (int step = 0; step < n; ++step) step_of[order[step]] = step;
-  std::vector<Bytes> change(n + 2, 0);
-  std::vector<int> last(model.storages.size());
-  for (size_t s = 0; s < model.storages.size(); ++s) {
-    const Storage& storage = model.storages[s];
+  std::vector<Bytes> begun(n + 1, 0), ended(n + 1, 0);
+  Lives result;
+  result.first.reserve(model.storages.size());
+  result.last.reserve(model.storages.size());
+  for (const Storage& storage : model.storages) {
     int begin = n, end = -1;
     for (int v : storage.users) {
       begin = std::min(begin, step_of[v]);
       end = std::max(end, step_of[v]);
     }
-    if (storage.at_start) begin = 0;
+    if (storage.at_start) begin = -1;
     if (storage.at_end) end = n;
-    last[s] = end;
-    change[begin] += storage.size;
-    change[end + 1] -= storage.size;
+    result.first.push_back(begin);
+    result.last.push_back(end);
+    begun[std::max(begin, 0)] += storage.size;
+    ended[std::max(end, 0)] += storage.size;
   }
-  std::vector<Bytes> result(n);
+  result.footprint.reserve(n);
+  result.transient.reserve(n);
   Bytes live = 0;
   for (int step = 0; step < n; ++step) {
     const int v = order[step];
-    live += change[step];
-    Bytes saving = 0;
-    for (const Overwrite& o : model.overwrites[v])
-      if (last[o.storage] == step) saving = std::max(saving, o.saving);
-    result[step] = live + model.workspace[v] - saving;
+    live += begun[step];
+    int best = -1;
+    const std::vector<Overwrite>& overwrites = model.overwrites[v];
+    for (int k = 0; k < static_cast<int>(overwrites.size()); ++k)
+      if (result.last[overwrites[k].storage] == step && (best < 0 || overwrites[k].saving > overwrites[best].saving))
+        best = k;
+    if (best >= 0) result.in_place.emplace_back(v, best);
+    result.footprint.push_back(live + model.workspace[v] - (best < 0 ? 0 : overwrites[best].saving));
+    live -= ended[step];
+    result.transient.push_back(live);
   }
   return result;
+}
+
+std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order) {
+  return lives(model, order).footprint;
 }
 
 Bytes peak(const Model& model, const std::vector<int>& order) {

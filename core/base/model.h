@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tide {
@@ -37,7 +38,16 @@ struct Model {
   void derive();
 };
 
-// Footprint of each step of an order, by the memory model of docs/contract.md (Profile in lowtide.analyse.liveness).
+// An order step by step, by the memory model of docs/contract.md (Profile in lowtide.analyse.liveness).
+struct Lives {
+  std::vector<Bytes> footprint;               // bytes live while each step runs
+  std::vector<Bytes> transient;               // bytes live after it
+  std::vector<int> first, last;               // per storage, both inclusive; -1: before step 0; n: to the end
+  std::vector<std::pair<int, int>> in_place;  // op and which of its overwrites saves most, step by step
+};
+Lives lives(const Model& model, const std::vector<int>& order);
+
+// Its footprints alone.
 std::vector<Bytes> footprints(const Model& model, const std::vector<int>& order);
 Bytes peak(const Model& model, const std::vector<int>& order);
 

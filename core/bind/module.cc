@@ -1,9 +1,9 @@
 // The Python module: what the core takes and gives, as plain lists and read-only records.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/vector.h>
-
 #include "base/model.h"
+
+#include <stdexcept>
+
+#include "bind/record.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,6 +25,14 @@ tide::Model make_model(const std::vector<std::vector<int>>& preds, const std::ve
     for (const auto& [storage, saving] : overwrites[v]) model.overwrites[v].push_back({storage, saving});
   model.derive();
   return model;
+}
+
+tide::Lives profile(const tide::Model& model, const std::vector<int>& order) {
+  std::vector<char> seen(model.n);
+  for (int v : order)
+    if (v < 0 || v >= model.n || seen[v]++) throw std::invalid_argument("not an order of the model's ops");
+  if (order.size() != seen.size()) throw std::invalid_argument("not an order of the model's ops");
+  return tide::lives(model, order);
 }
 
 }  // namespace
@@ -51,7 +59,15 @@ NB_MODULE(_core, m) {
             new (self) tide::Model(make_model(preds, sizes, users, at_start, at_end, workspace, overwrites));
           },
           "preds"_a, "sizes"_a, "users"_a, "at_start"_a, "at_end"_a, "workspace"_a, "overwrites"_a)
-      .def("peak", &tide::peak, "order"_a);
+      .def("peak", &tide::peak, "order"_a)
+      .def("profile", &profile, "order"_a, "The order step by step.");
+  using L = tide::Lives;
+  bind::record(m, "Lives", "An order step by step.",
+               bind::Field{"footprint", &L::footprint, "Bytes live while each step runs."},
+               bind::Field{"transient", &L::transient, "Bytes live after each step."},
+               bind::Field{"first", &L::first, "Step at which each storage begins; -1: before step 0."},
+               bind::Field{"last", &L::last, "Step at which each storage ends; the number of steps: not at all."},
+               bind::Field{"in_place", &L::in_place, "Ops that write in place, and which of their overwrites."});
   bind::order(m);
   bind::place(m);
   bind::papers(m);

@@ -1,4 +1,6 @@
 // Python bindings of placing. No logic, but for the parts that an exact search is asked about.
+#include <algorithm>
+
 #include "bind/record.h"
 #include "bind/search.h"
 #include "place/bound.h"
@@ -60,6 +62,25 @@ std::vector<tide::place::Rule> rules_of(const std::vector<std::pair<std::string,
   std::vector<tide::place::Rule> rules;
   for (const auto& [name, best_fit] : named) rules.push_back({key_of(name), best_fit});
   return rules;
+}
+
+std::vector<std::tuple<int, Bytes, Bytes>> at_peak(const Problem& problem) {
+  const tide::place::Load all = tide::place::load(problem);
+  std::vector<std::tuple<int, Bytes, Bytes>> there;
+  if (all.steps.empty()) return there;
+  const int64_t peak = all.steps[std::max_element(all.bytes.begin(), all.bytes.end()) - all.bytes.begin()];
+  for (size_t i = 0; i < problem.buffers.size(); ++i)
+    for (int k = problem.buffers[i].first; k < problem.buffers[i].last; ++k) {
+      const tide::place::Piece& p = problem.pieces[k];
+      if (p.start <= peak && peak < p.end) there.emplace_back(static_cast<int>(i), p.low, p.high - p.low);
+    }
+  return there;
+}
+
+Problem fixed_at(const Problem& problem, const std::vector<std::pair<int, Bytes>>& places) {
+  Problem fixed = problem;
+  for (const auto& [i, offset] : places) fixed.buffers.at(i).fixed = offset;
+  return fixed;
 }
 
 // A stretch, as Python sees it.
@@ -159,6 +180,10 @@ void place(nb::module_& m) {
       .def("load_bound", &tide::place::load_bound)
       .def("clash", &tide::place::clash)
       .def("split", &tide::place::split)
+      .def("at_peak", &at_peak,
+           "What is there at the first step of most load, as (buffer, low, size), by buffer; nothing of no buffers.")
+      .def("fixed_at", &fixed_at, "places"_a, "The problem with some buffers fixed, given as (buffer, offset).")
+      .def("height", &tide::place::height_of, "offsets"_a, "Bytes that a placement takes.")
       .def(
           "order", [](const Problem& p, const std::string& key) { return tide::place::Orders(p).by(key_of(key)); },
           "key"_a)
@@ -190,10 +215,10 @@ void place(nb::module_& m) {
       .def(
           "sweep",
           [](const Problem& p, const RuleRows& rules, int rounds, int64_t window_work, int64_t work,
-             const std::vector<int>& segments) {
-            return tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments});
+             const std::vector<int>& segments, bool recall) {
+            return tide::place::sweep(p, rules_of(rules), {{rounds, window_work}, work, segments, recall});
           },
-          "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a);
+          "rules"_a, "rounds"_a, "window_work"_a, "work"_a, "segments"_a, "recall"_a = true);
   nb::class_<Exact>(m, "Exact",
                     "Whether buffers fit under a height, by search, for each stretch that no buffer crosses.")
       .def(nb::init<const Problem&>(), "problem"_a)

@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
+#include "base/hash.h"
 #include "place/bound.h"
 
 namespace tide::place {
-
-namespace {
 
 Bytes height_of(const Problem& problem, const std::vector<Bytes>& offsets) {
   Bytes height = 0;
   for (size_t i = 0; i < offsets.size(); ++i) height = std::max(height, offsets[i] + problem.buffers[i].size);
   return height;
 }
+
+namespace {
 
 struct Best {
   std::vector<Bytes> offsets;
@@ -222,9 +224,69 @@ Problem reversed(const Problem& problem) {
 
 constexpr Bytes kGivenUp = std::numeric_limits<Bytes>::max();
 
+// What windows of a sweep were answered: networks repeat a cell hundreds of times, and windows are then the same but
+// for the step at which they begin. An answer is that of `turn`, to which nothing else of a window matters.
+class Answers {
+ public:
+  // What decides a window's answer under given rules, or nothing if it is too large to be kept. Keys compare steps with
+  // each other, and one with 0 (`Key::kTflite`); a buffer without pieces begins at 0.
+  std::vector<int64_t> key(const Problem& window, Bytes goal) const {
+    int64_t base = std::numeric_limits<int64_t>::max();
+    bool empty = false;
+    for (const Piece& p : window.pieces) base = std::min(base, p.start);
+    for (const Buffer& b : window.buffers) empty |= b.first == b.last;
+    std::vector<int64_t> key{goal, static_cast<int64_t>(window.buffers.size()), empty ? base : base != 0, empty};
+    for (const Buffer& b : window.buffers) {
+      key.insert(key.end(), {b.size, b.alignment, b.fixed, b.last - b.first});
+      for (int k = b.first; k < b.last; ++k) {
+        const Piece& p = window.pieces[k];
+        key.insert(key.end(), {p.start - base, p.end - base, p.low, p.high});
+      }
+    }
+    for (const Pair& p : window.pairs) key.insert(key.end(), {p.lower, p.upper, p.distance});
+    return key;
+  }
+
+  const Best* find(const std::vector<int64_t>& key) const {
+    const auto known = known_.find(key);
+    return known == known_.end() ? nullptr : &known->second;
+  }
+
+  void keep(std::vector<int64_t>&& key, const Best& answer) {
+    words_ += key.size() + answer.offsets.size();
+    if (words_ <= kMostWords) known_.emplace(std::move(key), answer);
+  }
+
+ private:
+  static constexpr size_t kMostWords = 8'000'000;  // 64 MB
+  struct Hash {
+    size_t operator()(const std::vector<int64_t>& words) const {
+      uint64_t h = words.size();
+      for (int64_t w : words) h = mix(h ^ static_cast<uint64_t>(w));
+      return h;
+    }
+  };
+  std::unordered_map<std::vector<int64_t>, Best, Hash> known_;
+  size_t words_ = 0;
+};
+
+// By the wheel, unless the same was asked before.
+Best answer(const Problem& window, const std::vector<Rule>& rules, const Sweep& how, Bytes goal, Answers& answers,
+            Packing& counters) {
+  std::vector<int64_t> key = answers.key(window, goal);
+  counters.work += static_cast<int64_t>(key.size());
+  if (const Best* known = how.recall ? answers.find(key) : nullptr) return *known;
+  const bool whole = counters.work <= how.work - how.wheel.work;  // else it is cut short
+  Wheel wheel = how.wheel;
+  wheel.work = std::min(how.work, counters.work + wheel.work);
+  const Best found = turn(window, rules, wheel, goal, counters);
+  if (whole && how.recall) answers.keep(std::move(key), found);
+  return found;
+}
+
 // Given up where the work is spent or the ceiling reached before everything is placed.
 Best sweep_once(const Problem& part, const std::vector<Rule>& rules, const Sweep& how, int least, Bytes goal,
-                Bytes ceiling, Packing& counters) {
+                Bytes ceiling, Answers& answers, Packing& counters) {
   const Best given_up{std::vector<Bytes>(part.buffers.size(), 0), kGivenUp, 0};
   std::vector<int64_t> begins = low_points(part, least);
   begins.insert(begins.begin(), std::numeric_limits<int64_t>::min());
@@ -260,9 +322,7 @@ Best sweep_once(const Problem& part, const std::vector<Rule>& rules, const Sweep
         if (part.start(i) >= begins[k + 1] && part.start(i) < reach) members.push_back(i);
       Problem window = part_of(part, members);
       for (size_t j = 0; j < cross[from].size(); ++j) window.buffers[j].fixed = best.offsets[members[j]];
-      Wheel wheel = how.wheel;
-      wheel.work = std::min(how.work, counters.work + wheel.work);
-      const Best found = turn(window, rules, wheel, goal, counters);
+      const Best found = answer(window, rules, how, goal, answers, counters);
       if (lowest < 0 || found.height < lowest) {
         lowest = found.height;
         for (size_t j = 0; j < members.size(); ++j) best.offsets[members[j]] = found.offsets[j];
@@ -286,6 +346,7 @@ Packing squeaky(const Problem& problem, const std::vector<Rule>& rules, const Wh
 
 Packing sweep(const Problem& problem, const std::vector<Rule>& rules, const Sweep& how) {
   const Problem mirror = reversed(problem);
+  Answers answers;
   Packing best;
   int64_t passes = 0, work = 0;
   for (const int least : how.segments) {
@@ -294,7 +355,7 @@ Packing sweep(const Problem& problem, const std::vector<Rule>& rules, const Swee
       Packing found = pack_stretches(back ? mirror : problem, [&](const Problem& part, Bytes goal, Packing&) {
         Packing own;
         own.work = work;
-        const Best result = sweep_once(part, rules, how, least, goal, ceiling, own);
+        const Best result = sweep_once(part, rules, how, least, goal, ceiling, answers, own);
         passes += own.passes;
         work = own.work;
         return result;

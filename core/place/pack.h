@@ -9,6 +9,9 @@
 
 namespace tide::place {
 
+// Bytes that a placement takes.
+Bytes height_of(const Problem& problem, const std::vector<Bytes>& offsets);
+
 // Offsets by index. `rule` is the index of the one that decided the height, -1 if there is nothing to place.
 struct Packing {
   std::vector<Bytes> offsets;
@@ -38,6 +41,7 @@ struct Sweep {
   Wheel wheel;   // for each window
   int64_t work;  // all together
   std::vector<int> segments;
+  bool recall = true;  // whether a window that was asked before is answered from memory
 };
 Packing sweep(const Problem& problem, const std::vector<Rule>& rules, const Sweep& how);
 

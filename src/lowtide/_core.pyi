@@ -19,6 +19,37 @@ class Model:
         overwrites: Sequence[Sequence[tuple[int, int]]],
     ) -> None: ...
     def peak(self, order: Sequence[int]) -> int: ...
+    def profile(self, order: Sequence[int]) -> Lives:
+        """The order step by step."""
+
+class Lives:
+    """An order step by step."""
+
+    @property
+    def footprint(self) -> list[int]:
+        """Bytes live while each step runs."""
+
+    @property
+    def transient(self) -> list[int]:
+        """Bytes live after each step."""
+
+    @property
+    def first(self) -> list[int]:
+        """Step at which each storage begins; -1: before step 0."""
+
+    @property
+    def last(self) -> list[int]:
+        """Step at which each storage ends; the number of steps: not at all."""
+
+    @property
+    def in_place(self) -> list[tuple[int, int]]:
+        """Ops that write in place, and which of their overwrites."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
 
 class TracePoint:
     """The bounds after one of them got better."""
@@ -329,12 +360,29 @@ class Buffers:
     def load_bound(self) -> int: ...
     def clash(self) -> int: ...
     def split(self) -> list[list[int]]: ...
+    def at_peak(self) -> list[tuple[int, int, int]]:
+        """
+        What is there at the first step of most load, as (buffer, low, size), by buffer; nothing of no buffers.
+        """
+
+    def fixed_at(self, places: Sequence[tuple[int, int]]) -> Buffers:
+        """The problem with some buffers fixed, given as (buffer, offset)."""
+
+    def height(self, offsets: Sequence[int]) -> int:
+        """Bytes that a placement takes."""
+
     def order(self, key: str) -> list[int]: ...
     def place(self, order: Sequence[int], best_fit: bool, ceiling: int = -1, kernel: str = "") -> list[int] | None: ...
     def portfolio(self, rules: Sequence[tuple[str, bool]], work: int) -> Packing: ...
     def squeaky(self, rules: Sequence[tuple[str, bool]], rounds: int, work: int) -> Packing: ...
     def sweep(
-        self, rules: Sequence[tuple[str, bool]], rounds: int, window_work: int, work: int, segments: Sequence[int]
+        self,
+        rules: Sequence[tuple[str, bool]],
+        rounds: int,
+        window_work: int,
+        work: int,
+        segments: Sequence[int],
+        recall: bool = True,
     ) -> Packing: ...
 
 class Exact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 
 import pytest
@@ -78,3 +79,12 @@ def test_the_buffers_of_an_order_hold_its_footprints(target: str):
             assert there == footprint
         assert set(arena.place_of) == {s for s, storage in enumerate(model.storages) if storage.size}
         assert set(arena.workspace_of) == {op.id for i, op in enumerate(graph.ops) if model.workspace[i]}
+
+
+def test_what_the_core_was_given_is_not_pickled() -> None:
+    """A problem that was placed crosses processes as one that was not."""
+    problem = Problem((block("a", 0, 1, 8),))
+    assert load_bound(problem) == 8
+    again = pickle.loads(pickle.dumps(problem))
+    assert again == problem
+    assert load_bound(again) == 8

@@ -337,6 +337,41 @@ def test_a_sweep_overlaps_nothing(seed: int, n: int, steps: int, least: int) -> 
     assert packing == engine.pack(Problem(buffers), Limits())
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 5), st.sampled_from(["", "fixed", "empty", "pairs"]))
+def test_a_sweep_that_recalls_windows_packs_the_same(seed: int, n: int, least: int, extra: str) -> None:
+    """Cells repeated: each window alike is packed once, and every offset is what packing each of them gives."""
+    cell = random_buffers(seed, n, 8, 9, (1, 2) if seed % 2 else (1,))
+    buffers = [
+        replace(b, pieces=tuple(replace(p, start=p.start + 6 * k, end=p.end + 6 * k) for p in b.pieces))
+        for k in range(12)
+        for b in cell
+    ]
+    if extra == "fixed":
+        buffers[-1] = replace(buffers[-1], offset=2 * buffers[-1].alignment)
+    if extra == "empty":
+        buffers[len(buffers) // 2] = Buffer("nothing", 0, ())
+    problem = with_ties(seed, buffers, 1) if extra == "pairs" else Problem(tuple(buffers))
+    problem = replace(problem, apart=())
+    rules = [(r.key, r.best_fit) for r in RULES[:6]]
+    swept = [problem.core.sweep(rules, 4, 3_000_000, 10**12, (least, 7), recall) for recall in (False, True)]
+    assert swept[0].offsets == swept[1].offsets
+    assert swept[0].passes >= swept[1].passes
+    if extra != "pairs":
+        check(problem, tuple(swept[1].offsets))
+
+
+def test_a_window_asked_before_costs_no_pass() -> None:
+    """Forty equal cells that no rule packs: a sweep packs the first of them, and then knows."""
+    made = [block(b.name, b.start + 6 * k, b.end + 6 * k, b.size) for k in range(40) for b in FIVE.buffers]
+    crossing = [block("tie", 6 * k + 5, 6 * k + 9, 1) for k in range(40)]
+    core = Problem((*made, *crossing)).core
+    rules = [(r.key, r.best_fit) for r in RULES[:8]]
+    each, known = (core.sweep(rules, 30, 3_000_000, 10**12, (6,), recall) for recall in (False, True))
+    assert each.offsets == known.offsets
+    assert 3 * known.passes < each.passes
+
+
 def test_a_sweep_without_work_is_its_first_rule() -> None:
     """Where no sweep can end, everything is placed all the same."""
     buffers = random_buffers(3, 60, 200, 9)

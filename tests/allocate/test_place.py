@@ -143,6 +143,26 @@ def test_ten_thousands_of_buffers() -> None:
     assert by_tree == core.place(order, True, kernel="lists")
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 12))
+def test_what_is_there_at_the_peak(seed: int, n: int) -> None:
+    """The first step of most load, the pieces there, and buffers fixed without touching the others."""
+    buffers = random_buffers(seed, n, 7, 6, (1, 2))
+    core = core_problem(Problem(buffers))
+    steps, loads = load_sections(buffers)
+    peak = steps[loads.index(max(loads))] if steps else 0
+    there = [(i, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces if p.start <= peak < p.end]
+    assert core.at_peak() == there
+    offsets = [3 * b.alignment for b in buffers]
+    assert core.height(offsets) == max((o + b.size for o, b in zip(offsets, buffers, strict=True)), default=0)
+    if there:
+        last = there[-1][0]
+        fixed = core.fixed_at([(last, offsets[last])])
+        moved = tuple(replace(b, offset=offsets[i]) if i == last else b for i, b in enumerate(buffers))
+        assert fixed.place(range(n), False) == core_problem(Problem(moved)).place(range(n), False)
+        assert core.place(range(n), False) == core_problem(Problem(buffers)).place(range(n), False)
+
+
 def test_unknown_names_are_refused() -> None:
     """A key that does not exist is a mistake of ours, said at once."""
     with pytest.raises(KeyError):

@@ -33,6 +33,15 @@ def test_footprints_are_the_sum_of_what_is_live(target: str):
         assert seen.peak == peak_of(graph, BUILT_IN[target], tuple(graph.ops[i].id for i in order))
 
 
+def test_what_is_no_order_is_refused():
+    """Too short, twice the same op, an op that is not there: never read beyond the ops."""
+    model = memory_model(random_graph(Random(1), 5), BUILT_IN["strict"])
+    n = len(model.graph.ops)
+    for order in (range(n - 1), [0] * n, range(1, n + 1), range(-1, n - 1)):
+        with pytest.raises(ValueError, match="not an order"):
+            profile(model, order)
+
+
 def test_no_order_is_below_the_largest_op():
     """And some graph attains it."""
     rng, attained = Random(4), 0

@@ -15,7 +15,7 @@ from lowtide.allocate.cp_sat import CpSat
 from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.greedy import Packing, Portfolio
 from lowtide.allocate.peak_first import PeakFirst
-from lowtide.allocate.squeaky import SqueakyWheel, Sweep
+from lowtide.allocate.squeaky import MOST_FOR_WHEEL, SqueakyWheel, Sweep
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.storage import MemoryModel, Overwrite
 from lowtide.errors import InputError
@@ -229,8 +229,11 @@ def allocate_best(
 ) -> Packing:
     """Ask the engines in turn, keep the lowest packing and the highest bound, and stop when they meet.
 
-    `best` is what is known of the problem already.
+    `best` is what is known of the problem already. What has more than `MOST_FOR_WHEEL` buffers is rather hundreds of
+    cells than one summit: there, the sweep is asked before the peak is stacked.
     """
+    if len(problem.buffers) > MOST_FOR_WHEEL:
+        engines = sorted(engines, key=lambda engine: isinstance(engine, PeakFirst))
     for engine in engines:
         enough = -1 if limits.enough_bytes is None else limits.enough_bytes
         if best is not None and (best.optimal or best.height_bytes <= enough or best.interrupted):

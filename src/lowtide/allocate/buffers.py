@@ -19,7 +19,9 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
@@ -132,6 +134,38 @@ class Problem:
         assert all(0 <= i < n and 0 <= j < n and i != j for i, j in tied), tied
         assert len({frozenset(t) for t in tied}) == len(tied), "two buffers are tied twice"
 
+    @cached_property
+    def core(self) -> _core.Buffers:
+        """The problem as the native core sees it.
+
+        Raises
+        ------
+        InputError
+            Two buffers have fixed offsets at which they overlap, or all together are too large to count.
+        """
+        buffers = self.buffers
+        if sum(b.size + b.alignment for b in buffers) + max((b.offset or 0 for b in buffers), default=0) > MAX_BYTES:
+            raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
+        core = _core.Buffers(
+            [b.size for b in buffers],
+            [b.alignment for b in buffers],
+            [-1 if b.offset is None else b.offset for b in buffers],
+            [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces],
+            [(p.lower, p.upper, p.distance) for p in self.pairs],
+            list(self.apart),
+        )
+        clash = core.clash()
+        if clash >= 0:
+            name, offset = buffers[clash].name, buffers[clash].offset
+            raise InputError(
+                f"buffer {name} cannot lie at its fixed offset {offset}: {_who(buffers, clash)} is in the way; "
+                "move or free one of them"
+            )
+        return core
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
 
 def load_sections(buffers: Iterable[Buffer]) -> tuple[list[int], list[int]]:
     """Sweep over time: the steps at which something begins or ends, and the bytes live from each one on."""
@@ -159,32 +193,8 @@ def load_bound(problem: Problem) -> int:
 
 
 def core_problem(problem: Problem) -> _core.Buffers:
-    """A problem as the native core sees it.
-
-    Raises
-    ------
-    InputError
-        Two buffers have fixed offsets at which they overlap, or all together are too large to count.
-    """
-    buffers = problem.buffers
-    if sum(b.size + b.alignment for b in buffers) + max((b.offset or 0 for b in buffers), default=0) > MAX_BYTES:
-        raise InputError(f"the buffers take more than {MAX_BYTES} bytes together")
-    core = _core.Buffers(
-        [b.size for b in buffers],
-        [b.alignment for b in buffers],
-        [-1 if b.offset is None else b.offset for b in buffers],
-        [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces],
-        [(p.lower, p.upper, p.distance) for p in problem.pairs],
-        list(problem.apart),
-    )
-    clash = core.clash()
-    if clash >= 0:
-        name, offset = buffers[clash].name, buffers[clash].offset
-        raise InputError(
-            f"buffer {name} cannot lie at its fixed offset {offset}: {_who(buffers, clash)} is in the way; "
-            "move or free one of them"
-        )
-    return core
+    """A problem as the native core sees it. Raises as `Problem.core`."""
+    return problem.core
 
 
 def _who(buffers: Sequence[Buffer], clash: int) -> str:
@@ -295,8 +305,10 @@ def arena_buffers(
             elif last.end < end_of[at]:
                 pieces.append(Piece(last.end, end_of[at], low, part))
         name = model.graph.tensor_by_id[storage.tensors[0]].label
-        held = [s for s, (b, _) in place_of.items() if b == len(buffers)] if model.target.fixed else []
-        offset = _fixed_offset(model, [(s, place_of[s][1]) for s in held], alignment)
+        offset = None
+        if model.target.fixed:
+            held = [s for s, (b, _) in place_of.items() if b == len(buffers)]
+            offset = _fixed_offset(model, [(s, place_of[s][1]) for s in held], alignment)
         buffers.append(Buffer(name, size, tuple(pieces), alignment, offset))
     workspace_of: dict[int, int] = {}
     step_of = {i: step for step, i in enumerate(order)}

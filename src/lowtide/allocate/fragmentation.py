@@ -53,6 +53,8 @@ def lost(model: MemoryModel, order: Sequence[int], steps: Profile, allocation: A
     allocation
         Its arena.
     """
+    if allocation.arena_bytes <= steps.peak:  # the peak of rounded sizes is no lower
+        return None
     gap = allocation.arena_bytes - _load(model, order, allocation)
     places = _places(model, order, steps, allocation)
     if gap <= 0 or not order or not places:

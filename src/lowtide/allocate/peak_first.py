@@ -17,14 +17,13 @@ This is the rule of thumb for training steps, whose load has one summit that tho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 from lowtide import _core
-from lowtide.allocate.buffers import Buffer, Problem, core_problem, height_of, load_bound, load_sections
+from lowtide.allocate.buffers import Buffer, Problem, load_bound
 from lowtide.allocate.greedy import RULES, GreedyRule, Packing
-from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
@@ -72,43 +71,45 @@ class PeakFirst:
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack, at least once; the time limit ends it, but attempts are counted, so that it ends by itself."""
-        bound = load_bound(problem)
+        base, bound = problem.core, load_bound(problem)
         by_name = {rule.name: rule for rule in self.rules}
         every = [(stack, rule.name) for rule in self.rules for stack in STACKS]
         attempts = [a for a in dict.fromkeys((*FIRST, *every)) if a[1] in by_name]
         most = max(1, self.work // max(1, len(problem.buffers)))
-        cores: dict[str, _core.Buffers] = {}
-        best: tuple[int, tuple[int, ...], str] | None = None
+        stacked: dict[str, _core.Buffers] = {}
+        orders: dict[str, list[int]] = {}
+        best: tuple[int, list[int], str] | None = None
         passes = 0
         for stack, name in attempts[:most]:
             if best is not None and (best[0] == bound or limits.left_seconds <= 0):
                 break
-            if stack not in cores:
-                cores[stack] = _stacked(problem, stack)
-            core, rule = cores[stack], by_name[name]
+            rule = by_name[name]
+            if stack not in stacked:
+                stacked[stack] = _stacked(problem, stack)
+            if rule.key not in orders:
+                orders[rule.key] = base.order(rule.key)
             passes += 1
-            offsets = core.place(core.order(rule.key), rule.best_fit, -1 if best is None else best[0])
+            offsets = stacked[stack].place(orders[rule.key], rule.best_fit, -1 if best is None else best[0])
             if offsets is not None:
-                best = height_of(problem, offsets), tuple(offsets), f"{self.name}: {stack}, then {rule.name}"
+                best = base.height(offsets), offsets, f"{self.name}: {stack}, then {rule.name}"
         assert best is not None, "the first attempt has no ceiling"
-        return Packing(best[1], best[0], bound, best[2], {"peak first passes": passes})
+        return Packing(tuple(best[1]), best[0], bound, best[2], {"peak first passes": passes})
 
 
 def _stacked(problem: Problem, stack: str) -> _core.Buffers:
     """The problem with the buffers of its first highest step fixed."""
-    at, loads = load_sections(problem.buffers)
-    peak = at[loads.index(max(loads))] if at else 0
-    pieces = {i: piece for i, b in enumerate(problem.buffers) for piece in b.pieces if piece.start <= peak < piece.end}
-    order = sorted(pieces, key=lambda i: (STACKS[stack](problem.buffers[i]), i))
+    pieces = problem.core.at_peak()
+    order = sorted(pieces, key=lambda p: (STACKS[stack](problem.buffers[p[0]]), p[0]))
     for whole in (False, True):  # pieces of other steps may be in each other's way where those of the peak are not
-        fixed, top = list(problem.buffers), 0
-        for i in order:
-            low, size = (0, fixed[i].size) if whole else (pieces[i].low, pieces[i].size)
-            alignment = fixed[i].alignment
-            offset = round_up(max(0, top - low), alignment)
-            fixed[i], top = replace(fixed[i], offset=offset), offset + low + size
-        try:
-            return core_problem(replace(problem, buffers=tuple(fixed)))
-        except InputError:
-            assert not whole, "whole buffers, one on another, are in nobody's way"
+        fixed: list[tuple[int, int]] = []
+        top = 0
+        for i, low_at_peak, size_at_peak in order:
+            buffer = problem.buffers[i]
+            low, size = (0, buffer.size) if whole else (low_at_peak, size_at_peak)
+            fixed.append((i, round_up(max(0, top - low), buffer.alignment)))
+            top = fixed[-1][1] + low + size
+        core = problem.core.fixed_at(fixed)
+        if core.clash() < 0:
+            return core
+        assert not whole, "whole buffers, one on another, are in nobody's way"
     raise AssertionError("the second stack holds")

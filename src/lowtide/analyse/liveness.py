@@ -54,43 +54,18 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
     model
         Graph under a target.
     order
-        Each position once, topological (not checked here: `lowtide.verify` does).
+        Each position once, topological (that it is topological is not checked here: `lowtide.verify` does).
     """
-    n = len(order)
-    step_of = [0] * n
-    for step, i in enumerate(order):
-        step_of[i] = step
-    begun, ended = [0] * (n + 1), [0] * (n + 1)
-    first, last = [], []
-    for s in model.storages:
-        steps = [step_of[i] for i in s.users]
-        begin = -1 if s.at_start else min(steps)
-        end = n if s.at_end else max(steps)
-        first.append(begin)
-        last.append(end)
-        begun[max(begin, 0)] += s.size
-        ended[min(end, n)] += s.size
-    footprint, transient, chosen = [], [], []
-    live = 0
-    for step, i in enumerate(order):
-        live += begun[step]
-        best: Overwrite | None = None
-        for o in model.overwrites[i]:
-            if last[o.storage] == step and (best is None or o.saving > best.saving):
-                best = o
-        if best is not None:
-            chosen.append(best)
-        footprint.append(live + model.workspace[i] - (best.saving if best else 0))
-        live -= ended[step]
-        transient.append(live)
-    return Profile(tuple(footprint), tuple(transient), tuple(first), tuple(last), tuple(chosen))
+    lives = model.core.profile(order)
+    in_place = tuple(model.overwrites[i][k] for i, k in lives.in_place)
+    return Profile(tuple(lives.footprint), tuple(lives.transient), tuple(lives.first), tuple(lives.last), in_place)
 
 
 def largest_single_op(model: MemoryModel) -> int:
     """Bytes that some op needs in any order: its own storages and workspace, in place where it may be."""
-    most = 0
-    for i, touched in enumerate(model.touched):
-        own = sum(model.storages[s].size for s in touched) + model.workspace[i]
-        saving = max((o.saving for o in model.overwrites[i]), default=0)
-        most = max(most, own - saving)
+    most, size = 0, [s.size for s in model.storages]
+    for touched, workspace, overwrites in zip(model.touched, model.workspace, model.overwrites, strict=True):
+        own = sum([size[s] for s in touched]) + workspace
+        if own > most:
+            most = max(most, own - max((o.saving for o in overwrites), default=0))
     return most

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
 
+from lowtide import _core
 from lowtide.graph import Graph
 from lowtide.target import Target
 
@@ -72,3 +75,19 @@ class MemoryModel:
     def alignment(self) -> int:
         """Offsets are multiples of this, in bytes."""
         return self.target.alignment
+
+    @cached_property
+    def core(self) -> _core.Model:
+        """The model as the native core takes it; ops and storages keep their positions."""
+        return _core.Model(
+            preds=self.graph.predecessors,
+            sizes=[s.size for s in self.storages],
+            users=[s.users for s in self.storages],
+            at_start=[s.at_start for s in self.storages],
+            at_end=[s.at_end for s in self.storages],
+            workspace=self.workspace,
+            overwrites=[[(o.storage, o.saving) for o in row] for row in self.overwrites],
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -53,13 +53,14 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
             place[tensor_id] = (root, offset)
         place.setdefault(t.id, (root, offset))
 
+    root_of = {t: root for t, (root, _) in place.items()}
     members: dict[int, list[int]] = {}
     for t in graph.tensors:
-        members.setdefault(place[t.id][0], []).append(t.id)
-    users: dict[int, list[int]] = {}
+        members.setdefault(root_of[t.id], []).append(t.id)
+    users: dict[int, list[int]] = {root: [] for root in members}
     for i, op in enumerate(graph.ops):
-        for root in dict.fromkeys(place[t][0] for t in (*op.outputs, *op.inputs)):
-            users.setdefault(root, []).append(i)
+        for root in {*map(root_of.__getitem__, op.outputs), *map(root_of.__getitem__, op.inputs)}:
+            users[root].append(i)
 
     by_id, producer = graph.tensor_by_id, graph.producer
     storages: list[Storage] = []
@@ -69,11 +70,11 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
     for i, op in enumerate(graph.ops):
         if op.bodies:
             workspace[i] += body_bytes(graph, op, target)
-    constants = target.constants
+    constants, some_kept = target.constants, bool(target.persistent or target.double_buffered)
     for root, ids in members.items():
         tensors = [by_id[i] for i in ids]
-        used = users.get(root, [])
-        size = max(place[t.id][1] + t.size for t in tensors)
+        used = users[root]
+        size = max([place[t.id][1] + t.size for t in tensors])
         if by_id[root].kind is Kind.CONSTANT:
             if constants == "while_used":
                 for i in used:
@@ -82,10 +83,10 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
                 continue
             at_start = at_end = True
         else:
-            copies = max(target.copies(t) for t in tensors)
+            copies = max(target.copies(t) for t in tensors) if some_kept else 0
             size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
-            at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
-            at_start = bool(copies) or any(t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors)
+            at_end = bool(copies) or any([t.kind is Kind.OUTPUT for t in tensors])
+            at_start = bool(copies) or any([t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors])
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.keep_inputs)

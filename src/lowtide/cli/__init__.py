@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
-        gc.set_threshold(100_000)  # graphs are large and have no cycles: collecting often only costs time
+        gc.set_threshold(2_000_000)  # graphs are large and have no cycles: collecting often only costs time
     verbose = "-v" in arguments or "--verbose" in arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -428,12 +428,10 @@ class Net:
 
     def _digest(self) -> str:
         """Digest of the structure; weights and their seed have no part in it."""
-        digest = hashlib.sha256(self.name.encode())
-        for value in (*self.inputs, *(w.value for w in self.weights), *self.outputs):
-            digest.update(f"{value.key}{value.shape}".encode())
-        for node in self.nodes:
-            digest.update(f"{node.type}{[v.key for v in node.inputs]}{node.attributes}{node.output}".encode())
-        return digest.hexdigest()
+        values = (*self.inputs, *(w.value for w in self.weights), *self.outputs)
+        parts = [self.name, *(f"{value.key}{value.shape}" for value in values)]
+        parts += [f"{n.type}{[v.key for v in n.inputs]}{n.attributes}{n.output}" for n in self.nodes]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def _wider(a: Value, b: Value) -> Ints:

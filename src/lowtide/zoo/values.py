@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,8 +41,7 @@ class Signal(NamedTuple):
 UNIT = Signal(0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A tensor of a `Net`: handle `key` within the net, shape, dtype, estimated signal."""
 
     key: int
@@ -58,8 +56,7 @@ class Value:
         return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(NamedTuple):
     """An initializer: normal with `mean` and `deviation`, or the given `values`.
 
     `centred`: along which axes it adds up to zero. `trained`: whether it is a parameter of the network, and no
@@ -85,8 +82,7 @@ class Weight:
         return (data + np.float32(self.mean)).astype("<f4")
 
 
-@dataclass(frozen=True, slots=True)
-class NetOp:
+class NetOp(NamedTuple):
     """An op with one output."""
 
     type: str

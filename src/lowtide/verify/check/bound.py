@@ -17,9 +17,9 @@ def largest_single_op(graph: Graph, memory: CheckedMemory) -> int:
     """Bytes that some op needs in every order: what it touches, its workspace, in place where it may be."""
     most = 0
     for op in graph.ops:
-        own = memory.workspace[op.id] + sum(memory.storages[i].size for i in memory.touches[op.id])
-        own -= max(memory.saved[op.id].values(), default=0)
-        most = max(most, own)
+        own = memory.workspace[op.id] + sum([memory.storages[i].size for i in memory.touches[op.id]])
+        if own > most:
+            most = max(most, own - max(memory.saved[op.id].values(), default=0))
     return most
 
 

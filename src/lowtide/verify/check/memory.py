@@ -108,21 +108,23 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
     groups: dict[int, list[Tensor]] = {}
     for t in graph.tensors:
         groups.setdefault(place[t.id][0], []).append(t)
-    touched_by: dict[int, set[int]] = {root: set() for root in groups}
+    touched_by: dict[int, list[int]] = {root: [] for root in groups}
     for op in graph.ops:
         for t in (*op.inputs, *op.outputs):
-            touched_by[place[t][0]].add(op.id)
+            touched_by[place[t][0]].append(op.id)
 
     produced = {t for op in graph.ops for t in op.outputs}
     workspace = {op.id: target.workspace(graph, op) + inside_bytes(graph, op, target) for op in graph.ops}
     storages: list[CheckedStorage] = []
     storage_of: dict[int, int] = {}
     for root, members in groups.items():
-        users = frozenset(touched_by[root])
-        size = max(place[t.id][1] + t.size for t in members)
         constant = graph.tensor_by_id[root].kind is Kind.CONSTANT
-        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
-        at_end = any(t.kind is Kind.OUTPUT for t in members)
+        if constant and target.constants == "never":
+            continue
+        users = frozenset(touched_by[root])
+        size = max([place[t.id][1] + t.size for t in members])
+        at_start = any([t.id not in produced and t.kind is not Kind.ACTIVATION for t in members])
+        at_end = any([t.kind is Kind.OUTPUT for t in members])
         kept = [target.copies(t) for t in members if not constant]
         if any(kept):
             at_start = at_end = True
