@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.report.text import target_text
 from lowtide.target import BUILT_IN, Target, read_toml, resolve, to_toml, toml_text
 
 
@@ -25,6 +27,20 @@ def test_toml_is_read_back(tmp_path: Path, name: str):
     path = tmp_path / "mine.toml"
     path.write_text(to_toml(BUILT_IN[name]))
     assert read_toml(path) == BUILT_IN[name]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_key_is_explained_where_it_is_printed(tmp_path: Path, name: str):
+    """`lowtide target NAME` says what a key means and takes, as comments that reading back skips."""
+    text = target_text(BUILT_IN[name])
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    assert read_toml(path) == BUILT_IN[name]
+    lines = text.splitlines()
+    bare = [line for above, line in pairwise(lines) if " = " in line and not above.startswith("#")]
+    assert [line.partition(" = ")[0] for line in bare if not line.startswith("#")] == ["elementwise_types"]
+    assert '# "never"; "first": only over the first non-constant input of equal byte size' in text
+    assert 'counted: "never"; "while_used": while an op that reads them runs; or "always".' in text
 
 
 def test_toml_changes_single_fields(tmp_path: Path):

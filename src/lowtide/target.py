@@ -70,7 +70,7 @@ class Target:
     alignment
         Offsets are multiples of this many bytes.
     constants
-        Whether constants are counted: never, only while an op that reads them runs, or always.
+        Whether constants are counted: ``"never"``; ``"while_used"``: while an op that reads them runs; or ``"always"``.
     view_types, elementwise_types
         Further op types to treat as views or as elementwise.
     count_inputs

@@ -121,7 +121,7 @@ def test_head_and_tail_can_be_placed(model: Path):
     assert (plan.runtime_arenas.head_memory, plan.runtime_arenas.tail_memory) == ("psram", "sram")
     with pytest.raises(InputError, match="lies in TFLM's head"):
         lowtide.plan(model, board="esp32s3", places={"t1": "psram"})
-    with pytest.raises(InputError, match="head is to lie in 'flash'; the memories are sram, psram"):
+    with pytest.raises(InputError, match="head is to lie in 'flash'; the memories are sram, sram2, psram"):
         lowtide.plan(model, board="esp32s3", places={"head": "flash"})
 
 

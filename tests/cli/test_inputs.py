@@ -1,6 +1,8 @@
 """What may happen to graph inputs, from the command line."""
 
 import io
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,39 @@ def test_an_empty_stdin_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert main(["inspect", "-"]) == 2
     assert capsys.readouterr().err == "lowtide: stdin: nothing comes; pipe a graph JSON in, or name a file\n"
+
+
+def _stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_a_plan_on_stdin_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a graph by the name that a shell gives the standard input; both at once cannot be."""
+    path, plan = graph_file(tmp_path, branches()), tmp_path / "p.json"
+    assert main(["plan", str(path), "--plan", str(plan), "-q"]) == 0
+    _stdin(monkeypatch, plan.read_bytes())
+    assert main(["verify", str(path), "-"]) == 0
+    _stdin(monkeypatch, path.read_bytes())
+    assert main(["verify", "/dev/stdin", str(plan)]) == 0
+    capsys.readouterr()
+    assert main(["verify", "-", "-"]) == 2
+    assert capsys.readouterr().err == "lowtide: stdin: the standard input comes once; name a file for the others\n"
+
+
+def test_the_name_of_an_output_reads_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--plan -` of `plan` is written, not read, and refused as ever."""
+    assert main(["plan", str(graph_file(tmp_path, branches())), "--plan", "-", "-q"]) == 2
+    assert "-: this would be a file of that name" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_as_a_shell_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan <(command)`: a graph that another process writes into a pipe."""
+    path, pipe = graph_file(tmp_path, branches()), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),))
+    writer.start()
+    assert run_json(capsys, "plan", pipe)["peak_bytes"] == run_json(capsys, "plan", path)["peak_bytes"]
+    writer.join()

@@ -39,7 +39,11 @@ def test_every_field_is_read(tmp_path):
             lambda g: g["tensors"][0].update(size="8"),
             r"Expected `int`, got `str` - at `\$\.tensors\[",
         ),
-        (lambda g: g["tensors"][0].update(kind="weight"), "Invalid enum value 'weight'"),
+        (
+            lambda g: g["tensors"][0].update(kind="weight"),
+            r"kind`; use one of 'input', 'output', 'activation', 'constant'",
+        ),
+        (lambda g: g.update(dialect="keras"), r"dialect`; use one of '', 'onnx', 'tflite', 'aten'"),
         (lambda g: g["tensors"][0].update(size=-1), ">= 0 - at .*size"),
         (lambda g: g["tensors"][0].update(size=2**63), "more than 2.62|out of range"),
         (lambda g: g["tensors"][0].update(size=2**64), "out of range|Expected|more than"),

@@ -204,6 +204,17 @@ def test_the_runtimes_optimiser_runs_beforehand(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_weights_that_are_not_there_are_named(tmp_path: Path) -> None:
+    """Not in onnxruntime's words, and without the place that it looked in."""
+    pytest.importorskip("onnxruntime")
+    model = onnx.load_from_string(convolutions(7))
+    path = tmp_path / "m.onnx"
+    onnx.save(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(InputError, match=r"its weights are in 'w\.bin', which is not there; put it beside the model$"):
+        lowtide.runtime_optimized(path, tmp_path / "o.onnx")
+
+
 def test_free_dimensions_are_fixed_in_the_optimised_file(tmp_path: Path) -> None:
     """What --dim gives is in the file afterwards."""
     pytest.importorskip("onnxruntime")

@@ -65,7 +65,11 @@ def board(name: str | Path) -> Board:
 
 
 def _banks_text(banks: Iterable[Bank]) -> str:
-    return ", ".join(
-        f"{b.name} {b.capacity // 2**20} MiB" if b.capacity % 2**20 == 0 else f"{b.name} {b.capacity // 1024} KiB"
-        for b in banks
-    )
+    return ", ".join(f"{b.name} {_size_text(b.capacity)}" for b in banks)
+
+
+def _size_text(size: int) -> str:
+    for unit, name in ((2**20, "MiB"), (1024, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size:,} B"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -111,9 +111,18 @@ def _decode(data: bytes, source: str) -> GraphDocument:
         except msgspec.ValidationError:
             return msgspec.convert(_without_own_keys(msgspec.json.decode(data), source), GraphDocument)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a graph JSON: {error}", source) from None
+        raise InputError(f"not a graph JSON: {error}{_words(str(error))}", source) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", source) from None
+
+
+def _words(error: str) -> str:
+    """The words that a key takes, where msgspec says only which one it does not."""
+    words = {"kind": [kind.value for kind in Kind], "dialect": get_args(Dialect), "version": [1]}
+    key = error.rstrip("`").rpartition(".")[2]
+    if not error.startswith("Invalid enum value") or key not in words:
+        return ""
+    return f"; use one of {', '.join(map(repr, words[key]))}"
 
 
 def _without_own_keys(document: Any, source: str) -> Any:

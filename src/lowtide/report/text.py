@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lowtide.ops.table import TABLE
@@ -268,10 +268,11 @@ def _folded(plan: Plan) -> str:
 
 
 def target_text(target: Target) -> str:
-    """A target as TOML that `--target` reads, and what it knows of op types as comments."""
+    """A target as TOML that `--target` reads, what its keys mean and what it knows of op types as comments."""
+    lines = [*_explained(to_toml(target)), ""]
     if target.rule:
-        return "\n".join([to_toml(target), *_rule_lines(target.rule)]) + "\n"
-    lines = [to_toml(target), "# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
+        return "\n".join([*lines, *_rule_lines(target.rule)]) + "\n"
+    lines += ["# Op types by kind; one that is in no row is neither a view nor elementwise.", "#"]
     for kind in TABLE:
         says = [word for word, holds in (("view", kind.view), ("elementwise", kind.elementwise)) if holds]
         if kind.overwrites != "none":
@@ -279,6 +280,20 @@ def target_text(target: Target) -> str:
         lines.append(f"# {kind.family}: {', '.join(says)}")
         lines += textwrap.wrap(", ".join(kind.types), 116, initial_indent="#   ", subsequent_indent="#   ")
     return "\n".join(lines) + "\n"
+
+
+def _explained(toml: str) -> Iterator[str]:
+    """A target's lines, each key below what `Target` says of it: the words that it takes are there."""
+    meant: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in (inspect.getdoc(Target) or "").partition("----------\n")[2].splitlines():
+        if line.startswith(" "):
+            meant.setdefault(names[0], []).append(f"# {line.strip().replace('`', '')}")
+        else:
+            names = line.split(", ")
+    for line in toml.splitlines():
+        yield from meant.get(line.partition(" = ")[0], ())
+        yield line
 
 
 def _rule_lines(name: str) -> list[str]:

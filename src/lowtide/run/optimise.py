@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
+from lowtide.run.random_weights import missing_weights
 
 Level = Literal["extended", "all"]
 
@@ -71,10 +72,21 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
     try:
         onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds of error have no common base
-        message = f"onnxruntime cannot load it, so it cannot optimise it: {first_line(error)}"
+        message = f"onnxruntime cannot load it, so it cannot optimise it: {_why_not(model, error)}"
         raise InputError(message, str(model)) from None
     if 0 < outside <= INLINE_BYTES:
         _take_in(out, model.parent)
+
+
+def _why_not(model: Path, error: Exception) -> str:
+    """Which file of weights is missing, if one is: what onnxruntime says of that is hard to read."""
+    try:
+        missing = missing_weights(model)
+    except InputError:
+        missing = []
+    if missing:
+        return f"its weights are in {missing[0]!r}, which is not there; put it beside the model"
+    return first_line(error)
 
 
 def _take_in(file: Path, folder: Path) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from board_page import page
 from lowtide.allocate.banks.bank import Bank
 from lowtide.allocate.banks.boards import Board, boards, find_board, other_names, to_toml
 from lowtide.errors import InputError
@@ -18,6 +19,21 @@ def test_every_board_says_where_its_sizes_are_from():
         assert board.source
         assert board.about
         assert all(bank.capacity >= 4096 for bank in board.banks)
+
+
+def test_the_page_of_boards_is_the_table_of_the_code():
+    """docs/boards.md has the names, bytes and sources that `boards.toml` has."""
+    path = Path(__file__).parents[3] / "docs/boards.md"
+    assert path.read_text(encoding="utf-8") == page(), "python tests/board_page.py > docs/boards.md"
+
+
+def test_an_arena_lies_in_one_piece():
+    """Where ROM lies amid a chip's SRAM, each side is a memory of its own; a cache is no memory of data."""
+    sizes = {name: [(b.name, b.capacity) for b in board.banks] for name, board in boards().items()}
+    assert sizes["esp32"] == [("sram2", 196_608), ("sram1", 98_768)]
+    assert sizes["esp32s3"] == [("sram", 415_504), ("sram2", 32_768), ("psram", 8_388_608)]
+    assert sizes["mcxn947"] == [("sram", 425_984), ("sramx", 98_304)]
+    assert sizes["stm32n657"] == [("dtcm", 131_072), ("axisram", 2_097_152), ("npu", 1_835_008)]
 
 
 def test_there_are_31_boards_or_more_of_many_makers():

@@ -165,7 +165,7 @@ def test_places_and_boards():
     assert {r.tensor: r.memory for r in plan.residency or []} == {0: "fast", 1: "slow", 2: "slow"}
     board = lowtide.plan(graph, target="strict", board="esp32s3", banks={"sram": 8, "tcm": "4KiB"})
     assert [(m.name, m.capacity_bytes) for m in board.memories or []] == [
-        ("sram", 8), ("psram", 8388608), ("tcm", 4096),
+        ("sram", 8), ("sram2", 32768), ("psram", 8388608), ("tcm", 4096),
     ]  # fmt: skip
 
 
