@@ -123,8 +123,8 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
             continue
         users = frozenset(touched_by[root])
         size = max([place[t.id][1] + t.size for t in members])
-        at_start = any([t.id not in produced and t.kind is not Kind.ACTIVATION for t in members])
-        at_end = any([t.kind is Kind.OUTPUT for t in members])
+        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
+        at_end = any(t.kind is Kind.OUTPUT for t in members)
         kept = [target.copies(t) for t in members if not constant]
         if any(kept):
             at_start = at_end = True
