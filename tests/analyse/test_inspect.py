@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -147,3 +148,25 @@ def onnx_file(
     path = folder / "small.onnx"
     save(helper.make_model(graph, opset_imports=opsets), path)
     return path
+
+
+def test_shapes_are_shown_where_there_is_room():
+    """With element types; a maker of the tensor's own name is told by its type, and narrow terminals keep the rest."""
+    seen = lowtide.inspect("zoo:swiftnet_cell_a")
+    assert seen.peak is not None
+    assert (seen.peak.live[1].name, seen.peak.live[1].shape, seen.peak.live[1].dtype) == (
+        "Conv_0", (1, 6, 56, 56), "float32",
+    )  # fmt: skip
+    wide, narrow = inspection_text(seen), inspection_text(seen, room=90)
+    assert re.search(r"Conv_0 +1x6x56x56 float32 +Conv +Conv_4 +338,688", wide)
+    assert wide == inspection_text(seen, room=120)
+    assert re.search(r"Conv_0 +Conv +Conv_4 +338,688", narrow)
+    at = narrow.splitlines().index(next(line for line in narrow.splitlines() if "live there" in line))
+    assert max(len(line) for line in narrow.splitlines()[at : at + 6]) <= 90
+
+
+def test_a_graph_without_shapes_has_no_column_for_them():
+    """Nothing but blanks would be in it."""
+    text = inspection_text(lowtide.inspect(graph_of(branches()), target="strict"))
+    assert "live there" in text
+    assert " shape " not in text

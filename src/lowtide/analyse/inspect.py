@@ -29,8 +29,8 @@ class Live:
 
     Attributes
     ----------
-    tensor, name
-        Its root tensor.
+    tensor, name, shape, dtype
+        Its root tensor; shape and element type where the model says them.
     shares
         Names of the other tensors that lie in it.
     size_bytes
@@ -55,6 +55,8 @@ class Live:
 
     tensor: int
     name: str
+    shape: tuple[int, ...] | None
+    dtype: str | None
     shares: tuple[str, ...]
     size_bytes: int
     counted_bytes: int
@@ -191,6 +193,8 @@ def detail(model: MemoryModel, order: Sequence[int], steps: Profile, step: int) 
             Live(
                 tensor=root.id,
                 name=root.label,
+                shape=root.shape,
+                dtype=root.dtype,
                 shares=tuple(model.graph.tensor_by_id[t].label for t in storage.tensors[1:]),
                 size_bytes=storage.size,
                 counted_bytes=counted,

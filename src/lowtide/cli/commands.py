@@ -97,8 +97,10 @@ def inspect(options: argparse.Namespace) -> int:
         from lowtide.report.inspection import inspection_text
         from lowtide.report.labels import WIDTH
 
-        width = min(BARS, shutil.get_terminal_size().columns - 2)
-        show(inspection_text(seen, width=max(width, 1), plain=not _unicode(), cut=WIDTH if on_terminal() else None))
+        room = shutil.get_terminal_size().columns
+        bars = max(min(BARS, room - 2), 1)
+        cut, room = (WIDTH, room) if on_terminal() else (None, None)
+        show(inspection_text(seen, width=bars, plain=not _unicode(), cut=cut, room=room))
         _show_kernels(options.model, settings)
     return INTERRUPTED if seen.stopped == "interrupt" else 0
 

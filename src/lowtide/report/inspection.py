@@ -12,7 +12,7 @@ from lowtide.report.labels import labels
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
-    from lowtide.analyse.inspect import Inspection, Live, OpName
+    from lowtide.analyse.inspect import Inspection, Live, OpName, StepDetail
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BARS = " .:-=+*#@"
@@ -36,10 +36,13 @@ def sparkline(values: Sequence[int], width: int, *, plain: bool = False) -> str:
     return "".join(bars[-(-h * (len(bars) - 1) // most)] for h in highest)
 
 
-def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None) -> str:
+def inspection_text(
+    inspection: Inspection, *, width: int = 72, plain: bool = False, cut: int | None = None, room: int | None = None
+) -> str:
     """Why the peak is what it is: the step, who is live there, what would help; and a small profile.
 
-    Names are whole, or of about `cut` letters.
+    Names are whole, or of about `cut` letters. Where lines have `room` for so many letters, and the table of who is
+    live needs more, its shapes are left out.
     """
     label = labels(_names(inspection), cut)
     best = f"{format_size(inspection.peak_bytes)}, {change(inspection.own_order_peak_bytes, inspection.peak_bytes)}"
@@ -75,12 +78,22 @@ def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = Fa
     several = inspection.steps_at_peak > 1
     many = f"{inspection.steps_at_peak:,} steps reach the peak, the first is" if several else "the peak is at"
     lines.append(f"{many} step {peak.step:,}: {_op_text(peak.op, label)}")
+    lines += ["", _live_table(peak, label, room)]
+    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
+        lines += ["", "no one of them lowers the peak: other steps reach it too"]
+    if inspection.runners_up:
+        highest = inspection.runners_up
+        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
+        lines += ["", "next highest:", columns(rows_up, right=[0])]
+    return "\n".join(lines)
+
+
+def _live_table(peak: StepDetail, label: Mapping[str, str], room: int | None) -> str:
     rows: list[tuple[str, ...]] = [
-        ("bytes", "%", "live there", "made by", "kept alive by", "peak if halved", "if gone")
+        ("bytes", "%", "live there", "shape", "made by", "kept alive by", "peak if halved", "if gone")
     ]
     for entry in peak.live[:MOST_LIVE]:
-        maker = "graph input" if entry.made_by is None else _op_text(entry.made_by, label)
-        who = (_live_text(entry, label), maker, _kept_text(entry, label))
+        who = (_live_text(entry, label), _shape_text(entry), _maker_text(entry, label), _kept_text(entry, label))
         rows.append(
             (
                 f"{entry.counted_bytes:,}", f"{entry.percent:.1f}", *who,
@@ -89,20 +102,31 @@ def inspection_text(inspection: Inspection, *, width: int = 72, plain: bool = Fa
         )  # fmt: skip
     if peak.workspace_bytes:
         share = 100 * peak.workspace_bytes / peak.footprint_bytes
-        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "in use by this op"))
+        rows.append((f"{peak.workspace_bytes:,}", f"{share:.1f}", "workspace", "", "", "in use by this op"))
     rest = peak.live[MOST_LIVE:]
     if rest:
         counted = sum(entry.counted_bytes for entry in rest)
         share = 100 * counted / peak.footprint_bytes if peak.footprint_bytes else 0.0
         rows.append((f"{counted:,}", f"{share:.1f}", f"{len(rest):,} more"))
-    lines += ["", columns(rows, right=[0, 1, 5, 6])]
-    if peak.live and all(entry.peak_if_gone_bytes == inspection.own_order_peak_bytes for entry in peak.live):
-        lines += ["", "no one of them lowers the peak: other steps reach it too"]
-    if inspection.runners_up:
-        highest = inspection.runners_up
-        rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
-        lines += ["", "next highest:", columns(rows_up, right=[0])]
-    return "\n".join(lines)
+    table = columns(rows, right=[0, 1, 6, 7])
+    known = any(entry.shape is not None or entry.dtype for entry in peak.live[:MOST_LIVE])
+    if known and (room is None or max(map(len, table.splitlines())) <= room):
+        return table
+    return columns([row[:3] + row[4:] for row in rows], right=[0, 1, 5, 6])
+
+
+def _shape_text(entry: Live) -> str:
+    """As in ``1x48x48x16 int8``."""
+    shape = "" if entry.shape is None else "x".join(map(str, entry.shape)) or "scalar"
+    return " ".join(filter(None, (shape, entry.dtype)))
+
+
+def _maker_text(entry: Live, label: Mapping[str, str]) -> str:
+    """The op; its type is enough where it has the tensor's own name."""
+    maker = entry.made_by
+    if maker is None:
+        return "graph input"
+    return maker.type if maker.type and _op_name(maker) == entry.name else _op_text(maker, label)
 
 
 def _fission_text(inspection: Inspection, label: Mapping[str, str]) -> str:
