@@ -54,7 +54,7 @@ class CpSat:
             return "pairs, or buffers kept apart"
         if sum(len(b.pieces) for b in problem.buffers) > MOST_PIECES:
             return "too many buffers"
-        return None if find_spec("ortools") is not None else "needs the extra lowtide[solvers]"
+        return None if find_spec("ortools") is not None else "needs OR-tools: `pip install '.[solvers]'` in the clone"
 
     def pack(self, problem: Problem, limits: Limits) -> Packing:
         """Pack from the best of the greedies."""

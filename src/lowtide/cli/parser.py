@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from lowtide.cli import check, commands, curve, probe, schema
+from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
@@ -60,7 +61,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
         An unknown command or option, or a value that is missing or malformed.
     """
     try:
-        parser = _parser(suites="bench" in arguments[:1])
+        parser = _parser(suites="bench" in arguments[:1], methods=listed(arguments))
         if not arguments:
             parser.print_help()
             return 0
@@ -81,8 +82,8 @@ def _with_target_options(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def _parser(*, suites: bool = False) -> _Parser:
-    """All commands; `suites`: with those of `bench`, whose options load what they run."""
+def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
+    """All commands; `suites`, `methods`: with what `bench` and `compare --help` list, which is slow to load."""
     parser = _Parser(
         prog="lowtide",
         description="Lower the memory high-water mark of a neural network, and prove how low it can go.",
@@ -103,7 +104,7 @@ def _parser(*, suites: bool = False) -> _Parser:
     _inspect(add)
     _curve(add)
     _check(add)
-    _compare(add)
+    _compare(add, methods=methods)
     _verify(add)
     _probe(add)
     _allocate(add)
@@ -197,7 +198,7 @@ def _check(add: _Add) -> None:
     _printing(p)
 
 
-def _compare(add: _Add) -> None:
+def _compare(add: _Add, *, methods: bool) -> None:
     """All methods on one model."""
     p = add(
         "compare", "run methods on one model, and show one table", commands.compare,
@@ -210,6 +211,7 @@ def _compare(add: _Add) -> None:
     p.add_argument("--all", dest="every", action="store_true", help="the papers' slow searches too")
     _planning(p, spilling=True)
     _printing(p)
+    p.epilog = f"{methods_text()}\n\n{p.epilog}" if methods else p.epilog
 
 
 def _verify(add: _Add) -> None:
@@ -386,7 +388,9 @@ def _planning(
         search.add_argument("--require-optimal", action="store_true", help="exit 6 if the peak is not proved least")
     if method:
         search.add_argument("--gap", default="0", metavar="3%", help="stop once the bound is so near to the peak")
-        search.add_argument("--method", default="exact", metavar="NAME", help="see `lowtide compare` (default: exact)")
+        search.add_argument(
+            "--method", default="exact", metavar="NAME", help="see `lowtide compare --help` (default: exact)"
+        )
     search.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
         help="an option of a method; target.OPTION=VALUE, or OPTION=VALUE, is one of the target",
