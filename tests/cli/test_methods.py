@@ -13,4 +13,4 @@ def test_methods_and_their_options_are_listed(capsys: Captured):
     for name, method in [*registry.methods().items(), *spill_methods().items()]:
         assert f" {name} " in text
         assert all(f"{option}: {takes}" in text for option, takes in registry.options_of(method).items()), name
-    assert "oneof`compare--help`" in "".join(run(capsys, "plan", "--help")[1].split())
+    assert "see `lowtide compare --help`" in run(capsys, "plan", "--help")[1]
