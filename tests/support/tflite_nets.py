@@ -41,8 +41,8 @@ def _conv(net: Net, x: int, pick: Pick, *, depthwise: bool) -> int:
         fits = zip(net.shape(x)[1:3], kernel, dilation, strict=True)
         if any(size <= (tap - 1) * step for size, tap, step in fits):
             return x
-    channels = pick((1, 1, 2)) if depthwise else pick((3, 4, 8))
-    if depthwise and net.shape(x)[3] * channels > 16:
+    channels = pick((1, 1, 2)) if depthwise else pick((3, 4, 8, 16, 20))
+    if depthwise and net.shape(x)[3] * channels > 24:
         channels = 1
     return net.conv(x, channels, kernel, stride, padding, dilation, depthwise=depthwise)
 

@@ -170,8 +170,8 @@ def _any_join(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_filter(patch: pytest.MonkeyPatch) -> None:
-    """Convolutions of a filter for each channel are cut by channels."""
-    patch.setattr(tflite_part, "_by_filter", lambda *given: True)
+    """Channels that LiteRT takes at once are cut apart."""
+    patch.setattr(tflite_part, "_filters", lambda *given: 1)
 
 
 RULES: dict[str, Patch] = {
@@ -182,7 +182,7 @@ RULES: dict[str, Patch] = {
     "scales of rows": _whole_scales,
     "operands of pieces": _own_options,
     "operands of a join": _any_join,
-    "filters of channels": _every_filter,
+    "channels at once": _every_filter,
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -102,9 +102,19 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
         if best is not None and (limits.over() or (best.keys["status"] == "ok" and goal.budget is not None)):
             break
         answer = _parted(job, problem, uncut, cutter, way, parts, limits)
-        if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
+        if best is None or _better(job, goal, answer, best, uncut):
             best = answer
     return best, False
+
+
+def _better(job: Job, goal: OneArena, answer: Answer, best: Answer, uncut: Answer) -> bool:
+    """Whether an answer is better than another: it takes fewer bytes in all; within so many ops it has the lower peak,
+    as long as all of it is below what is needed without cuts."""
+    if not job.max_ops or goal.budget is not None:
+        return answer.keys["required_bytes"] < best.keys["required_bytes"]
+    most = uncut.keys["required_bytes"]
+    keys = [(a.keys["required_bytes"] >= most, a.keys.get("arena_bytes", 0)) for a in (answer, best)]
+    return keys[0] < keys[1]
 
 
 def _ways(
@@ -112,7 +122,8 @@ def _ways(
 ) -> tuple[list[tuple[Way, PartGraph]], bool]:
     """What is worth a plan, the most promising first, with its parts; and whether the search was not stopped.
 
-    Where the runtime keeps bytes for each op, they count beside the peak: then several are tried.
+    Where the runtime keeps bytes for each op, they count beside the peak: then several are tried, those that need the
+    fewest bytes first; within a number of ops that was asked for, those of the lowest peak that need fewer at all.
     """
     from lowtide.optimize.regions import best_regions, front_ways
 
@@ -120,16 +131,37 @@ def _ways(
         way = best_regions(
             cutter, problem.memory, uncut.order, limits, least=goal.room(problem) or 0, most_ops=job.max_ops
         )
-        return [(way, _apply(problem, uncut, cutter, way))] if way.regions else [], way.complete
+        return [(way, _apply(problem, uncut.order, cutter, way))] if way.regions else [], way.complete
     tried = []
     ways = front_ways(cutter, problem.memory, uncut.order, limits)
     for way in ways:
         if way.regions and (not job.max_ops or way.ops <= job.max_ops):
-            parts = _apply(problem, uncut, cutter, way)
-            tried.append((_in_turn(problem, parts.graph) + _beside(problem, parts.graph), way, parts))
+            parts = _apply(problem, uncut.order, cutter, way)
+            tried.append(_Tried(way, parts, _in_turn(problem, parts.graph), _beside(problem, parts.graph)))
     room = None if goal.budget is None else goal.budget - goal.reserve
-    tried.sort(key=lambda t: (t[0], t[1].ops) if room is None or t[0] > room else (0, t[1].ops))
-    return [(way, parts) for _, way, parts in tried[:_TRIED]], all(way.complete for way in ways)
+    less = [one for one in tried if one.required < uncut.keys["required_bytes"]] or tried
+
+    def promise(one: _Tried) -> tuple[int, int]:
+        if room is not None and one.required <= room:
+            return (0, one.way.ops)
+        return (one.peak if job.max_ops and room is None else one.required, one.way.ops)
+
+    return [(one.way, one.parts) for one in sorted(less, key=promise)[:_TRIED]], all(way.complete for way in ways)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A way to cut, its parts, their peak in turn, and what the runtime keeps for them."""
+
+    way: Way
+    parts: PartGraph
+    peak: int
+    beside: int
+
+    @property
+    def required(self) -> int:
+        """Bytes of the whole arena."""
+        return self.peak + self.beside
 
 
 def _in_turn(problem: Problem, graph: Graph) -> int:
@@ -144,11 +176,19 @@ def _beside(problem: Problem, graph: Graph) -> int:
     return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
 
 
-def _apply(problem: Problem, uncut: Answer, cutter: Cutter, way: Way) -> PartGraph:
+def arena_bytes(problem: Problem, order: Sequence[int], cutter: Cutter, way: Way) -> int | None:
+    """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
+    ordered again; None where it keeps nothing."""
+    if not _beside(problem, problem.graph):
+        return None
+    return way.peak + _beside(problem, _apply(problem, order, cutter, way).graph if way.regions else problem.graph)
+
+
+def _apply(problem: Problem, order: Sequence[int], cutter: Cutter, way: Way) -> PartGraph:
     from lowtide.transform.parts import apply
     from lowtide.transform.tflite_file import with_file
 
-    return with_file(apply(cutter, way.regions, [problem.graph.ops[i].id for i in uncut.order]))
+    return with_file(apply(cutter, way.regions, [problem.graph.ops[i].id for i in order]))
 
 
 def _parted(

@@ -16,7 +16,6 @@ from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.part import speller
-from lowtide.optimize.curve import CurvePoint
 from lowtide.optimize.workspace import part_workspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
@@ -102,12 +101,6 @@ def front_ways(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits
     model = cut_model(cutter, memory, order)
     ways = _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0))
     return [_way(cutter, order, way) for way in ways]
-
-
-def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> tuple[list[CurvePoint], bool]:
-    """Peaks of `front_ways`; and whether the search was not stopped."""
-    ways = front_ways(cutter, memory, order, limits)
-    return [CurvePoint(way.peak, way.ops, len(way.regions)) for way in ways], ways[-1].complete
 
 
 def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:

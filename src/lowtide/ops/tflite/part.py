@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
+from math import lcm, prod
 from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op
@@ -46,6 +46,8 @@ MOST_JOINED = 10
 _SAME, _VALID = 0, 1
 _GLUED = frozenset({"int8", "int16", "int32", "float32"})
 """Element types that SLICE, CONCATENATION and PAD take in both runtimes."""
+_AT_ONCE = 8
+"""Channels that LiteRT's depthwise kernel takes in one."""
 _MOST_DIMS = 5
 """Dimensions that TFLM's SLICE takes."""
 
@@ -66,6 +68,8 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
             return _piece(graph, op, op_meaning, axis)
         case Reshape():
             return _reshaped(op, grain)
+        case Reduction() if _along_last(op_meaning, axis):
+            return None
         case Concat() if axis == form.dim and any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs):
             return None
         case _ if _unchanged(op, form):
@@ -85,6 +89,13 @@ def _one_scale(graph: Graph, tensor: int) -> bool:
     """Whether all rows of a tensor mean the same numbers."""
     quant = graph.tensor_by_id[tensor].quant
     return quant is None or quant.axis is None
+
+
+def _along_last(op_meaning: Meaning, axis: int) -> bool:
+    """Whether an axis is that of the first operand's last dimension: LiteRT's mean of 8-bit numbers takes several
+    channels at once, and rounds those otherwise than the rest."""
+    index = (op_meaning.access.inputs[0] or (None,))[-1]
+    return index is not None and index.axis == axis
 
 
 def _unchanged(op: Op, form: Form) -> bool:
@@ -119,7 +130,9 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     windows = dict(form.windows)
     data = graph.tensor_by_id[op.inputs[0]].shape or ()
     result = graph.tensor_by_id[op.outputs[0]].shape or ()
-    if isinstance(form, Convolution) and (form.transposed or not _by_filter(form, axis)):
+    if isinstance(form, Convolution) and axis == form.channel:
+        grain = lcm(grain, _filters(form, data, result))
+    if not grain or (isinstance(form, Convolution) and form.transposed):
         return None
     if "padding" not in op.attributes or 0 in data:
         return None
@@ -145,13 +158,15 @@ def _windowed(graph: Graph, op: Op, form: Convolution | Pool, axis: int, grain: 
     return Spelling(grain, spell, padded)
 
 
-def _by_filter(form: Convolution, axis: int) -> bool:
-    """Whether parts along the axis are the same convolution of fewer filters.
+def _filters(form: Convolution, data: Shape, result: Shape) -> int:
+    """Filters at multiples of which parts along the channels begin; 0: channels are not cut.
 
-    A filter for each channel is left alone: LiteRT's kernel for 8-bit numbers takes eight channels at once, and rounds
-    those otherwise than the rest.
+    Of a filter for each channel LiteRT's kernel for 8-bit numbers takes eight at once, and rounds those otherwise than
+    the rest: parts are such that each channel stays with its own.
     """
-    return axis != form.channel or form.groups == 1
+    if form.groups == 1:
+        return 1
+    return _AT_ONCE if data[form.channel] == result[form.channel] == form.groups else 0
 
 
 def _around(window: Window, rows: Range, size: int) -> tuple[int, int]:
