@@ -55,7 +55,7 @@ class Row:
 
 def in_package(original: Path, path: Path) -> tuple[int, int, str]:
     """Head, smallest arena and outputs in the pip package."""
-    answer = ask_package("tflm", [str(original), str(path)], SEED, ROUNDS)
+    answer = ask_package("tflm", [str(original), str(path)], SEED, ROUNDS, [(), ()])
     if "error" in answer:
         return 0, 0, "none"
     seen = answer["measured"][-1]

@@ -12,8 +12,8 @@ namespace {
 using namespace nb::literals;
 
 using IndexRow = std::tuple<int, int64_t, int64_t, int64_t, int64_t>;  // axis, num, den, lo, hi
-using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool,
-                           std::vector<std::pair<int64_t, Bytes>>>;  // size, aligned, grain, reduced, workspace
+// size, aligned, grain, reduced, workspace, padded row, padded beside
+using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool, std::vector<std::pair<int64_t, Bytes>>, Bytes, bool>;
 using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;  // tensor, dims, may overwrite, first
 using MadeRow = std::pair<int, std::vector<int>>;                    // tensor, axes
 using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
@@ -23,12 +23,12 @@ using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
                     const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
-                    const std::vector<Bytes>& before, bool sums_in_place) {
+                    const std::vector<Bytes>& before, bool sums_in_place, int most_joined) {
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites};
-    for (const auto& [size, aligned, grain, reduced, workspace] : axes)
-      op.axes.push_back({size, aligned, grain, reduced, workspace});
+    for (const auto& [size, aligned, grain, reduced, workspace, padded_row, padded_beside] : axes)
+      op.axes.push_back({size, aligned, grain, reduced, workspace, padded_row, padded_beside});
     for (const auto& [tensor, dims, may_overwrite, first] : reads) {
       tide::CutRead read{tensor, {}, may_overwrite, first};
       for (const auto& [axis, num, den, lo, hi] : dims) read.dims.push_back({axis, num, den, lo, hi});
@@ -43,6 +43,7 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
   model.footprint = footprint;
   model.before = before;
   model.sums_in_place = sums_in_place;
+  model.most_joined = most_joined;
   return model;
 }
 
@@ -54,10 +55,10 @@ void cut(nb::module_& m) {
           "__init__",
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
-             const std::vector<Bytes>& before, bool sums_in_place) {
-            new (self) tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place));
+             const std::vector<Bytes>& before, bool sums_in_place, int most_joined) {
+            new (self) tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined));
           },
-          "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a);
+          "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0);
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},

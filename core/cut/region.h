@@ -28,6 +28,8 @@ struct CutAxis {
   int64_t grain;    // rows at multiples of which parts begin, as they are spelled; 0: cannot be cut
   bool reduced;
   std::vector<std::pair<int64_t, Bytes>> workspace;  // of a part of so many rows at the most, ascending
+  Bytes padded_row = 0;        // of the first operand, where its parts may have to be padded by an op of their own
+  bool padded_beside = false;  // whether another dimension of it is padded, too
 };
 
 struct CutRead {
@@ -74,6 +76,7 @@ struct CutModel {
   std::vector<Bytes> footprint;  // of each step, uncut
   std::vector<Bytes> before;     // bytes live before each step, and behind the last
   bool sums_in_place;            // whether what adds two sums may write over one
+  int most_joined = 0;           // operands that an op which joins may have; 0: any number
 };
 
 struct RegionCost {
@@ -152,6 +155,9 @@ class Regions {
   Rows around(int tensor, RowRange rows);
   void add(int tensor, int piece, int op, RowRange rows);
   int given(int op, const CutRead& read, RowRange rows);
+  Bytes padded(int op, const CutRead& read, RowRange rows) const;
+  int pad(int from, Bytes size);
+  void join(int tensor);
   int slice(int from, int tensor, int dim, RowRange rows);
   int piece(Bytes size);
   int piece_of_storage(int storage, Bytes size);
@@ -175,6 +181,7 @@ class Regions {
   std::vector<int> held_ids_;
   std::vector<Sum> sums_;
   std::vector<Slice> slices_;
+  std::vector<Slice> pads_;  // `from` with padding; the rows say how many bytes
   std::vector<Piece> pieces_;
   std::vector<Room> rooms_;
   std::vector<int> room_of_;  // of each storage of the model; -1: none yet

@@ -137,13 +137,48 @@ int Regions::given(int op, const CutRead& read, RowRange rows) {
   return part == RowRange{got.first, got.end} ? got.piece : slice(got.piece, t, held.dim, part);
 }
 
+// Bytes of what a part is given, where that is its operand with padding and the op itself cannot say so. TFLite has one
+// word for the padding of all dimensions: none, or as much as the whole would need.
+Bytes Regions::padded(int op, const CutRead& read, RowRange rows) const {
+  const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+  if (!read.first || axis.padded_row == 0) return 0;
+  for (size_t d = 0; d < read.dims.size(); ++d) {
+    const RowIndex& index = read.dims[d];
+    if (index.axis != axes_[op]) continue;
+    const int64_t size = m_.tensors[read.tensor].shape[d], count = rows.second - rows.first;
+    const int64_t first = rows.first * index.num + index.lo, end = (rows.second - 1) * index.num + index.hi + 1;
+    const int64_t before = std::max<int64_t>(0, -first), behind = std::max<int64_t>(0, end - size);
+    const int64_t there = end - behind - first - before;
+    if (!axis.padded_beside && before == 0 && behind == 0) return 0;
+    const int64_t missing = std::max<int64_t>(0, end - first - there);
+    if (ceil_div(there, index.num) == count && missing / 2 == before) return 0;
+    return axis.padded_row * (end - first);
+  }
+  return 0;
+}
+
+int Regions::pad(int from, Bytes size) {
+  for (const Slice& s : pads_)
+    if (s.from == from && s.rows.first == size) return s.piece;
+  const int result = piece(size);
+  touch(from);
+  touch(result);
+  close(0);
+  pads_.push_back({from, 0, {size, size}, result});
+  return result;
+}
+
 void Regions::part(int op, int stripe) {
   const CutOp& o = m_.ops[op];
   const CutAxis& axis = o.axes[axes_[op]];
   const RowRange part = rows(op, stripe);
   std::vector<int> inputs;
   inputs.reserve(o.reads.size());
-  for (const auto& read : o.reads) inputs.push_back(given(op, read, part));
+  for (const auto& read : o.reads) {
+    inputs.push_back(given(op, read, part));
+    const Bytes size = padded(op, read, part);
+    if (size > 0 && inputs.back() >= 0) inputs.back() = pad(inputs.back(), size);
+  }
   std::vector<int> outputs;
   for (const auto& made : o.made) {
     const CutTensor& tensor = m_.tensors[made.tensor];
@@ -209,6 +244,36 @@ void Regions::add(int t, int at, int op, RowRange part) {
   sum = {result, part.second};
 }
 
+// Puts the pieces of a tensor together; where an op takes so many operands only, groups of them first.
+void Regions::join(int t) {
+  std::vector<int> pieces = held_[t].pieces;
+  while (m_.most_joined > 1 && static_cast<int>(pieces.size()) > m_.most_joined) {
+    std::vector<int> groups;
+    for (size_t k = 0; k < pieces.size(); k += m_.most_joined) {
+      const size_t end = std::min(pieces.size(), k + m_.most_joined);
+      if (end == k + 1) {
+        groups.push_back(pieces[k]);
+        continue;
+      }
+      Bytes size = 0;
+      for (size_t i = k; i < end; ++i) {
+        touch(pieces[i]);
+        size += pieces_[pieces[i]].size;
+      }
+      groups.push_back(piece(size));
+      touch(groups.back());
+      close(0);
+    }
+    pieces = std::move(groups);
+  }
+  for (const int at : pieces) touch(at);
+  const CutTensor& tensor = m_.tensors[t];
+  const int result = piece(tensor.size);
+  rooms_.back().stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
+  touch(result);
+  close(0);
+}
+
 void Regions::whole(int op) {
   const CutOp& o = m_.ops[op];
   for (const int s : o.touched) touched_.push_back(room_of(s));
@@ -226,6 +291,7 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   touched_.clear();
   overwrites_.clear();
   slices_.clear();
+  pads_.clear();
   local_ = 0;
   if (push)
     push_ends();
@@ -248,16 +314,10 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
     for (const int t : held_ids_)
       if (held_[t].lasts[i] < 0) keep(t, i);
     slices_.clear();
+    pads_.clear();
   }
-  for (const int t : held_ids_) {
-    if (!held_[t].leaves || held_[t].pieces.size() == 1) continue;
-    for (const int at : held_[t].pieces) touch(at);
-    const CutTensor& tensor = m_.tensors[t];
-    const int result = piece(tensor.size);
-    rooms_.back().stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
-    touch(result);
-    close(0);
-  }
+  for (const int t : held_ids_)
+    if (held_[t].leaves && held_[t].pieces.size() != 1) join(t);
   const Bytes peak = sweep(m_.before[begin_] - local_);
   return {peak, static_cast<int>(steps_.size())};
 }

@@ -743,7 +743,7 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]]]],
+                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool]],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,
@@ -757,6 +757,7 @@ class CutModel:
         footprint: Sequence[int],
         before: Sequence[int],
         sums_in_place: bool,
+        most_joined: int = 0,
     ) -> None: ...
 
 class PathRegion:

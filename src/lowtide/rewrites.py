@@ -20,11 +20,12 @@ Rows = tuple[int, int]
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an op that a cut made does, reads and makes: tensor ids, at the positions that the format numbers.
 
-    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"`` and
-    ``"merge"`` take pieces out, put them side by side, and make one of two parts of a sum.
+    ``"part"``: `rows` of an `axis` of its origin, as `lowtide probe` numbers them; ``"slice"``, ``"join"``,
+    ``"merge"`` and ``"pad"`` take pieces out, put them side by side, make one of two parts of a sum, and put padding
+    around a piece.
     """
 
-    role: Literal["part", "slice", "join", "merge"]
+    role: Literal["part", "slice", "join", "merge", "pad"]
     inputs: list[int | None]
     outputs: list[int]
     axis: int | None = None
@@ -32,7 +33,10 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone."""
+    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone.
+
+    Rows below 0 or behind the last one are padding.
+    """
 
     of: int
     box: list[Rows]

@@ -62,4 +62,4 @@ def test_the_command_prints_it(path: Path, capsys: pytest.CaptureFixture[str]) -
     graph = path.parent / "g.graph.json"
     graph.write_text('{"name": "g", "tensors": [{"id": 0, "size": 4, "kind": "input"}], "ops": []}')
     assert main(["curve", str(graph)]) == 2
-    assert "only ONNX models are cut" in capsys.readouterr().err
+    assert "only ONNX and TFLite models are cut" in capsys.readouterr().err

@@ -6,12 +6,12 @@ import time as clock
 from collections.abc import Callable
 from pathlib import Path
 
-from lowtide.api.cutting import check_format
+from lowtide.api.cutting import arena_bytes, check_format
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Rules
 from lowtide.graph import Graph
-from lowtide.optimize.curve import Curve
+from lowtide.optimize.curve import Curve, CurvePoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import Target
@@ -36,7 +36,7 @@ def curve(
     InputError
         The model or an argument is wrong, or in a format whose ops cannot be cut.
     """
-    from lowtide.optimize.regions import front
+    from lowtide.optimize.regions import front_ways
     from lowtide.transform.cut import Cutter
 
     began = clock.perf_counter()
@@ -47,12 +47,14 @@ def curve(
     check_format(problem)
     limits = search.limits(None, report)
     order = goal.find_order(problem, search, limits).order
-    points, complete = front(Cutter(problem.graph, exact_bits=exact_bits), problem.memory, order, limits)
+    cutter = Cutter(problem.graph, exact_bits=exact_bits)
+    ways = front_ways(cutter, problem.memory, order, limits)
+    points = [CurvePoint(way.peak, way.ops, len(way.regions), arena_bytes(problem, order, cutter, way)) for way in ways]
     return Curve(
         problem.graph.name,
         problem.target.name,
         problem.own_order_peak_bytes,
         tuple(points),
-        complete,
+        ways[-1].complete,
         clock.perf_counter() - began,
     )

@@ -63,14 +63,14 @@ def kernel_choices(
 def choices_to_show(model: Graph | str | Path, settings: Mapping[str, Any]) -> Mapping[str, KernelChoice] | None:
     """The choices for a screen, under the settings of a `plan`, `inspect` or `check` that leaves them open.
 
-    None if there are none: another target, kernels that are named, several memories, no .tflite file, one whose own
-    plan stands, or one of more than `MOST_OPS` ops.
+    None if there are none: another target, kernels that are named, several memories, cuts, no .tflite file, one whose
+    own plan stands, or one of more than `MOST_OPS` ops.
     """
     from lowtide.read.tflite.model import TfliteFile
 
     source = model.source if isinstance(model, Graph) else str(model)
     rules = resolve(settings.get("target", "auto"), source=source)
-    several = any(settings.get(name) for name in ("banks", "board", "memories"))
+    several = any(settings.get(name) for name in ("banks", "board", "memories", "allow"))
     runtime = runtime_of(rules)
     if not runtime.kernel_targets() or rules.kernels != "any" or several:
         return None

@@ -122,7 +122,12 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
 
     if planned is None:
         planned = folder / "planned.tflite"
-        write_model(model, plan.order, planned, offsets=offline_offsets(plan), kernels=plan.kernels)
+        if plan.rewrites:
+            from lowtide.api.cutting import write_parts
+
+            write_parts(plan, model, planned)
+        else:
+            write_model(model, plan.order, planned, offsets=offline_offsets(plan), kernels=plan.kernels)
     return run_tflite(model, Path(planned), plan, seed=plan.seed, timed=timed)
 
 

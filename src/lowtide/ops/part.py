@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.access import Access, Box, Merge, Shape
@@ -19,7 +19,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.meaning import Meaning
 
-_SPELLERS = {"onnx": "lowtide.ops.onnx.part"}
+_SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part"}
 """Module of each dialect that can spell parts, imported when it is asked for."""
 
 
@@ -33,10 +33,30 @@ class Spelled:
         All of them, as `Op.attributes`.
     literals
         Values of those literal operands that differ from the op's, by position.
+    padding
+        For each dimension of operand 0 the rows of padding that an op of its own puts before and behind it; empty:
+        none.
     """
 
     attributes: Mapping[str, Any]
     literals: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    padding: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Padded:
+    """What parts of a window along an axis are given, where the op cannot say the padding that a part needs.
+
+    Attributes
+    ----------
+    row_elements
+        Of a row of operand 0 with the padding beside it.
+    beside
+        Whether there is padding along another dimension than the axis.
+    """
+
+    row_elements: int
+    beside: bool
 
 
 @dataclass(frozen=True)
@@ -49,15 +69,18 @@ class Spelling:
         Rows of the axis at multiples of which parts may begin.
     spell
         From the rows of a part and the shapes of its results to what it has of its own.
+    padded
+        If parts may have padding of their own (`Spelled.padding`).
     """
 
     grain: int
     spell: Callable[[Range, tuple[Shape, ...]], Spelled]
+    padded: Padded | None = None
 
 
 @dataclass(frozen=True)
 class Glue:
-    """An op of a format that holds parts together: a slice, a join or a merge.
+    """An op of a format that holds parts together: a slice, a join, a merge or padding.
 
     Attributes
     ----------
@@ -65,22 +88,36 @@ class Glue:
         As of an op.
     literals
         Whole numbers that it has as operands behind its tensors.
+    columns
+        Numbers in a row of the literals, which then have two dimensions; 0: they have one.
     """
 
     type: str
     attributes: Mapping[str, Any]
     literals: tuple[tuple[int, ...], ...] = ()
+    columns: int = 0
 
 
 class Speller(Protocol):
-    """What the module of a dialect that can spell parts offers."""
+    """What the module of a dialect that can spell parts offers.
+
+    `NUMBERS` is the element type of literal operands, `MOST_JOINED` how many operands an op that joins may have at the
+    most (0: any number).
+    """
+
+    NUMBERS: Literal["int32", "int64"]
+    MOST_JOINED: int
 
     def spelling(self, graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
         """How parts of an op along an axis of its access are spelled; None: they are not."""
         ...
 
-    def slicing(self, graph: Graph, rows: Mapping[int, Range]) -> Glue:
-        """The op that copies some rows of some dimensions: ``{dimension: rows}``."""
+    def slicing(self, graph: Graph, rows: Mapping[int, Range], shape: Shape) -> Glue:
+        """The op that copies some rows of some dimensions, ``{dimension: rows}``, of a tensor of that shape."""
+        ...
+
+    def padding(self, rows: tuple[tuple[int, int], ...]) -> Glue:
+        """The op that puts so many rows of padding before and behind each dimension."""
         ...
 
     def joining(self, dim: int) -> Glue:

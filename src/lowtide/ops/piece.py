@@ -8,14 +8,15 @@ from typing import Literal
 from lowtide.ops.access import Box
 from lowtide.ops.index import Range
 
-Role = Literal["whole", "part", "slice", "join", "merge"]
+Role = Literal["whole", "part", "slice", "pad", "join", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
 
-    `terms` is None where everything is summed that there is.
+    `terms` is None where everything is summed that there is. Rows beside the tensor are padding: what a window that
+    hangs over the edge sees there.
     """
 
     of: int

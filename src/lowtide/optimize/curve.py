@@ -9,11 +9,15 @@ from lowtide.names import brief
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """Bytes of the peak, the ops that run for it, and how many regions are cut."""
+    """Bytes of the peak, the ops that run for it, and how many regions are cut.
+
+    `arena_bytes`: of the peak and what the runtime keeps for each op beside it; None where it keeps nothing.
+    """
 
     peak_bytes: int
     ops: int
     regions: int
+    arena_bytes: int | None = None
 
 
 @dataclass(frozen=True, repr=False)

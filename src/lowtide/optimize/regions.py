@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
-from lowtide.graph import Kind
+from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
-from lowtide.optimize.curve import CurvePoint
+from lowtide.ops.part import speller
 from lowtide.optimize.workspace import part_workspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
@@ -35,6 +36,8 @@ class Way:
         None share an op.
     peak
         Bytes, as the core works them out for this order.
+    ops
+        How many run: parts, slices, joins and whole ones.
     evaluated
         Candidates tried.
     complete
@@ -43,6 +46,7 @@ class Way:
 
     regions: tuple[Region, ...]
     peak: int
+    ops: int
     evaluated: int
     complete: bool
 
@@ -65,6 +69,11 @@ def best_regions(
     """
     model = cut_model(cutter, memory, order)
     way = _core.best_path(model, LONGEST, MOST_STRIPES, least, most_ops, _stop(memory, order, limits, least))
+    return _way(cutter, order, way)
+
+
+def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult) -> Way:
+    """What the core chose, in ids of the graph."""
     ids = [cutter.graph.ops[i].id for i in order]
     regions = []
     for found in way.regions:
@@ -72,7 +81,7 @@ def best_regions(
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
         regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
-    return Way(tuple(regions), way.peak, way.evaluated, way.complete)
+    return Way(tuple(regions), way.peak, way.ops, way.evaluated, way.complete)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
@@ -87,12 +96,11 @@ def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int)
     return stop
 
 
-def front(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> tuple[list[CurvePoint], bool]:
-    """Peaks along an order, ever lower, with the fewest ops for each, the order itself first; and whether the search
-    was not stopped."""
+def front_ways(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Way]:
+    """Ways of ever lower peaks along an order, with the fewest ops for each, the order itself first."""
     model = cut_model(cutter, memory, order)
     ways = _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0))
-    return [CurvePoint(way.peak, way.ops, len(way.regions)) for way in ways], ways[-1].complete
+    return [_way(cutter, order, way) for way in ways]
 
 
 def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:
@@ -117,7 +125,9 @@ def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _cor
     storages = [(s.size, lives.first[k], lives.last[k]) for k, s in enumerate(memory.storages)]
     at_start = sum(size for size, first, _ in storages if first < 0)
     sums = target.in_place == "any" and not target.rule
-    return _core.CutModel(ops, tensors, storages, list(lives.footprint), [at_start, *lives.transient], sums)
+    spell = speller(graph)
+    most = 0 if spell is None else spell.MOST_JOINED
+    return _core.CutModel(ops, tensors, storages, list(lives.footprint), [at_start, *lives.transient], sums, most)
 
 
 def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) -> tuple:
@@ -132,7 +142,9 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) ->
         how = cutter.spelling(op.id, axis) if axis in cuttable else None
         grain = 0 if how is None else how.grain
         rows = [] if how is None else part_workspaces(cutter, target, op, axis)
-        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce, rows))
+        row, beside = (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
+        width = _element_bytes(graph, op) if row else 0
+        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce, rows, row * width, beside))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))
@@ -146,6 +158,12 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) ->
     view = target.view_source(graph, op) is not None
     overwrites = [(o.storage, o.saving) for o in memory.overwrites[at]]
     return (axes, reads, made, view, memory.workspace[at], list(memory.touched[at]), overwrites)
+
+
+def _element_bytes(graph: Graph, op: Op) -> int:
+    """Of the first operand."""
+    tensor = graph.tensor_by_id[op.inputs[0]]
+    return tensor.size // max(1, prod(tensor.shape or ()))
 
 
 _WHOLE = (-1, 1, 1, 0, 0)

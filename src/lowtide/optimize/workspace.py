@@ -46,6 +46,10 @@ def _of_part(cutter: Cutter, target: Target, op: Op, axis: int, rows: int) -> in
         box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: part})
         shapes[t] = tuple(b - a for a, b in box)
     spelled = how.spell(part, tuple(shapes[t] for t in op.outputs))
+    if spelled.padding:
+        shapes[op.inputs[0]] = tuple(
+            size + sum(more) for size, more in zip(shapes[op.inputs[0]], spelled.padding, strict=True)
+        )
     return target.workspace(_alone(graph, op, shapes), replace(op, attributes=spelled.attributes))
 
 

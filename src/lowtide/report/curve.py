@@ -8,7 +8,14 @@ from lowtide.report.columns import change, columns
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:
-    from lowtide.optimize.curve import Curve
+    from lowtide.optimize.curve import Curve, CurvePoint
+
+
+def _arena(first: CurvePoint, point: CurvePoint) -> tuple[str, ...]:
+    """All that the runtime needs, where that is more than the peak."""
+    if first.arena_bytes is None or point.arena_bytes is None:
+        return ()
+    return (format_size(point.arena_bytes), "" if point is first else change(first.arena_bytes, point.arena_bytes))
 
 
 def curve_text(curve: Curve) -> str:
@@ -19,12 +26,16 @@ def curve_text(curve: Curve) -> str:
         ("target", curve.target),
         ("own order peak", format_size(curve.own_order_peak_bytes)),
     ]
-    rows: list[tuple[str, ...]] = [("peak", "", "ops", "", "regions")]
+    kept = first.arena_bytes is not None
+    rows: list[tuple[str, ...]] = [("peak", "", "ops", "", "regions", *(["arena", ""] if kept else []))]
     for point in curve.points:
         against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
         times = f"x{point.ops / max(1, first.ops):.2f}"
-        rows.append((format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}"))
-    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4]), ""]
+        row = (format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}")
+        rows.append((*row, *_arena(first, point)))
+    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5][: 5 + kept]), ""]
+    if kept:
+        lines += ["arena: the peak, and what the runtime keeps beside it for each op and tensor", ""]
     if len(curve.points) == 1:
         lines.append("no cut along this order gives less" if curve.complete else "the time was up; nothing was cut")
     else:

@@ -60,7 +60,7 @@ def run_tflite(
     VerificationError
         ``run``: a runtime runs the original and not the planned file.
     """
-    tensors = [t.id for t in plan.tensors if t.kind != "constant"]
+    tensors = [_in_arena(path) for path in (original, planned)]
     there = [name for name, package in RUNTIMES.items() if importlib.util.find_spec(package) is not None]
     if not there:
         raise MissingExtraError("ai-edge-litert or tflite-micro", "tflite", "lowtide verify --run")
@@ -94,6 +94,14 @@ def run_tflite(
     )
 
 
+def _in_arena(path: Path) -> list[int]:
+    """Tensors of a file that are no constants."""
+    from lowtide.graph import Kind
+    from lowtide.read.tflite.reader import read_tflite
+
+    return [t.id for t in read_tflite(path).tensors if t.kind is not Kind.CONSTANT]
+
+
 def _timing(seconds: list[list[float]] | None) -> Timing | None:
     if seconds is None:
         return None
@@ -114,10 +122,10 @@ def package_arena(path: Path) -> PackageArena | None:
 
 
 def ask(
-    runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[int] = (), *, timed: bool = False
+    runtime: str, files: list[str], seed: int, inputs: int, tensors: Sequence[Sequence[int]], *, timed: bool = False
 ) -> dict[str, Any]:
     """Run files in one runtime, in a process of its own. Its answer, or ``{"error": why}``."""
-    what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": list(tensors)}
+    what = {"runtime": runtime, "files": files, "seed": seed, "inputs": inputs, "tensors": tensors}
     request = json.dumps(what | {"timed": timed})
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:

@@ -2,8 +2,8 @@
 
 TFLM and LiteRT are native code that trusts its files, and TFLM prints what it measures to file descriptor 2: neither
 belongs in the process of the caller. Standard input holds ``{"runtime", "files", "seed", "inputs", "tensors"}``, the
-last being the tensors of subgraph 0 that are no constants; standard output gets one object, with ``"error"`` (and
-``"file"``) if the runtime refuses.
+last being for each file the tensors of subgraph 0 that are no constants; standard output gets one object, with
+``"error"`` (and ``"file"``) if the runtime refuses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
     json.dump(answer, sys.stdout)
 
 
-def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Sequence[int] = ()) -> dict[str, Any]:
+def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Run every file on the same random inputs, twice the first; what came out, and what was measured."""
     make = _tflm if runtime == "tflm" else _litert
     sessions = [make(runtime, file) for file in files]
@@ -75,7 +75,7 @@ def run(runtime: str, files: Sequence[str], seed: int, inputs: int, tensors: Seq
     return {
         "outputs": outputs,
         "deterministic": steady,
-        "measured": [session.measured(tensors) for session in sessions],
+        "measured": [session.measured(listed) for session, listed in zip(sessions, tensors, strict=True)],
     }
 
 

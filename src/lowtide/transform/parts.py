@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op, Quant, Tensor
 from lowtide.ops.access import Box, box_elements
+from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, given_box, speller
 from lowtide.ops.piece import Part, Piece, Role
@@ -146,7 +147,8 @@ class _Builder:
         cut = [f"{a}:{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
         name = self._name(f"{whole.label}/{word}{'_'.join(cut).replace(':', '-')}")
         size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
-        at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=whole.quant))
+        quant = _quant_of(whole.quant, box)
+        at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
         self.pieces[at] = Piece(of, box, terms)
         return at
 
@@ -161,19 +163,21 @@ class _Builder:
             self.constants[(of, box)] = at
         return self.constants[(of, box)]
 
-    def numbers(self, values: tuple[int, ...]) -> int:
-        """Whole numbers as a constant."""
-        key = (-1, *values)
+    def numbers(self, values: tuple[int, ...], columns: int = 0) -> int:
+        """Whole numbers as a constant, in rows of `columns` if that is not 0."""
+        key = (-1 - columns, *values)
         if key not in self.constants:
-            value = struct.pack(f"<{len(values)}q", *values)
+            dtype = self.spell.NUMBERS
+            value = struct.pack(f"<{len(values)}{'q' if dtype == 'int64' else 'i'}", *values)
             name = self._name(f"lowtide/{'_'.join(map(str, values))}")
-            tensor = Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, (len(values),), "int64", value=value)
+            shape = (len(values) // columns, columns) if columns else (len(values),)
+            tensor = Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, shape, dtype, value=value)
             self.constants[key] = self._tensor(tensor)
         return self.constants[key]
 
     def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int) -> None:
         """An op between parts."""
-        given = (*operands, *(self.numbers(values) for values in glue.literals))
+        given = (*operands, *(self.numbers(values, glue.columns) for values in glue.literals))
         name = self._name(f"{self._label(output)}/{role}")
         self.parts[self.next_op] = Part(role)
         self._op(Op(self.next_op, given, (output,), name, glue.type, attributes=glue.attributes, operands=given))
@@ -214,6 +218,14 @@ class _Builder:
     def _op(self, op: Op) -> None:
         self.ops.append(op)
         self.next_op += 1
+
+
+def _quant_of(quant: Quant | None, box: Box) -> Quant | None:
+    """How rows of a tensor are quantised: each along the axis has a scale of its own."""
+    if quant is None or quant.axis is None:
+        return quant
+    a, b = box[min(quant.axis, len(box) - 1)]  # a bias may name the weights' dimension
+    return Quant(quant.scales[a:b], quant.zero_points[a:b], quant.axis if b - a > 1 else None)
 
 
 def _names(graph: Graph) -> Iterator[str]:
@@ -318,7 +330,23 @@ class _Stripes:
             self.slices.clear()
         for t, held in self.held.items():
             if held.leaves and held.rows[0][0] != t:
-                self.b.glue(self.b.spell.joining(held.dim), "join", [at for at, _ in held.rows], t)
+                self._join(t, held)
+
+    def _join(self, t: int, held: _Held) -> None:
+        """All parts in one; where an op takes so many operands only, groups of them first."""
+        most, rows = self.b.spell.MOST_JOINED, held.rows
+        shape = self.graph.tensor_by_id[t].shape or ()
+        while most and len(rows) > most:
+            groups = [rows[k : k + most] for k in range(0, len(rows), most)]
+            rows = []
+            for group in groups:
+                at, both = group[0][0], (group[0][1][0], group[-1][1][1])
+                if len(group) > 1:
+                    box = tuple(both if d == held.dim else (0, size) for d, size in enumerate(shape))
+                    at = self.b.piece(t, box, "joined_")
+                    self.b.glue(self.b.spell.joining(held.dim), "join", [one for one, _ in group], at)
+                rows.append((at, both))
+        self.b.glue(self.b.spell.joining(held.dim), "join", [at for at, _ in rows], t)
 
     def _part(self, cut: Cut, stripe: int) -> None:
         op, known = self.graph.op_by_id[cut.op], self.cutter.meaning(cut.op)
@@ -339,8 +367,11 @@ class _Stripes:
             else:
                 box = given_box(access, i, self.graph.tensor_by_id[t].shape or (), cut.axis, rows)
                 empty = any(a >= b for a, b in box)
-                operands.append(None if empty else self._given(t, box, stripe))
-        if op.type == "Concat":
+                given = None if empty else self._given(t, box, stripe)
+                if given is not None and i == 0 and any(map(any, spelled.padding)):
+                    given = self._pad(t, given, box, spelled.padding)
+                operands.append(given)
+        if isinstance(known.form, Concat):
             operands = [t for t in operands if t is not None]
         while operands and operands[-1] is None:
             operands.pop()
@@ -404,9 +435,19 @@ class _Stripes:
                 if (a, b) != (begin, stop):
                     rows[d] = (a - begin, b - begin)
             output = self.b.piece(t, box, "slice_")
-            self.b.glue(self.b.spell.slicing(self.graph, rows), "slice", [at], output)
+            whole = tuple(b - a for a, b in from_box) if from_box is not None else shape
+            self.b.glue(self.b.spell.slicing(self.graph, rows, whole), "slice", [at], output)
             self.slices[key] = output
         return self.slices[key]
+
+    def _pad(self, t: int, at: int, box: Box, padding: tuple[tuple[int, int], ...]) -> int:
+        """Tensor `at`, the rows `box` of `t`, with padding around it."""
+        around = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, padding, strict=True))
+        if (at, around) not in self.slices:
+            output = self.b.piece(t, around, "padded_")
+            self.b.glue(self.b.spell.padding(padding), "pad", [at], output)
+            self.slices[at, around] = output
+        return self.slices[at, around]
 
     def _take(self, t: int, at: int, rows: Range) -> None:
         held = self.held[t]

@@ -172,7 +172,7 @@ class _Writer:
         spell = speller(self.graph)
         assert spell is not None, self.graph.dialect
         shape = self.graph.tensor_by_id[of].shape or ()
-        glue = spell.slicing(self.graph, {d: rows for d, rows in enumerate(box) if rows != (0, shape[d])})
+        glue = spell.slicing(self.graph, {d: rows for d, rows in enumerate(box) if rows != (0, shape[d])}, shape)
         inputs = [self.names[of]]
         for word, values in zip(("starts", "ends", "axes"), glue.literals, strict=False):
             name = f"{tensor.name}/{word}"

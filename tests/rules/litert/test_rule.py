@@ -140,7 +140,7 @@ def test_the_arena_is_as_large_as_predicted(tmp_path: Path, net: Net):
     path = tmp_path / "m.tflite"
     path.write_bytes(data)
     tensors = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
-    answer = ask("litert", [str(path)], 0, 2, tensors)
+    answer = ask("litert", [str(path)], 0, 2, [tensors])
     found = litert_arena(memory_model(graph, TFLITE), range(len(graph.ops)))
     assert found.bytes == answer["measured"][0]["arena_bytes"]
 

@@ -71,7 +71,7 @@ def test_operators_in_the_pip_package(tmp_path: Path, kind: str, variant: str):
     pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
     path = tmp_path / "m.tflite"
     path.write_bytes(one(kind, variant, 1))
-    seen = ask("tflm", [str(path)], 0, 2)["measured"][0]
+    seen = ask("tflm", [str(path)], 0, 2, [()])["measured"][0]
     head, tail, arena, exact = predicted(path.read_bytes(), PIP)
     assert (head, tail) == (seen["head_bytes"], seen["tail_bytes"])
     assert arena == seen["smallest_arena_bytes"] or not exact

@@ -32,7 +32,7 @@ def measured(folder: Path, data: bytes) -> dict[str, int]:
     """What TFLM says of a file."""
     path = folder / "m.tflite"
     path.write_bytes(data)
-    answer = ask("tflm", [str(path)], 0, 2)
+    answer = ask("tflm", [str(path)], 0, 2, [()])
     assert "error" not in answer, answer
     return answer["measured"][0]
 
@@ -213,7 +213,7 @@ def test_8_bit_weights_of_floats_are_refused(tmp_path: Path, depthwise: bool):
     assert (parts.exact, parts.unknown) == (False, (f"{kind} of floats with int8 weights, which TFLM refuses",))
     path = tmp_path / "m.tflite"
     path.write_bytes(net.bytes())
-    assert "error" in ask("tflm", [str(path)], 0, 2)
+    assert "error" in ask("tflm", [str(path)], 0, 2, [()])
 
 
 def read_and_order(data: bytes) -> tuple[TfliteModel, Graph, tuple[int, ...]]:

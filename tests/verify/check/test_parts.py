@@ -308,7 +308,7 @@ def test_only_what_can_be_cut(tmp_path: Path) -> None:
         '{"name": "a", "tensors": [{"id": 0, "size": 4, "kind": "input"}, {"id": 1, "size": 4, "kind": "output"}],'
         ' "ops": [{"id": 0, "inputs": [0], "outputs": [1]}]}'
     )
-    with pytest.raises(InputError, match="only ONNX models are cut"):
+    with pytest.raises(InputError, match="only ONNX and TFLite models are cut"):
         lowtide.plan(path, allow="fission")
     with pytest.raises(InputError, match="lowtide zoo NAME -o"):
         lowtide.plan("zoo:swiftnet_cell_a", allow="fission")

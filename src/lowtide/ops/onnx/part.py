@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Merge, Shape
@@ -26,6 +27,9 @@ from lowtide.ops.forms import (
 from lowtide.ops.index import Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.part import Glue, Spelled, Spelling
+
+NUMBERS: Literal["int64"] = "int64"
+MOST_JOINED = 0
 
 _BY_CHANNEL = frozenset({"BatchNormalization", "InstanceNormalization", "QuantizeLinear", "DequantizeLinear"})
 """Channelwise ops none of whose attributes counts channels."""
@@ -179,7 +183,18 @@ def _sized(op: Op, grain: int) -> Spelling | None:
     return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {3: shapes[0]} if sizes else {}))
 
 
-def slicing(graph: Graph, rows: Mapping[int, Range]) -> Glue:
+def padding(rows: tuple[tuple[int, int], ...]) -> Glue:
+    """No part asks for it: a window of ONNX says its padding itself.
+
+    Raises
+    ------
+    ValueError
+        Always.
+    """
+    raise ValueError(f"padding of {rows} beside a window")
+
+
+def slicing(graph: Graph, rows: Mapping[int, Range], shape: Shape) -> Glue:
     """The node that copies some rows of some dimensions."""
     starts, ends = tuple(a for a, _ in rows.values()), tuple(b for _, b in rows.values())
     if 0 < graph.opset < _SLICE_BY_OPERANDS:

@@ -22,9 +22,22 @@ from lowtide.runtimes.tflm.offline import emptied_tensors, listed_offsets, witho
 from lowtide.runtimes.tflm.persistent import arena_parts
 from lowtide.runtimes.tflm.planner import tflm_head
 from lowtide.target import Target
+from lowtide.transform.tflite_file import TfliteParts
 
 MOST_BYTES = 256 * 2**20
 """Files above this size are no models for microcontrollers: they get no offline plan."""
+
+
+def _in_file(graph: Graph) -> Graph:
+    """The graph as the file has it: a part graph has ids of its own."""
+    return graph.file.graph if isinstance(graph.file, TfliteParts) else graph
+
+
+def _numbered(
+    file: TfliteParts, order: Sequence[int], offsets: Mapping[int, int]
+) -> tuple[Graph, list[int], dict[int, int]]:
+    """A part graph, an order and offsets in the numbers of its file."""
+    return file.graph, [file.ops[op] for op in order], {file.tensors[t]: at for t, at in offsets.items()}
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,7 @@ class Tflm(Plain):
 
     def room(self, graph: Graph, available: int) -> int:
         """What the tail leaves for the head, which ends at a multiple of 16."""
+        graph = _in_file(graph)
         file = graph.file
         if not isinstance(file, TfliteFile):
             return available
@@ -56,6 +70,8 @@ class Tflm(Plain):
         InputError
             TFLM cannot take an offline plan for this file.
         """
+        if isinstance(graph.file, TfliteParts):
+            return self.required(*_numbered(graph.file, order, offsets))
         file = graph.file
         if not isinstance(file, TfliteFile) or file.size_bytes > MOST_BYTES or self.own_plan_stands(graph):
             return None
@@ -74,6 +90,7 @@ class Tflm(Plain):
         InputError
             The file's offline plan is for another number of tensors.
         """
+        graph = _in_file(graph)
         file = graph.file
         if not isinstance(file, TfliteFile):
             return None

@@ -14,13 +14,14 @@ from math import prod
 from typing import Any, get_args
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op, Quant, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.rewrites import CutRegion, Exactness, PlanPart, Rows
+from lowtide.verify.check.windows import windows_differ
 
 Box = tuple[Rows, ...]
 
@@ -146,6 +147,8 @@ class _Parts:
                 kind, attributes = self._slice(part)
             case "join":
                 kind, attributes = self._join(part)
+            case "pad":
+                kind, attributes = self._pad(part)
             case _:
                 kind, attributes = self._merge(part)
         if listed.type != kind:
@@ -163,14 +166,14 @@ class _Parts:
         """Rows of a constant, or numbers that stand in an op's place for its own."""
         listed = self._tensor(t)
         if listed.numbers is not None:
-            if any(not -(2**63) <= n < 2**63 for n in listed.numbers):
-                raise _fail(f"tensor {t} holds numbers that are no int64")
+            dtype, width = ("int32", 4) if self.graph.dialect == "tflite" else ("int64", 8)
+            if any(not -(2 ** (8 * width - 1)) <= n < 2 ** (8 * width - 1) for n in listed.numbers):
+                raise _fail(f"tensor {t} holds numbers that are no {dtype}")
             self.numbers[t] = tuple(listed.numbers)
             shape = (len(listed.numbers),)
-            value = b"".join(n.to_bytes(8, "little", signed=True) for n in listed.numbers)
-            self.tensors[t] = Tensor(
-                t, 8 * len(listed.numbers), Kind.CONSTANT, listed.name, shape, "int64", value=value
-            )
+            value = b"".join(n.to_bytes(width, "little", signed=True) for n in listed.numbers)
+            size = width * len(listed.numbers)
+            self.tensors[t] = Tensor(t, size, Kind.CONSTANT, listed.name, shape, dtype, value=value)
             self._same_size(listed, self.tensors[t])
             return
         piece = listed.piece
@@ -185,7 +188,7 @@ class _Parts:
             raise _fail(f"tensor {t} is not there")
         return listed
 
-    def _make(self, t: int, held: _Held, kind: Kind = Kind.ACTIVATION) -> None:
+    def _make(self, t: int, held: _Held, kind: Kind = Kind.ACTIVATION, *, padded: bool = False) -> None:
         """A tensor that holds this, as the plan lists it; the user's own only if it is whole."""
         if t in self.held:
             raise _fail(f"tensor {t} is made twice")
@@ -199,14 +202,15 @@ class _Parts:
         listed = self._tensor(t)
         if len(held.box) != len(shape):
             raise _fail(f"tensor {t} has rows of {len(held.box)} dimensions, tensor {held.of} has {len(shape)}")
-        if any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
+        if not padded and any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
             raise _fail(f"tensor {t} holds rows that tensor {held.of} does not have")
         said = listed.piece
         if said is None or _Held(said.of, tuple(said.box), said.terms) != replace(held, summed=None):
             raise _fail(f"tensor {t} is not what its piece says")
         count = prod(shape)
         size = -(-of.size * prod(b - a for a, b in held.box) // max(1, count))
-        made = Tensor(t, size, kind, listed.name, tuple(b - a for a, b in held.box), of.dtype, quant=of.quant)
+        quant = _rows_quantised(of.quant, held.box)
+        made = Tensor(t, size, kind, listed.name, tuple(b - a for a, b in held.box), of.dtype, quant=quant)
         self._same_size(listed, made)
         self.tensors[t] = made
         self.held[t] = held
@@ -248,7 +252,17 @@ class _Parts:
         shapes = tuple(self._shape(t) for t in part.outputs)
         spelled = how.spell(rows, shapes)
         self._operands(op, access, part, spelled, reduced and rows[0] > 0)
+        if self.graph.dialect == "tflite":
+            self._windows(op, part, spelled.attributes)
         return op.type, spelled.attributes
+
+    def _windows(self, op: Op, part: PlanPart, attributes: Mapping[str, Any]) -> None:
+        """Every window of a part sees what that of the whole op sees."""
+        held = self.held[part.inputs[0] or 0] if part.inputs and part.inputs[0] in self.held else None
+        made = self.held[part.outputs[0]]
+        why = None if held is None else windows_differ(self.graph, op, attributes, held.box, made.box)
+        if why is not None:
+            raise _fail(f"a part of {op.label} {why}")
 
     def _shape(self, t: int) -> tuple[int, ...]:
         return tuple(b - a for a, b in self.held[t].box)
@@ -266,8 +280,10 @@ class _Parts:
                 wanted.append(tuple(spelled.literals[i]))
             else:
                 box = _needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
+                if i == 0 and spelled.padding:
+                    box = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, spelled.padding, strict=True))
                 wanted.append((t, box) if all(a < b for a, b in box) else None)
-        if op.type == "Concat":
+        if op.type in ("Concat", "CONCATENATION"):
             wanted = [w for w in wanted if w is not None]
         while wanted and wanted[-1] is None:
             wanted.pop()
@@ -298,7 +314,23 @@ class _Parts:
             if (a, b) != (first, end):
                 rows[d] = (a - first, b - first)
         self._make(listed.id, _Held(held.of, box))
-        return self._glue(part, self._speller().slicing(self.graph, rows), 1)
+        shape = tuple(b - a for a, b in held.box)
+        return self._glue(part, self._speller().slicing(self.graph, rows, shape), 1)
+
+    def _pad(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        """Padding stands beside a tensor, and never in it."""
+        held, listed = self._first(part), self._tensor(part.outputs[0])
+        box = tuple(listed.piece.box) if listed.piece is not None else ()
+        shape = self.graph.tensor_by_id[held.of].shape or ()
+        if held.terms is not None or len(box) != len(held.box):
+            raise _fail(f"tensor {listed.id} is no padding")
+        rows = []
+        for (a, b), (first, end), size in zip(box, held.box, shape, strict=True):
+            if a > first or b < end or (a < first and first > 0) or (b > end and end < size):
+                raise _fail(f"tensor {listed.id} would have padding where tensor {held.of} has rows")
+            rows.append((first - a, b - end))
+        self._make(listed.id, _Held(held.of, box), padded=True)
+        return self._glue(part, self._speller().padding(tuple(rows)), 1)
 
     def _speller(self) -> Speller:
         spell = speller(self.graph)
@@ -325,6 +357,9 @@ class _Parts:
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise _fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
+        most = self._speller().MOST_JOINED
+        if most and len(pieces) > most:
+            raise _fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
         self._make(part.outputs[0], _Held(first.of, box))
         return self._glue(part, self._speller().joining(dim), len(pieces))
@@ -343,6 +378,15 @@ class _Parts:
         held = _Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
         return self._glue(part, self._speller().merging(access.merge), 2)
+
+
+def _rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
+    """How rows are quantised: a scale of their own goes with each."""
+    if quant is None or quant.axis is None:
+        return quant
+    rows = range(*(box[0] if len(box) == 1 else box[quant.axis]))
+    scales, points = tuple(quant.scales[r] for r in rows), tuple(quant.zero_points[r] for r in rows)
+    return Quant(scales, points, quant.axis if len(rows) > 1 else None)
 
 
 def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows, reduced: bool) -> _Held:
