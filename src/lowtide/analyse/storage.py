@@ -85,8 +85,8 @@ def memory_model(graph: Graph, target: Target) -> MemoryModel:
         else:
             copies = max(target.copies(t) for t in tensors) if some_kept else 0
             size = round_up(size, target.alignment) * (copies - 1) + size if copies else size
-            at_end = bool(copies) or any([t.kind is Kind.OUTPUT for t in tensors])
-            at_start = bool(copies) or any([t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors])
+            at_end = bool(copies) or any(t.kind is Kind.OUTPUT for t in tensors)
+            at_start = bool(copies) or any(t.id not in producer and t.kind is not Kind.ACTIVATION for t in tensors)
             if (not used and not at_end) or (at_start and not target.count_inputs):
                 continue
             at_end = at_end or (at_start and target.keep_inputs)
@@ -143,7 +143,7 @@ def rounded_up(model: MemoryModel) -> MemoryModel:
         return model
     return replace(
         model,
-        storages=tuple(replace(s, size=size) for s, size in zip(model.storages, sizes, strict=True)),
+        storages=tuple(s._replace(size=size) for s, size in zip(model.storages, sizes, strict=True)),
         workspace=workspace,
         overwrites=tuple(tuple(replace(o, saving=round_up(o.saving, unit)) for o in row) for row in model.overwrites),
     )

@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import Target
 
 
-@dataclass(frozen=True)
-class CheckedStorage:
+class CheckedStorage(NamedTuple):
     """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
 
     size: int
@@ -123,8 +123,8 @@ def work_out(graph: Graph, target: Target) -> CheckedMemory:
             continue
         users = frozenset(touched_by[root])
         size = max([place[t.id][1] + t.size for t in members])
-        at_start = any([t.id not in produced and t.kind is not Kind.ACTIVATION for t in members])
-        at_end = any([t.kind is Kind.OUTPUT for t in members])
+        at_start = any(t.id not in produced and t.kind is not Kind.ACTIVATION for t in members)
+        at_end = any(t.kind is Kind.OUTPUT for t in members)
         kept = [target.copies(t) for t in members if not constant]
         if any(kept):
             at_start = at_end = True
