@@ -343,7 +343,7 @@ def test_a_sweep_that_recalls_windows_packs_the_same(seed: int, n: int, least: i
     """Cells repeated: each window alike is packed once, and every offset is what packing each of them gives."""
     cell = random_buffers(seed, n, 8, 9, (1, 2) if seed % 2 else (1,))
     buffers = [
-        replace(b, pieces=tuple(replace(p, start=p.start + 6 * k, end=p.end + 6 * k) for p in b.pieces))
+        replace(b, pieces=tuple(p._replace(start=p.start + 6 * k, end=p.end + 6 * k) for p in b.pieces))
         for k in range(12)
         for b in cell
     ]

@@ -49,7 +49,7 @@ def test_runners_up_are_one_of_each_hill():
 def with_size(model: MemoryModel, storage: int, size: int) -> MemoryModel:
     """The model with another size of a storage; what overwrites it, or what it overwrites, saves no more than that."""
     storages = list(model.storages)
-    storages[storage] = replace(storages[storage], size=size)
+    storages[storage] = storages[storage]._replace(size=size)
     rows = tuple(
         tuple(
             replace(o, saving=min(o.saving, size)) if storage in (o.storage, model.storage_of[o.output]) else o

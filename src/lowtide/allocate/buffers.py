@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
@@ -31,8 +31,7 @@ from lowtide.graph import MAX_BYTES
 from lowtide.sizes import round_up
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A rectangle: there at steps `start` to `end - 1`, from `low` bytes above its buffer's offset on."""
 
     start: int
@@ -68,11 +67,11 @@ class Buffer:
     def __post_init__(self) -> None:
         assert self.alignment > 0, self
         until: int | None = None
-        for p in self.pieces:
-            assert p.start < p.end, self
-            assert p.size > 0 <= p.low <= self.size - p.size, self
-            assert until is None or until <= p.start, self
-            until = p.end
+        for start, end, low, size in self.pieces:
+            assert start < end, self
+            assert size > 0 <= low <= self.size - size, self
+            assert until is None or until <= start, self
+            until = end
 
     @property
     def start(self) -> int:
@@ -150,7 +149,7 @@ class Problem:
             [b.size for b in buffers],
             [b.alignment for b in buffers],
             [-1 if b.offset is None else b.offset for b in buffers],
-            [(i, p.start, p.end, p.low, p.size) for i, b in enumerate(buffers) for p in b.pieces],
+            [(i, start, end, low, size) for i, b in enumerate(buffers) for start, end, low, size in b.pieces],
             [(p.lower, p.upper, p.distance) for p in self.pairs],
             list(self.apart),
         )

@@ -103,7 +103,7 @@ class _LayoutSearch:
             raise KeyboardInterrupt
         if loads and (self.least_load < 0 or layout.allocation.lower_bound_bytes < self.least_load):
             self.least_load = layout.allocation.lower_bound_bytes
-        if self.best is None or _rank(layout) < _rank(self.best):
+        if self.best is None or _better(layout, self.best):
             self.best = layout
 
     def by_drawing(self, order: tuple[int, ...]) -> None:
@@ -142,6 +142,10 @@ class _LayoutSearch:
         return place(self.model, order, self.limits, engines)
 
 
-def _rank(layout: Layout) -> tuple[int, int, int]:
-    """Lower is better: arena, ops moved, and of equals the one of which more is proved."""
-    return layout.allocation.arena_bytes, ops_moved(layout.order), -layout.allocation.lower_bound_bytes
+def _better(layout: Layout, other: Layout) -> bool:
+    """Whether its arena is smaller; of equals, fewer of its ops are moved, and of equals, more is proved."""
+    one, two = layout.allocation, other.allocation
+    if one.arena_bytes != two.arena_bytes:
+        return one.arena_bytes < two.arena_bytes
+    moved = ops_moved(layout.order), ops_moved(other.order)
+    return (moved[0], -one.lower_bound_bytes) < (moved[1], -two.lower_bound_bytes)

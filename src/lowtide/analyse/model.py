@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from lowtide import _core
 from lowtide.graph import Graph
 from lowtide.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(NamedTuple):
     """A block of memory.
 
     `tensors` are ids, the root first; `users` positions of the ops that make or read any of them, ascending.

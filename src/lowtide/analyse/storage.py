@@ -143,7 +143,7 @@ def rounded_up(model: MemoryModel) -> MemoryModel:
         return model
     return replace(
         model,
-        storages=tuple(replace(s, size=size) for s, size in zip(model.storages, sizes, strict=True)),
+        storages=tuple(s._replace(size=size) for s, size in zip(model.storages, sizes, strict=True)),
         workspace=workspace,
         overwrites=tuple(tuple(replace(o, saving=round_up(o.saving, unit)) for o in row) for row in model.overwrites),
     )

@@ -288,7 +288,7 @@ class _Part:
 
         buffers = []
         for i, b in enumerate(self.placed.buffers.problem.buffers):
-            moved = tuple(replace(p, start=p.start + start, end=p.end + start) for p in b.pieces)
+            moved = tuple(p._replace(start=p.start + start, end=p.end + start) for p in b.pieces)
             if i in self._kept:
                 moved = (Piece(0, total, 0, b.size),)
             buffers.append(replace(b, name=f"{self.name}/{b.name}", pieces=moved))

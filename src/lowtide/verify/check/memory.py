@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.target import Target
 
 
-@dataclass(frozen=True)
-class CheckedStorage:
+class CheckedStorage(NamedTuple):
     """Memory that tensors share: bytes, tensor ids, and the ids of the ops that make or read one."""
 
     size: int
