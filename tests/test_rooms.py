@@ -78,6 +78,8 @@ ELSEWHERE = {
     "api/test_two_arenas.py": "api/goals/two_arenas verify/check/arenas",
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
+    "pytorch/test_step.py": "torch/capture torch/cost torch/generate torch/meter torch/optimizer torch/planning "
+    "torch/program torch/search torch/sequence torch/step torch/step_plan torch/storages bench/train_nets",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
