@@ -72,6 +72,27 @@ def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", NETS)
+def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
+    """Two budgets between the largest op and own order: ops run again, nothing else changes; the allocator stays within."""
+    costs = None
+    for share in (0.6, 0.4):
+        net = training(name)
+        eager = copy.deepcopy(net.model)
+        optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
+        if costs is None:
+            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+            costs = own.costs
+        budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
+        step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
+        assert step.costs == costs
+        assert step.predicted_peak_bytes <= budget < own.predicted_peak_bytes
+        assert differing(step, net, eager, optimizer, eager_optimizer) == []
+        _, measured = allocator_peak(step.prepare(*net.batch))
+        assert abs(measured - step.predicted_peak_bytes) <= step.predicted_peak_bytes / 1000
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(zip(NETS, optimizers() if torch else NETS, strict=True)))
 def test_three_steps_are_eagers_bit_by_bit(name: str, kind: str) -> None:
     """Every net with another optimizer: losses, parameters, buffers, state; and the allocator gives out what the plan

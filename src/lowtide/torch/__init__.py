@@ -3,6 +3,8 @@
 torch itself is imported by the calls, not here.
 """
 
-from lowtide.torch.step import Step, compile, compile_step
+from lowtide.torch.cost import Costs
+from lowtide.torch.step import Step, compile, compile_step, measure
+from lowtide.torch.step_plan import StepPlan
 
-__all__ = ["Step", "compile", "compile_step"]
+__all__ = ["Costs", "Step", "StepPlan", "compile", "compile_step", "measure"]

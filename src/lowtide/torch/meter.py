@@ -92,6 +92,12 @@ def _memory_events(events: Iterable[Any]) -> list[tuple[int, int]]:
     return sorted([(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"], key=lambda e: e[0])
 
 
+def no_costs(torch: Any, program: Program) -> Costs:
+    """An empty table for the machine that this runs on."""
+    device = next((form.device[0] for form in program.forms.values()), "cpu")
+    return Costs(device, str(torch.__version__), torch.get_num_threads(), [])
+
+
 def measure_ops(
     program: Program, costs: Costs, report: Callable[[int, int], None] | None = None
 ) -> tuple[Costs, tuple[str, ...]]:

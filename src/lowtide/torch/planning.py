@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lowtide.errors import InputError
@@ -12,7 +12,7 @@ from lowtide.names import brief
 from lowtide.sizes import format_size
 from lowtide.torch.cost import Costs, roofline, signature
 from lowtide.torch.generate import source_of
-from lowtide.torch.meter import measure_ops
+from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
 from lowtide.torch.search import floor, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
@@ -57,16 +57,17 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     """
     costs = wishes.costs
     if wishes.measure:
-        device = next((f.device[0] for f in program.forms.values()), "cpu")
-        table = costs or Costs(device, str(torch.__version__), torch.get_num_threads(), [])
-        costs, _ = measure_ops(program, table)
+        costs, _ = measure_ops(program, costs or no_costs(torch, program))
     graph, seconds, unmeasured = _with_costs(program, costs)
     own = sequence_of(graph, graph.own_order)
+    least, at = floor(graph)
+    if wishes.budget is not None and least > wishes.budget:
+        message = f"no plan is within {format_size(wishes.budget)}: {graph.op_by_id[at].label} alone takes"
+        raise InputError(f"{message} {format_size(least)}, with what it reads and its workspace", program.name)
     digest = hashlib.sha256(source_of(program, own).encode()).hexdigest()
     order = search(graph, seconds, wishes.budget, wishes.time) if wishes.plan is None else _replayed(
         graph, wishes.plan, digest)  # fmt: skip
     sequence = sequence_of(graph, order)
-    least, at = floor(graph)
     plan = StepPlan(
         program_sha256=digest, costs_sha256="" if costs is None else costs.sha256, torch=str(torch.__version__),
         ops=list(order), budget_bytes=wishes.budget, peak_bytes=sequence.peak_bytes,
@@ -74,10 +75,9 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
         own_order_seconds=sum(seconds[op] for op in graph.own_order), unmeasured=unmeasured,
     )  # fmt: skip
     if wishes.budget is not None and plan.peak_bytes > wishes.budget:
-        why = f"{graph.op_by_id[at].label} alone takes {format_size(least)}" if least > wishes.budget else (
-            "more time may find one; it is not proved that there is none")  # fmt: skip
-        message = f"no plan within {format_size(wishes.budget)}: the best takes {format_size(plan.peak_bytes)}; {why}"
-        raise InputError(message, program.name)
+        message = f"no plan within {format_size(wishes.budget)} was found: the best takes"
+        more = "give more bytes or more time; that there is none is not proved"
+        raise InputError(f"{message} {format_size(plan.peak_bytes)}; {more}", program.name)
     return Planned(program, graph, sequence, plan, source_of(program, sequence), costs)
 
 
@@ -109,8 +109,3 @@ def _replayed(graph: Graph, plan: StepPlan, digest: str) -> list[int]:
     if why is not None:
         raise InputError(f"the saved plan does not hold: {why}; plan again")
     return plan.ops
-
-
-def with_budget(wishes: Wishes, budget: int | None) -> Wishes:
-    """The same wishes within other bytes."""
-    return replace(wishes, budget=budget)

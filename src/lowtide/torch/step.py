@@ -14,6 +14,7 @@ from lowtide.sizes import format_size, parse_size
 from lowtide.torch.capture import Output, capture, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.generate import executable
+from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.optimizer import Rule, ready, rules_of, with_updates
 from lowtide.torch.planning import Planned, Wishes, plan_program
 from lowtide.torch.program import Given, Program
@@ -270,6 +271,28 @@ def compile(
     """
     wishes = _wishes(budget, costs, measure, plan, time)
     return Job(model, None, None, (), wishes, False, replan).build(example)
+
+
+def measure(
+    step: Step, *, costs: Costs | str | Path | None = None, report: Callable[[int, int], None] | None = None
+) -> Costs:
+    """Run each op of a step by itself, and write down its time, workspace and real sizes: a table for ``costs=``.
+
+    Parameters
+    ----------
+    costs
+        A table, or its file, to add to: what is in it is not measured again.
+    report
+        Called with how many ops are measured, and of how many.
+
+    Raises
+    ------
+    InputError
+        The file is no cost table.
+    """
+    torch = library()
+    table = read_costs(costs) if isinstance(costs, str | Path) else costs
+    return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
 
 
 def _wishes(
