@@ -115,16 +115,16 @@ def rows_of(torch: Any, name: str, size: int) -> list[dict[str, Any]]:
 
 
 HEAD = """
-{equal} of {runs} runs equal eager bit by bit after {steps} steps (losses, parameters, buffers, state). The allocator's own
-peak is at most {apart:.3%} from what was planned. Bytes are what a step allocates at once, beside parameters, buffers, batch
-and state.
+{equal} of {runs} runs equal eager bit by bit after {steps} steps (losses, parameters, buffers, state). The
+allocator's own peak is at most {apart:.3%} from what was planned. Bytes are what a step allocates at once, beside
+parameters, buffers, batch and state.
 
-Budgets are shares of own order's peak. `time`: the ops' measured seconds over own order's, predicted; `step`: the step's
-seconds over eager's, measured on a machine that others used too. Ops that run again come from a plain greedy, which proves
-nothing; `floor` is what the largest op takes alone: no plan is below.
+Budgets are shares of own order's peak. `time`: the ops' measured seconds over own order's, predicted; `step`: the
+step's seconds over eager's, measured on a machine that others used too. Ops that run again come from a plain greedy,
+which proves nothing; `floor` is what the largest op takes alone: no plan is below.
 """
 COLUMNS = (
-    "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's allocator", "floor", "time", "step", "bits",
+    "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's", "floor", "time", "step", "bits",
 )  # fmt: skip
 
 
