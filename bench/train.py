@@ -28,7 +28,7 @@ from lowtide.torch.meter import allocator_peak, storages_peak
 SHARES = (0.8, 0.65, 0.5, 0.4)
 """Budgets, as parts of what own order takes."""
 
-STEPS, RUNS = 3, 5
+STEPS, RUNS, SEARCH_SECONDS = 3, 5, 8.0
 
 
 class Run:
@@ -44,7 +44,7 @@ class Run:
         """The planned step; every op is measured once for all budgets."""
         net = self.net
         return compile_step(
-            net.model, net.loss_fn, net.batch, optimizer=self.optimizer, budget=budget, costs=costs, time=30.0
+            net.model, net.loss_fn, net.batch, optimizer=self.optimizer, budget=budget, costs=costs, time=SEARCH_SECONDS
         )
 
     def eager_step(self) -> Any:
@@ -171,11 +171,10 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for name in given.nets:
         rows += rows_of(torch, name, given.size)
-        print(f"{name}: {sum(row['net'] == name for row in rows)} rows", flush=True)
-    given.output.with_suffix(".json").write_text(
-        json.dumps({"machine": asdict(machine()), "size": given.size, "rows": rows}, indent=1) + "\n"
-    )
-    given.output.with_suffix(".md").write_text("\n".join(tables(rows, given.size)) + "\n")
+        text = {"machine": asdict(machine()), "size": given.size, "rows": rows}
+        given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
+        given.output.with_suffix(".md").write_text("\n".join(tables(rows, given.size)) + "\n")
+        print(f"{name}: written", flush=True)
     return 0
 
 

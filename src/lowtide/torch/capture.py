@@ -100,7 +100,7 @@ def capture(
                 stack.enter_context(_frozen(model))
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
             joint = export(stack, wrapper, tuple(tensors))
-            reader = _Reader(torch, model, joint.graph_module, backward)
+            reader = _Reader(torch, wrapper, joint.graph_module, backward)
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
             return Capture(reader.traced(type(model).__name__), reader.tensors, output)
     except InputError:
@@ -172,6 +172,8 @@ def _wrapper(
         def __init__(self) -> None:
             super().__init__()
             self.model = model
+            if isinstance(loss_fn, torch.nn.Module):
+                self.loss = loss_fn  # its weights are given ones too
 
         def forward(self, *tensors: Any) -> Any:
             values = list(fixed)
@@ -208,7 +210,7 @@ class _Reader:
     """Makes a trace of a joint graph."""
 
     torch: Any
-    model: Any
+    whole: Any
     module: Any
     backward: bool
     names: dict[Any, str] = field(default_factory=dict)
@@ -219,7 +221,6 @@ class _Reader:
     givens: list[Given] = field(default_factory=list)
     tensors: dict[str, Any] = field(default_factory=dict)
     calls: list[Action] = field(default_factory=list)
-    whole: dict[Any, Action] = field(default_factory=dict)
 
     def traced(self, name: str) -> Traced:
         nodes = list(self.module.graph.nodes)
@@ -253,7 +254,7 @@ class _Reader:
         role: Role
         if kind in ("ParamAOTInput", "BufferAOTInput"):
             role = "parameter" if kind == "ParamAOTInput" else "buffer"
-            tensor = _attribute(self.model, path)
+            tensor = _attribute(self.whole, str(target))
             same = next((n for n, t in self.tensors.items() if t is tensor), None)
             if same is not None:  # tied: one tensor under two names
                 self.names[node] = same
@@ -372,7 +373,7 @@ class _Reader:
 
     def _parameter(self, target: str) -> str:
         """Name in the source of a parameter, the first one where it is tied."""
-        tensor = _attribute(self.model, target.removeprefix("model."))
+        tensor = _attribute(self.whole, target)
         return next(name for name, t in self.tensors.items() if t is tensor)
 
     def _mutated(self, desc: Any) -> str:
