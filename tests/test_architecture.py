@@ -21,7 +21,7 @@ FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "optimize", "verify", "run",
     "write", "report",
 ]  # fmt: skip
-FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch"}
+FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch", "torch"}
 
 
 def imports(path: Path) -> set[str]:

@@ -1,0 +1,182 @@
+"""Training steps of eight PyTorch networks under byte budgets: planned, executed, measured, held against eager.
+
+    python bench/train.py -o bench/results/train [--size 2]
+
+Of each network (`lowtide.bench.train_nets`): what the allocator gives out for eager's step, for the step in its own
+order, and for plans within shares of that. Each is trained for three steps beside eager with the same random numbers:
+losses, parameters, buffers and the optimizer's state must be equal bit by bit. Needs torch; a few minutes on a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import time
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lowtide.bench.machine import machine
+from lowtide.bench.train_nets import NETS, training
+from lowtide.errors import InputError
+from lowtide.torch import Costs, Step, compile_step
+from lowtide.torch.meter import allocator_peak, storages_peak
+
+SHARES = (0.8, 0.65, 0.5, 0.4)
+"""Budgets, as parts of what own order takes."""
+
+STEPS, RUNS, SEARCH_SECONDS = 3, 5, 8.0
+
+
+class Run:
+    """A network beside its twin that eager trains; both with AdamW."""
+
+    def __init__(self, torch: Any, name: str, size: int) -> None:
+        self.torch = torch
+        self.net = training(name, size)
+        self.eager = copy.deepcopy(self.net.model)
+        self.optimizer, self.other = (torch.optim.AdamW(m.parameters()) for m in (self.net.model, self.eager))
+
+    def step(self, budget: int | None, costs: Costs | None) -> Step:
+        """The planned step; every op is measured once for all budgets."""
+        net = self.net
+        return compile_step(
+            net.model, net.loss_fn, net.batch, optimizer=self.optimizer, budget=budget, costs=costs, time=SEARCH_SECONDS
+        )
+
+    def eager_step(self) -> Any:
+        """Eager's step: the loss."""
+        self.other.zero_grad()
+        loss = self.net.loss_fn(self.eager(self.net.batch[0]), *self.net.batch[1:])
+        loss.backward()
+        self.other.step()
+        return loss.detach()
+
+    def equal(self, step: Step) -> bool:
+        """Whether some steps of both give the same bits."""
+        equal, torch = True, self.torch
+        for k in range(STEPS):
+            torch.manual_seed(k)
+            loss = step(*self.net.batch)
+            torch.manual_seed(k)
+            equal &= torch.equal(loss, self.eager_step())
+        pairs = list(zip(self.net.model.state_dict().values(), self.eager.state_dict().values(), strict=True))
+        states = zip(self.optimizer.state.values(), self.other.state.values(), strict=True)
+        pairs += [(own[key], value) for own, state in states for key, value in state.items()]
+        return equal and all(torch.equal(a, b) for a, b in pairs)
+
+
+def seconds(function: Any) -> float:
+    """Median of a few runs."""
+    taken = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        function()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def rows_of(torch: Any, name: str, size: int) -> list[dict[str, Any]]:
+    """Own order, then each budget."""
+    rows: list[dict[str, Any]] = []
+    costs, own = None, 0
+    for share in (None, *SHARES):
+        run = Run(torch, name, size)
+        row: dict[str, Any] = {"net": name, "budget_share": share}
+        began = time.perf_counter()
+        try:
+            step = run.step(None if share is None else int(share * own), costs)
+        except InputError as error:
+            rows.append(row | {"refused": str(error)})
+            continue
+        row["compile_seconds"] = time.perf_counter() - began
+        costs, plan = step.costs, step.plan
+        own = plan.own_order_peak_bytes
+        row |= {"ops": len(step.graph.ops), "runs": len(plan.ops), "planned_bytes": plan.peak_bytes}
+        row |= {"floor_bytes": plan.floor_bytes, "predicted_time": plan.seconds / plan.own_order_seconds}
+        row["bits_equal"] = run.equal(step)
+        batch = run.net.batch
+        _, row["allocator_bytes"] = allocator_peak(step.prepare(*batch))
+        _, row["storages_bytes"] = storages_peak(step.prepare(*batch), step.given(*batch))
+        row["seconds"] = seconds(lambda step=step, batch=batch: step(*batch))
+        row["eager_seconds"] = seconds(run.eager_step)
+        run.other.zero_grad()
+
+        def whole(run: Run = run) -> None:
+            run.eager_step()
+            run.other.zero_grad()
+
+        _, row["eager_bytes"] = allocator_peak(whole)
+        rows.append(row)
+    return rows
+
+
+HEAD = """
+{equal} of {runs} runs equal eager bit by bit after {steps} steps (losses, parameters, buffers, state). The
+allocator's own peak is at most {apart:.3%} from what was planned. Bytes are what a step allocates at once, beside
+parameters, buffers, batch and state.
+
+Budgets are shares of own order's peak. `time`: the ops' measured seconds over own order's, predicted; `step`: the
+step's seconds over eager's, measured on a machine that others used too. Ops that run again come from a plain greedy,
+which proves nothing; `floor` is what the largest op takes alone: no plan is below.
+"""
+COLUMNS = (
+    "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's", "floor", "time", "step", "bits",
+)  # fmt: skip
+
+
+def tables(rows: list[dict[str, Any]], size: int) -> list[str]:
+    """The rows as Markdown."""
+    here, torch = machine(), import_module("torch")
+    run = [row for row in rows if "refused" not in row]
+    apart = max(abs(row["allocator_bytes"] / row["planned_bytes"] - 1) for row in run)
+    equal = sum(row["bits_equal"] for row in run)
+    where = f"{here.cpu}; lowtide {here.lowtide} ({here.commit}); torch {torch.__version__}"
+    lines = [
+        "# Training steps within a budget",
+        "",
+        f"{where}, {torch.get_num_threads()} threads; size {size}; AdamW.",
+        HEAD.format(equal=equal, runs=len(run), steps=STEPS, apart=apart),
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    for row in rows:
+        budget = "own order" if row["budget_share"] is None else f"{row['budget_share']:.0%}"
+        if "refused" in row:
+            cells = [f"refused: {row['refused'].partition(': ')[2]}", *[""] * (len(COLUMNS) - 3)]
+        else:
+            sizes = ("planned", "allocator", "storages", "eager", "floor")
+            cells = [
+                row["ops"], row["runs"], *(f"{row[name + '_bytes']:,}" for name in sizes),
+                f"x{row['predicted_time']:.3f}", f"x{row['seconds'] / row['eager_seconds']:.2f}",
+                "equal" if row["bits_equal"] else "differ",
+            ]  # fmt: skip
+        lines.append(f"| {' | '.join(map(str, [row['net'], budget, *cells]))} |")
+    return lines
+
+
+def main() -> int:
+    """Write the tables and the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="path without ending: .md and .json are written"
+    )
+    parser.add_argument("--size", type=int, default=2, help="scale of widths and batches (default 2)")
+    parser.add_argument("--nets", nargs="*", default=list(NETS), help="some of them")
+    given = parser.parse_args()
+    torch = import_module("torch")
+    rows: list[dict[str, Any]] = []
+    for name in given.nets:
+        rows += rows_of(torch, name, given.size)
+        text = {"machine": asdict(machine()), "size": given.size, "rows": rows}
+        given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
+        given.output.with_suffix(".md").write_text("\n".join(tables(rows, given.size)) + "\n")
+        print(f"{name}: written", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

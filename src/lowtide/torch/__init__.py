@@ -1,0 +1,10 @@
+"""Training and inference steps of PyTorch modules under a byte budget: `compile_step`, `compile`, `measure`.
+
+torch itself is imported by the calls, not here.
+"""
+
+from lowtide.torch.cost import Costs
+from lowtide.torch.step import Step, compile, compile_step, measure
+from lowtide.torch.step_plan import StepPlan
+
+__all__ = ["Costs", "Step", "StepPlan", "compile", "compile_step", "measure"]

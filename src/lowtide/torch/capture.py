@@ -1,0 +1,419 @@
+"""The one file that knows torch's private APIs: a module and a loss as one traced program, without any memory.
+
+Forward, loss and backward come from `aot_export_joint_with_descriptors` (private; torch 2.13), which traces on fake
+tensors: the parameters are not copied, nothing is computed, no random number is drawn, no buffer moves. A forward
+alone comes the same way, its parameters frozen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import keyword
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from lowtide.errors import InputError, MissingExtraError, first_line
+from lowtide.read.aten.trace import Form, Ref
+from lowtide.read.aten.views import VIEWS
+from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
+
+NEWEST_KNOWN = (2, 13)
+"""Version of torch that the private APIs are known of."""
+
+
+def library() -> Any:
+    """The package torch.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed.
+    """
+    try:
+        return import_module("torch")
+    except ImportError:
+        raise MissingExtraError("torch", "torch", "planning a PyTorch step") from None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a module returns: torch's own description of how it is nested, what of it is no tensor, and at which places
+    the tensors stand."""
+
+    structure: Any
+    plain: tuple[Any, ...]
+    holes: tuple[int, ...]
+
+    def filled(self, tensors: Sequence[Any]) -> Any:
+        """The same nesting with these tensors."""
+        leaves = list(self.plain)
+        for k, tensor in zip(self.holes, tensors, strict=True):
+            leaves[k] = tensor
+        return library().utils._pytree.tree_unflatten(leaves, self.structure)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form."""
+
+    traced: Traced
+    tensors: Mapping[str, Any]
+    output: Output
+
+
+def capture(
+    model: Any, loss_fn: Callable[..., Any] | None, example: Sequence[Any], *, backward: bool = True
+) -> Capture:
+    """Trace a training step, or a forward pass.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module`, in the mode (training or not) in which it will run.
+    loss_fn
+        ``loss_fn(model(batch[0]), *batch[1:])``; None: ``model(*batch)`` is the loss, or the output.
+    example
+        A batch: tensors, or tuples, lists and dicts of them. Only shapes, types and devices matter.
+    backward
+        Whether the gradients of all parameters that need one are wanted.
+
+    Raises
+    ------
+    InputError
+        torch cannot trace it; or it does what no step may: changes its batch, returns no scalar.
+    MissingExtraError
+        torch is not installed.
+    """
+    torch = library()
+    leaves, spec = torch.utils._pytree.tree_flatten(tuple(example))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    wrapper = _wrapper(torch, model, loss_fn, (leaves, spec, places))
+    tensors = [leaves[k].detach() for k in places]
+    try:
+        with contextlib.ExitStack() as stack:
+            import_module("torch._decomp")  # registers what is set aside
+            stack.enter_context(_eager_kernels(torch))
+            if not backward:
+                stack.enter_context(_frozen(model))
+            export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
+            joint = export(stack, wrapper, tuple(tensors))
+            reader = _Reader(torch, wrapper, joint.graph_module, backward)
+            output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
+            return Capture(reader.traced(type(model).__name__), reader.tensors, output)
+    except InputError:
+        raise
+    except (ImportError, AttributeError) as error:
+        have = ".".join(torch.__version__.split(".")[:2])
+        known = ".".join(map(str, NEWEST_KNOWN))
+        message = f"torch {have} cannot be traced ({first_line(error)}); this is made for torch {known}"
+        raise InputError(message, type(model).__name__) from error
+    except Exception as error:  # a user's module raises whatever it likes
+        raise InputError(f"torch cannot trace it: {first_line(error)}", type(model).__name__) from error
+
+
+_REWRITTEN = (
+    "upsample_", "_upsample_", "hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward",
+    "gru", "lstm", "rnn_relu", "rnn_tanh",
+)  # fmt: skip
+"""Operators that torch rewrites in Python while it traces, which moves bits; eager runs their kernels."""
+
+
+@contextlib.contextmanager
+def _eager_kernels(torch: Any) -> Iterator[None]:
+    """Operators without torch's rewriting for a while."""
+    rewriting = {torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd}
+    aside: list[tuple[Any, dict[Any, Any]]] = []
+    for name in dir(torch.ops.aten):
+        if not name.startswith(_REWRITTEN):
+            continue
+        packet = getattr(torch.ops.aten, name)
+        for operator in [getattr(packet, overload) for overload in packet.overloads()]:
+            kernels = {key: kernel for key, kernel in operator.py_kernels.items() if key in rewriting}
+            if kernels:
+                aside.append((operator, kernels))
+    try:
+        for operator, kernels in aside:
+            for key in kernels:
+                del operator.py_kernels[key]
+            operator._dispatch_cache.clear()
+        yield
+    finally:
+        for operator, kernels in aside:
+            operator.py_kernels.update(kernels)
+            operator._dispatch_cache.clear()
+
+
+@contextlib.contextmanager
+def _frozen(model: Any) -> Iterator[None]:
+    """Parameters that need no gradient for a while."""
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    for p in wanted:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in wanted:
+            p.requires_grad_(True)
+
+
+def _wrapper(
+    torch: Any, model: Any, loss_fn: Callable[..., Any] | None, batch: tuple[list[Any], Any, list[int]]
+) -> Any:
+    """A module of flat tensors around the user's, which it holds as ``model``."""
+    leaves, spec, places = batch
+    fixed = [None if k in set(places) else leaf for k, leaf in enumerate(leaves)]
+
+    class Whole(torch.nn.Module):
+        """The step as one module."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            if isinstance(loss_fn, torch.nn.Module):
+                self.loss = loss_fn  # its weights are given ones too
+
+        def forward(self, *tensors: Any) -> Any:
+            values = list(fixed)
+            for k, tensor in zip(places, tensors, strict=True):
+                values[k] = tensor
+            parts = torch.utils._pytree.tree_unflatten(values, spec)
+            leaves, self.structure = torch.utils._pytree.tree_flatten(step_output(self.model, loss_fn, parts))
+            self.plain = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            self.holes = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+            outputs = tuple([leaves[k] for k in self.holes])
+            return outputs if len(outputs) != 1 else outputs[0]
+
+    whole = Whole()
+    whole.training = model.training
+    return whole
+
+
+def step_output(model: Any, loss_fn: Callable[..., Any] | None, batch: Sequence[Any]) -> Any:
+    """What eager computes of a batch: the loss, or the output where there is no loss function."""
+    if loss_fn is None:
+        return model(*batch)
+    first = batch[0]
+    if isinstance(first, tuple | list):
+        output = model(*first)
+    elif isinstance(first, Mapping):
+        output = model(**first)
+    else:
+        output = model(first)
+    return loss_fn(output, *batch[1:])
+
+
+@dataclass
+class _Reader:
+    """Makes a trace of a joint graph."""
+
+    torch: Any
+    whole: Any
+    module: Any
+    backward: bool
+    names: dict[Any, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    parts: dict[str, dict[int, str]] = field(default_factory=dict)
+    views: set[str] = field(default_factory=set)
+    forms: dict[str, Form] = field(default_factory=dict)
+    givens: list[Given] = field(default_factory=list)
+    tensors: dict[str, Any] = field(default_factory=dict)
+    calls: list[Action] = field(default_factory=list)
+
+    def traced(self, name: str) -> Traced:
+        nodes = list(self.module.graph.nodes)
+        self.taken |= {"torch", "aten", "given", "h", "del", "step"}
+        for node in nodes:
+            if node.op == "placeholder":
+                self._given(node)
+            elif node.op == "get_attr":
+                self._constant(node)
+            elif node.op == "call_function":
+                self._call(node)
+        results = self._results(next(node for node in nodes if node.op == "output"))
+        return Traced(
+            name, tuple(self.givens), tuple(self.calls), frozenset(self.views), dict(self.forms), tuple(results)
+        )
+
+    def _name(self, wish: str) -> str:
+        wish = re.sub(r"\W", "_", wish)
+        name, k = wish, 1
+        while name in self.taken or keyword.iskeyword(name):
+            name, k = f"{wish}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+    def _given(self, node: Any) -> None:
+        kind, target = type(node.meta["desc"]).__name__, getattr(node.meta["desc"], "target", "")
+        path = str(target).removeprefix("model.")
+        if kind == "TangentAOTInput":
+            self._ones(node)
+            return
+        role: Role
+        if kind in ("ParamAOTInput", "BufferAOTInput"):
+            role = "parameter" if kind == "ParamAOTInput" else "buffer"
+            tensor = _attribute(self.whole, str(target))
+            same = next((n for n, t in self.tensors.items() if t is tensor), None)
+            if same is not None:  # tied: one tensor under two names
+                self.names[node] = same
+                return
+            name = self._name(f"{role[0]}_{path}")
+            self.tensors[name] = tensor
+        elif kind == "PlainAOTInput":
+            role, path = "batch", str(node.meta["desc"].idx)
+            name = self._name(f"x{path}")
+        else:
+            raise InputError(f"torch traced an input of kind {kind}, which no step can be given")
+        self._add(node, name, role, path)
+
+    def _add(self, node: Any, name: str, role: Role, path: str) -> None:
+        form = self._form(node.meta["val"] if "val" in node.meta else self.tensors[name])
+        self.names[node] = name
+        self.forms[name] = form
+        self.givens.append(Given(name, role, path, form))
+
+    def _ones(self, node: Any) -> None:
+        """The gradient of the loss by itself."""
+        value = node.meta["val"]
+        if value.dim():
+            raise InputError(f"the loss has shape {list(value.shape)}; return a scalar, such as its mean")
+        name = self._name("one")
+        form = self._form(value)
+        options = (("dtype", _plain(self.torch, value.dtype)), ("device", _plain(self.torch, value.device)))
+        self.names[node], self.forms[name] = name, form
+        self.calls.append(Action(name, Call("aten.ones.default", ((),), options), (name,)))
+
+    def _constant(self, node: Any) -> None:
+        value = _attribute(self.module, node.target)
+        if not isinstance(value, self.torch.Tensor):
+            raise InputError(f"torch traced {node.target!r}, a body of a higher-order operator; write it without one")
+        name = self._name(f"c_{node.target}")
+        self.tensors[name] = value
+        self._add(node, name, "constant", str(node.target))
+
+    def _call(self, node: Any) -> None:
+        target = node.target
+        if getattr(target, "__name__", "") == "getitem":
+            source, index = node.args
+            self.names[node] = self._part(source, index)
+            return
+        if not isinstance(target, self.torch._ops.OpOverload):
+            raise InputError(f"torch traced {target}, which is no operator with fixed sizes; write it without one")
+        if "_rnn" in target._schema.name:
+            raise InputError(f"{target} hands a workspace to its own backward that only autograd gets; "
+                             "trace and train under torch.backends.mkldnn.flags(enabled=False)")  # fmt: skip
+        name = self._name(node.name)
+        values = node.meta["val"]
+        several = isinstance(values, tuple | list)
+        call = Call(
+            f"{target.namespace}.{target._schema.name.rpartition('::')[2]}.{target._overloadname}",
+            tuple([self._value(v) for v in node.args]),
+            tuple([(key, self._value(v)) for key, v in node.kwargs.items()]),
+        )
+        outputs: list[str | None] = []
+        for k, value in enumerate(values if several else [values]):
+            if not isinstance(value, self.torch.Tensor):
+                outputs.append(None)
+                continue
+            output = self._name(f"{name}_{k}") if several else name
+            outputs.append(output)
+            self.forms[output] = self._form(value)
+        self.names[node] = name
+        self.parts[name] = {k: output for k, output in enumerate(outputs) if output is not None}
+        if _is_view(target):
+            self.views.add(name)
+        random = _draws(self.torch, target, node)
+        self.calls.append(Action(name, call, tuple(outputs), several, (), random))
+
+    def _part(self, source: Any, index: int) -> str:
+        return self.parts[self.names[source]][index]
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, self.torch.fx.Node):
+            return Ref(self.names[value])
+        if isinstance(value, tuple | list):
+            return tuple([self._value(v) for v in value])
+        return _plain(self.torch, value)
+
+    def _form(self, value: Any) -> Form:
+        sizes = (*value.shape, *value.stride(), value.storage_offset())
+        if any(not isinstance(n, int) for n in sizes):
+            raise InputError("a size hangs on the batch's values; a step needs fixed sizes")
+        dtype = str(value.dtype).removeprefix("torch.")
+        device = (value.device.type, value.device.index)
+        return Form(
+            tuple(value.shape), tuple(value.stride()), value.storage_offset(), dtype, value.element_size(), device
+        )
+
+    def _results(self, node: Any) -> list[Result]:
+        values = self.torch.utils._pytree.tree_leaves(node.args[0])
+        results: list[Result] = []
+        plain = 0
+        for value, desc in zip(node.args[0], node.meta["desc"], strict=True):
+            if value is None or desc is None:
+                continue
+            kind = type(desc).__name__
+            reference = Ref(self.names[value])
+            if kind == "InputMutationAOTOutput":
+                results.append(Result("buffer", self._mutated(desc.mutated_input), reference))
+            elif kind == "PlainAOTOutput":
+                results.append(Result("loss" if self.backward else "output", str(plain), reference))
+                plain += 1
+            elif kind == "GradAOTOutput":
+                if type(desc.grad_of).__name__ == "ParamAOTInput":
+                    results.append(Result("gradient", self._parameter(desc.grad_of.target), reference))
+            else:
+                raise InputError(f"torch traced an output of kind {kind}, which no step can return")
+        if self.backward and plain != 1:
+            raise InputError(f"the step returns {plain} values; return the loss alone")
+        assert values
+        return results
+
+    def _parameter(self, target: str) -> str:
+        """Name in the source of a parameter, the first one where it is tied."""
+        tensor = _attribute(self.whole, target)
+        return next(name for name, t in self.tensors.items() if t is tensor)
+
+    def _mutated(self, desc: Any) -> str:
+        if type(desc).__name__ != "BufferAOTInput":
+            raise InputError("the step changes its batch or a parameter; copy it first")
+        return self._parameter(desc.target)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _is_view(target: Any) -> bool:
+    """Whether all that an operator gives lies in the memory of its first tensor, unchanged."""
+    name = target._schema.name.rpartition("::")[2]
+    if target.namespace == "aten" and name in VIEWS:
+        return True
+    infos = [r.alias_info for r in target._schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
+
+
+def _draws(torch: Any, target: Any, node: Any) -> bool:
+    """Whether a call draws random numbers: its operator may, and does not say that nothing is dropped."""
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    for k, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[k] if k < len(node.args) else node.kwargs.get("dropout_p", argument.default_value)
+            return given not in (0, 0.0)
+    return True
+
+
+def _plain(torch: Any, value: Any) -> Any:
+    """An argument that is no tensor, as it stands in source."""
+    if isinstance(value, bool | int | float | complex | str) or value is None:
+        return value
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return Word(str(value))
+    if isinstance(value, torch.device):
+        return Word(f'torch.device("{value}")')
+    raise InputError(f"torch traced an argument of type {type(value).__name__}, which no step can hold")

@@ -1,0 +1,92 @@
+"""What ops cost, by signature: seconds, workspace, and the bytes that results really lie on; a file, so plans repeat.
+
+A signature is the op as it stands in the source, with the type, shape and strides of what it reads instead of names:
+``aten.mm.default(float32[64, 128]{128, 1}, aten.t.default(float32[256, 128]{128, 1}))``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.files import read_whole
+from lowtide.outputs import Outputs
+from lowtide.torch.generate import expression
+from lowtide.torch.program import Action, Program, refs
+
+LAUNCH_SECONDS, BYTES_PER_SECOND, FLOPS_PER_SECOND = 5e-6, 1e10, 1e11
+"""The roofline that stands in for what is not measured: no machine in particular."""
+
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward")
+
+
+class OpCost(msgspec.Struct, frozen=True):
+    """One op: median seconds, bytes taken while it runs beside its results, bytes of the storage of each result."""
+
+    signature: str
+    seconds: float
+    workspace_bytes: int
+    output_bytes: list[int]
+
+
+class Costs(msgspec.Struct, frozen=True, dict=True):
+    """A cost table: what it was measured on (device, version of torch, threads), and ops sorted by signature."""
+
+    device: str
+    torch: str
+    threads: int
+    ops: list[OpCost]
+
+    @cached_property
+    def by_signature(self) -> dict[str, OpCost]:
+        """Ops by signature."""
+        return {op.signature: op for op in self.ops}
+
+    def to_json(self) -> bytes:
+        """The file."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the file: what a plan says of the costs that it was made with."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write the file. Raises `InputError` if it cannot be written."""
+        with Outputs() as outputs:
+            outputs.write(path, self.to_json())
+
+
+def read_costs(path: str | Path) -> Costs:
+    """A cost table from a file. Raises `InputError` for one that is none."""
+    try:
+        return msgspec.json.decode(read_whole(path, "cost file"), type=Costs)
+    except msgspec.DecodeError as error:
+        raise InputError(f"it is no cost file: {error}; measure again", str(path)) from None
+
+
+def signature(program: Program, action: Action) -> str:
+    """What of an op decides its cost."""
+    texts = {}
+    for ref in refs(action.call):
+        form = program.forms[ref.name]
+        texts[ref.name] = f"{form.dtype}{list(form.shape)}{{{', '.join(map(str, form.strides))}}}"
+    return expression(action.call, texts)
+
+
+def roofline(program: Program, action: Action) -> float:
+    """Seconds by bytes and multiplications, for an op that nobody measured."""
+    names = dict.fromkeys(ref.name for ref in refs(action.call))
+    read = sum(program.forms[name].extent_bytes for name in names)
+    written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
+    flops = 0
+    if action.call.target.split(".")[1] in _PRODUCTS:
+        sizes = sorted((math.prod(program.forms[name].shape) for name in names), reverse=True)[:2]
+        outputs = [math.prod(program.forms[name].shape) for name in action.outputs if name is not None]
+        flops = 2 * math.isqrt(math.prod(sizes) * max(outputs, default=1))  # (m k)(k n)(m n) is a square
+    return LAUNCH_SECONDS + max((read + written) / BYTES_PER_SECOND, flops / FLOPS_PER_SECOND)

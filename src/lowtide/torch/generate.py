@@ -1,0 +1,88 @@
+"""A planned step as plain Python: a line for each op, views where they are read, `del` where a tensor dies.
+
+The source is what runs: nothing interprets a graph, the order of the plan is kept, and a debugger steps through it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lowtide.read.aten.trace import Ref
+from lowtide.torch.program import Action, Call, Program, Word
+from lowtide.torch.sequence import Sequence
+
+
+def source_of(program: Program, sequence: Sequence) -> str:
+    """Source of a function ``step(given, h)``: the given tensors in the order of `Program.givens`, and the numbers
+    that the optimizer is asked for; it returns what `Program.results` says, in that order."""
+    lines = [
+        f'"""{program.name}: one step, as lowtide planned it."""',
+        "",
+        "import torch",
+        "",
+        "aten = torch.ops.aten",
+        "",
+        "",
+        "def step(given, h):",
+        '    """Run the step, under torch.no_grad(), on the tensors below and numbers of the optimizer by name."""',
+        "    [",
+        *(f"        {g.name},  # {g.role} {g.target!r} {_form_text(g.form)}" for g in program.givens),
+        "    ] = given",
+    ]
+    for k, instance in enumerate(sequence.instances):
+        lines += _lines(program.actions[instance.op], instance.made, instance.again)
+        dies = sequence.dies[k]
+        if dies:
+            lines.append(f"    del {', '.join(dies)}")
+    results = ", ".join(expression(result.value) for result in program.results)
+    lines += [f"    return [{results}]", ""]
+    return "\n".join(lines)
+
+
+def _lines(action: Action, made: frozenset[str], again: bool) -> Iterator[str]:
+    """The line of an op, and what becomes of results that nobody reads."""
+    call, note = expression(action.call), "  # again" if again else ""
+    if not action.several:
+        name = action.outputs[0] if action.outputs else None
+        yield f"    {name} = {call}{note}" if name is not None and name in made else f"    {call}{note}"
+        return
+    targets = [name if name is not None and name in made else "_" for name in action.outputs]
+    yield f"    {', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}{note}"
+    if "_" in targets:
+        yield "    del _"
+
+
+def expression(value: Any, names: Mapping[str, str] | None = None) -> str:
+    """A value as source; `names`: other texts for references.
+
+    >>> expression(Call("aten.t.default", (Ref("w"),)))
+    'aten.t.default(w)'
+    """
+    if isinstance(value, Ref):
+        return value.name if names is None else names.get(value.name, value.name)
+    if isinstance(value, Call):
+        parts = [expression(arg, names) for arg in value.args]
+        parts += [f"{key}={expression(arg, names)}" for key, arg in value.kwargs]
+        target = value.target if value.target.startswith("aten.") else f"torch.ops.{value.target}"
+        picked = "" if value.pick is None else f"[{value.pick}]"
+        return f"{target}({', '.join(parts)}){picked}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(expression(inner, names) for inner in value)}]"
+    if isinstance(value, Word):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _form_text(form: Any) -> str:
+    return f"{form.dtype}{list(form.shape)}"
+
+
+def executable(source: str, name: str) -> Any:
+    """The function ``step`` of a source that `source_of` made."""
+    namespace: dict[str, Any] = {}
+    exec(compile(source, f"<{name}: planned step>", "exec"), namespace)
+    return namespace["step"]

@@ -1,0 +1,219 @@
+"""What a step really takes: storages that live at once, the allocator's own events, and single ops by themselves.
+
+Two meters that share nothing. `storages_peak` sees the results of every operator and when they die, and nothing of
+what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote down.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+from lowtide.errors import first_line
+from lowtide.torch.capture import library
+from lowtide.torch.cost import Costs, OpCost, signature
+from lowtide.torch.generate import expression
+from lowtide.torch.program import Action, Program, refs
+
+RUNS = 3
+"""Times that an op is timed; one that takes long is timed once."""
+
+LONG_SECONDS = 0.2
+
+
+def storages_peak(function: Callable[[], Any], uncounted: Iterable[Any] = ()) -> tuple[Any, int]:
+    """What a function returns, and the most bytes of storages that lived at once while it ran.
+
+    `uncounted` are tensors that are there before. Only what operators return is seen.
+    """
+    library()
+    leaves = import_module("torch.utils._pytree").tree_leaves
+    tensor = import_module("torch").Tensor
+    known = {t.untyped_storage()._cdata for t in uncounted}
+    live: dict[int, int] = {}
+    now = most = 0
+
+    def gone(key: int) -> None:
+        nonlocal now
+        now -= live.pop(key, 0)
+
+    class Count(import_module("torch.utils._python_dispatch").TorchDispatchMode):
+        """Sees every operator's results."""
+
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal now, most
+            returned = operator(*args, **(kwargs or {}))
+            for value in leaves(returned):
+                storage = value.untyped_storage() if isinstance(value, tensor) else None
+                if storage is None or storage._cdata in known or storage._cdata in live:
+                    continue
+                live[storage._cdata] = storage.nbytes()
+                now += storage.nbytes()
+                weakref.finalize(storage, gone, storage._cdata)
+            most = max(most, now)
+            return returned
+
+    with Count():
+        returned = function()
+    return returned, most
+
+
+def allocator_peak(function: Callable[[], Any]) -> tuple[Any, int]:
+    """What a function returns, and the most bytes that the allocator gave out while it ran, by its own events.
+
+    Releases of what was allocated before do not count. On the CPU only.
+    """
+    returned, changes = _allocations(function)
+    return returned, max(itertools.accumulate(changes), default=0)
+
+
+def _allocations(function: Callable[[], Any]) -> tuple[Any, list[int]]:
+    """Bytes given out (positive) and taken back, in order."""
+    returned, events = _profiled(function)
+    return returned, [size for _, size in _memory_events(events)]
+
+
+def _profiled(function: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    """What a function returns, and every event that torch's profiler wrote down meanwhile."""
+    torch = library()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        returned = function()
+    return returned, list(profiler.profiler.kineto_results.events())
+
+
+def _memory_events(events: Iterable[Any]) -> list[tuple[int, int]]:
+    """Nanoseconds and bytes of each allocation and release, in order."""
+    return sorted([(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"], key=lambda e: e[0])
+
+
+def no_costs(torch: Any, program: Program) -> Costs:
+    """An empty table for the machine that this runs on."""
+    device = next((form.device[0] for form in program.forms.values()), "cpu")
+    return Costs(device, str(torch.__version__), torch.get_num_threads(), [])
+
+
+def measure_ops(
+    program: Program, costs: Costs, report: Callable[[int, int], None] | None = None
+) -> tuple[Costs, tuple[str, ...]]:
+    """A cost table with an entry for each op of a program, those that it has not measured by itself.
+
+    Parameters
+    ----------
+    report
+        Called with how many ops are measured, and of how many.
+
+    Returns
+    -------
+    The table, and a line for each op that torch did not run by itself.
+    """
+    torch = library()
+    missing: dict[str, Action] = {}
+    for action in program.actions:
+        key = signature(program, action)
+        if key not in costs.by_signature:
+            missing.setdefault(key, action)
+    ops = [_SingleOp(torch, program, action) for action in missing.values()]
+
+    def run_all() -> None:
+        for k, op in enumerate(ops):
+            op.run_marked(f"{_MARK}{k}")
+            if report is not None:
+                report(k + 1, len(ops))
+
+    with torch.random.fork_rng(), torch.no_grad():
+        _, events = _profiled(run_all)
+        workspace = _inside(events)
+        entries = list(costs.ops)
+        for k, (key, op) in enumerate(zip(missing, ops, strict=True)):
+            if not op.failure:
+                own = max(0, workspace[k] - sum(op.sizes))
+                entries.append(OpCost(key, op.seconds(), own, op.sizes))
+    failed = tuple([f"{op.action.name}: {op.failure}" for op in ops if op.failure])
+    return Costs(costs.device, costs.torch, costs.threads, sorted(entries, key=lambda e: e.signature)), failed
+
+
+_MARK = "lowtide op "
+
+
+def _inside(events: Sequence[Any]) -> dict[int, int]:
+    """Most bytes given out at once between the marks of each op."""
+    memory = _memory_events(events)
+    times = [at for at, _ in memory]
+    most: dict[int, int] = {}
+    for event in events:
+        if event.name().startswith(_MARK):
+            first = bisect.bisect_left(times, event.start_ns())
+            last = bisect.bisect_right(times, event.start_ns() + event.duration_ns())
+            sizes = [size for _, size in memory[first:last]]
+            most[int(event.name().removeprefix(_MARK))] = max(itertools.accumulate(sizes), default=0)
+    return most
+
+
+class _Numbers:
+    """Any number that an optimizer would give."""
+
+    def __getitem__(self, name: str) -> Any:
+        return False if name.endswith("is_first_step") else 0.5
+
+
+class _SingleOp:
+    """One op by itself, on tensors of the sizes and strides that it has in the step."""
+
+    def __init__(self, torch: Any, program: Program, action: Action) -> None:
+        self.torch, self.action, self.failure, self.sizes = torch, action, "", [0]
+        self.names = list(dict.fromkeys(ref.name for ref in refs(action.call)))
+        self.forms = [program.forms[name] for name in self.names]
+        source = f"def op({', '.join([*self.names, 'h'])}):\n    return {expression(action.call)}\n"
+        namespace: dict[str, Any] = {"torch": torch, "aten": torch.ops.aten}
+        exec(compile(source, "<one op>", "exec"), namespace)
+        self.function = namespace["op"]
+
+    def run_marked(self, mark: str) -> None:
+        """Run it twice, the second time between marks in the profile."""
+        given = [_filled(self.torch, form) for form in self.forms]
+        try:
+            self.function(*given, _Numbers())
+            with self.torch.profiler.record_function(mark):
+                returned = self.function(*given, _Numbers())
+        except Exception as error:  # numbers drawn at random may be none that a kernel takes
+            self.failure = first_line(error)
+            return
+        self.sizes = _output_bytes(self.torch, returned if self.action.several else [returned], given, self.action)
+
+    def seconds(self) -> float:
+        """Median of a few runs."""
+        given = [_filled(self.torch, form) for form in self.forms]
+        seconds: list[float] = []
+        while len(seconds) < RUNS and sum(seconds) < LONG_SECONDS:
+            start = time.perf_counter()
+            self.function(*given, _Numbers())
+            seconds.append(time.perf_counter() - start)
+        return statistics.median(seconds)
+
+
+def _output_bytes(torch: Any, values: Sequence[Any], given: Sequence[Any], action: Action) -> list[int]:
+    """Bytes of the storage of each result; 0 for one that lies in another's memory."""
+    known = {t.untyped_storage()._cdata for t in given}
+    sizes: list[int] = []
+    for _, value in zip(action.outputs, values, strict=False):
+        storage = value.untyped_storage() if isinstance(value, torch.Tensor) else None
+        new = storage is not None and storage._cdata not in known
+        sizes.append(storage.nbytes() if storage is not None and new else 0)
+        if storage is not None:
+            known.add(storage._cdata)
+    return sizes
+
+
+def _filled(torch: Any, form: Any) -> Any:
+    """A tensor of that form: halves, zeros where numbers are whole, true where they are flags."""
+    kind = getattr(torch, form.dtype)
+    kind_of, index = form.device
+    device = torch.device(kind_of) if index is None else torch.device(kind_of, index)
+    tensor = torch.empty_strided(form.shape, form.strides, dtype=kind, device=device)
+    return tensor.fill_(0.5) if kind.is_floating_point or kind.is_complex else tensor.fill_(kind is torch.bool)

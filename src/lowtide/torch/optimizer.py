@@ -1,0 +1,285 @@
+"""An optimizer's update inside the step: right behind each gradient, which dies there.
+
+The operators are those of torch's own code for one tensor at a time (`torch.optim`, ``foreach=False``), or its fused
+kernels (``fused=True``), so that parameters and state are equal bit by bit. Learning rates and their like are numbers
+that the optimizer is asked for at every call (`ready`); whether there is momentum or weight decay at all is
+fixed when the step is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lowtide.errors import InputError
+from lowtide.read.aten.trace import Ref
+from lowtide.torch.program import Action, Call, Given, Program, Result, Word, refs
+from lowtide.torch.storages import root_of
+
+_MEND = "leave the optimizer out, and call its step() behind lowtide's, which leaves gradients in .grad"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one group of an optimizer's parameters is updated by; everything that changes the ops.
+
+    `kind` is ``"sgd"`` or ``"adam"``; `decoupled`: decay apart from the gradient (AdamW).
+    """
+
+    group: int
+    kind: str
+    decay: bool
+    momentum: bool
+    nesterov: bool
+    maximize: bool
+    decoupled: bool
+    fused: bool
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of what is kept of each parameter, as torch names them."""
+        if self.kind == "sgd":
+            return ("momentum_buffer",) if self.momentum else ()
+        return ("exp_avg", "exp_avg_sq", "step") if self.fused else ("exp_avg", "exp_avg_sq")
+
+    def number(self, name: str) -> Word:
+        """Source of a number that is asked for at every call."""
+        return Word(f'h["{self.group}.{name}"]')
+
+
+def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
+    """The rule of each group.
+
+    Raises
+    ------
+    InputError
+        An optimizer, or an option of it, that cannot stand in a planned step.
+    """
+    kinds = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adam"}
+    kind = kinds.get(type(optimizer))
+    if kind is None:
+        raise InputError(f"{type(optimizer).__name__} is none of SGD, Adam, AdamW; {_MEND}")
+    rules = []
+    for k, group in enumerate(optimizer.param_groups):
+        for option in ("foreach", "amsgrad", "capturable", "differentiable"):
+            if group.get(option):
+                raise InputError(f"{option}=True cannot stand in a planned step; drop it, or {_MEND}")
+        decoupled = group.get("decoupled_weight_decay", type(optimizer) is torch.optim.AdamW)
+        fused = bool(group.get("fused"))
+        rules.append(
+            Rule(
+                k, kind, group["weight_decay"] != 0, kind == "sgd" and group["momentum"] != 0,
+                kind == "sgd" and bool(group["nesterov"]), bool(group["maximize"]), kind == "adam" and decoupled, fused,
+            )
+        )  # fmt: skip
+    return tuple(rules)
+
+
+def with_updates(program: Program, rules: Mapping[str, Rule]) -> Program:
+    """The program with each gradient's update as early as no reader of the parameter is left.
+
+    Buffers are written at the end: what reads them may then run again at any time.
+
+    Parameters
+    ----------
+    rules
+        By name of the parameter; gradients of others stay results.
+    """
+    readers: dict[str, int] = {}
+    makers: dict[str, int] = {}
+    for k, action in enumerate(program.actions):
+        readers.update({ref.name: k for ref in refs(action.call)})
+        makers.update({name: k for name in action.outputs if name is not None})
+    by_name = {given.name: given for given in program.givens}
+    forms, givens = dict(program.forms), list(program.givens)
+    behind: dict[int, list[Action]] = {}
+    kept: list[Result] = []
+    for result in program.results:
+        rule = rules.get(result.target) if result.kind == "gradient" else None
+        if result.kind == "buffer":
+            behind.setdefault(len(program.actions), []).append(_written(result))
+        elif rule is None:
+            kept.append(result)
+        else:
+            update = _Updating(rule, by_name[result.target], forms)
+            actions = update.actions(result.value)
+            givens += update.states
+            at = max(makers.get(root_of(result.value), -1), readers.get(result.target, -1))
+            behind.setdefault(at, []).extend(actions)
+    actions = behind.get(-1, [])
+    for k, action in enumerate(program.actions):
+        actions += [action, *behind.get(k, ())]
+    actions += behind.get(len(program.actions), [])
+    return replace(program, givens=tuple(givens), actions=tuple(actions), forms=forms, results=tuple(kept))
+
+
+def _written(result: Result) -> Action:
+    call = Call("aten.copy_.default", (Ref(result.target), result.value))
+    return Action(f"write_{result.target}", call, writes=(result.target,))
+
+
+class _Updating:
+    """The ops that update one parameter."""
+
+    def __init__(self, rule: Rule, parameter: Given, forms: dict[str, Any]) -> None:
+        self.rule, self.parameter, self.forms = rule, parameter, forms
+        self.own = Ref(parameter.name)
+        self.states: list[Given] = []
+        for state in rule.states:
+            form = parameter.form
+            if state == "step":
+                form = replace(form, shape=(), strides=(), offset=0, dtype="float32", width=4)
+            given = Given(f"{state}_{parameter.name}", "state", f"{state}:{parameter.name}", form)
+            self.states.append(given)
+            forms[given.name] = form
+
+    def actions(self, gradient: Ref | Call) -> list[Action]:
+        """Ops in the order in which torch runs them."""
+        rule = self.rule
+        if rule.fused:
+            return self._fused(gradient)
+        before: list[Action] = []
+        if rule.maximize:
+            gradient = self._value(before, "negative", Call("aten.neg.default", (gradient,)))
+        if rule.decay and rule.decoupled:
+            self._write(before, "decay", Call("aten.mul_.Tensor", (self.own, rule.number("decay"))), self.own)
+        elif rule.decay:
+            options = (("alpha", rule.number("weight_decay")),)
+            gradient = self._value(before, "decayed", Call("aten.add.Tensor", (gradient, self.own), options))
+        return before + (self._sgd(gradient) if rule.kind == "sgd" else self._adam(gradient))
+
+    def _sgd(self, gradient: Ref | Call) -> list[Action]:
+        rule, actions = self.rule, []
+        if rule.momentum:
+            buffer = Ref(self.states[0].name)
+            damped = Call("aten.mul_.Tensor", (buffer, rule.number("momentum")))
+            call = Call("aten.add_.Tensor", (damped, gradient), (("alpha", rule.number("fresh")),))
+            self._write(actions, "momentum", call, buffer)
+            if rule.nesterov:
+                options = (("alpha", rule.number("momentum")),)
+                gradient = self._value(actions, "ahead", Call("aten.add.Tensor", (gradient, buffer), options))
+            else:
+                gradient = buffer
+        call = Call("aten.add_.Tensor", (self.own, gradient), (("alpha", rule.number("minus_lr")),))
+        self._write(actions, "update", call, self.own)
+        return actions
+
+    def _adam(self, gradient: Ref | Call) -> list[Action]:
+        rule, actions = self.rule, []
+        first, second = (Ref(state.name) for state in self.states)
+        call = Call("aten.lerp_.Scalar", (first, gradient, rule.number("rest_1")))
+        self._write(actions, "first", call, first)
+        damped = Call("aten.mul_.Tensor", (second, rule.number("beta2")))
+        options = (("value", rule.number("rest_2")),)
+        call = Call("aten.addcmul_.default", (damped, gradient, gradient), options)
+        self._write(actions, "second", call, second)
+        root = Call("aten.div_.Tensor", (Call("aten.sqrt.default", (second,)), rule.number("correction")))
+        divisor = Call("aten.add_.Tensor", (root, rule.number("eps")))
+        call = Call("aten.addcdiv_.default", (self.own, first, divisor), (("value", rule.number("minus_step")),))
+        self._write(actions, "update", call, self.own)
+        return actions
+
+    def _fused(self, gradient: Ref | Call) -> list[Action]:
+        rule, actions = self.rule, []
+        if isinstance(gradient, Call):  # the kernel reads memory as it lies
+            options = (("memory_format", Word("torch.contiguous_format")),)
+            laid = Call("aten.clone.default", (gradient,), options)
+            gradient = self._value(actions, "laid_out", laid)
+        lists: list[tuple[Ref, ...]] = [(self.own,), (gradient,)]
+        names = ["weight_decay", "lr"]
+        if rule.kind == "sgd":
+            lists.append((Ref(self.states[0].name),) if rule.momentum else ())
+            names += ["momentum", "dampening", "is_first_step"]
+            literal: tuple[tuple[str, Any], ...] = (("nesterov", rule.nesterov),)
+            target = "aten._fused_sgd_.default"
+        else:
+            first, second, step = (Ref(state.name) for state in self.states)
+            lists += [(first,), (second,), (), (step,)]
+            names += ["beta1", "beta2", "eps"]
+            literal = (("amsgrad", False),)
+            target = "aten._fused_adamw_.default" if rule.decoupled else "aten._fused_adam_.default"
+        numbers = tuple([(name, rule.number(name)) for name in names])
+        call = Call(target, tuple(lists), (*numbers, *literal, ("maximize", rule.maximize)))
+        written = [self.own.name, *(state.name for state in self.states if not state.name.startswith("step_"))]
+        actions.append(Action(f"update_{self.parameter.name}", call, writes=tuple(written)))
+        return actions
+
+    def _value(self, actions: list[Action], what: str, call: Call) -> Ref:
+        name = f"{what}_{self.parameter.name}"
+        self.forms[name] = self.parameter.form
+        actions.append(Action(name, call, (name,)))
+        return Ref(name)
+
+    def _write(self, actions: list[Action], what: str, call: Call, into: Ref) -> None:
+        actions.append(Action(f"{what}_{self.parameter.name}", call, writes=(into.name,)))
+
+
+def ready(torch: Any, optimizer: Any, rules: Sequence[Rule], parameters: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Make or find the state of each group's parameters, count the step, and give the numbers of this call.
+
+    Raises
+    ------
+    InputError
+        An option now asks for other ops than those of the step, or parameters of a group have seen different numbers
+        of steps.
+    """
+    numbers: dict[str, Any] = {}
+    for rule, group, tensors in zip(rules, optimizer.param_groups, parameters, strict=True):
+        _same_rule(rule, group)
+        counts = {_count(torch, optimizer, rule, tensor) for tensor in tensors}
+        if len(counts) > 1:
+            raise InputError(
+                "parameters of one group have seen different numbers of steps; give them groups of their own"
+            )
+        step = max(counts, default=1)
+        own = _sgd_numbers(group, step == 1) if rule.kind == "sgd" else _adam_numbers(group, step)
+        numbers.update({f"{rule.group}.{name}": value for name, value in own.items()})
+    return numbers
+
+
+def _same_rule(rule: Rule, group: Mapping[str, Any]) -> None:
+    switches = [("weight_decay", rule.decay), ("maximize", rule.maximize)]
+    if rule.kind == "sgd":
+        switches += [("momentum", rule.momentum), ("nesterov", rule.nesterov)]
+    for name, before in switches:
+        if bool(group[name]) != before:
+            raise InputError(f"{name} was switched on or off since the step was made; make it anew")
+
+
+def _count(torch: Any, optimizer: Any, rule: Rule, tensor: Any) -> int:
+    """The number of this step for a parameter, from 1; its state is made where there is none."""
+    if not rule.states:
+        return 2
+    state = optimizer.state[tensor]
+    if rule.kind == "sgd":
+        if state.get("momentum_buffer") is not None:
+            return 2
+        # -0.0 is what x + buffer leaves as it is, whatever x: the first buffer is the gradient itself
+        state["momentum_buffer"] = torch.full_like(tensor, -0.0, memory_format=torch.preserve_format)
+        return 1
+    if not state:
+        kind = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+        kind = torch.float32 if rule.fused else kind
+        state["step"] = torch.zeros((), dtype=kind, device=tensor.device if rule.fused else "cpu")
+        for name in ("exp_avg", "exp_avg_sq"):
+            state[name] = torch.zeros_like(tensor, memory_format=torch.preserve_format)
+    state["step"] += 1
+    return int(state["step"].item())
+
+
+def _sgd_numbers(group: Mapping[str, Any], first: bool) -> dict[str, Any]:
+    lr, dampening = float(group["lr"]), group["dampening"]
+    return {
+        "lr": lr, "minus_lr": -lr, "weight_decay": group["weight_decay"], "momentum": group["momentum"],
+        "dampening": dampening, "is_first_step": first, "fresh": 1.0 if first else 1 - dampening,
+    }  # fmt: skip
+
+
+def _adam_numbers(group: Mapping[str, Any], step: int) -> dict[str, Any]:
+    lr, decay, (beta_1, beta_2) = float(group["lr"]), group["weight_decay"], map(float, group["betas"])
+    return {
+        "lr": lr, "weight_decay": decay, "decay": 1 - lr * decay, "beta1": beta_1, "beta2": beta_2, "eps": group["eps"],
+        "rest_1": 1 - beta_1, "rest_2": 1 - beta_2, "correction": (1 - beta_2**step) ** 0.5,
+        "minus_step": -(lr / (1 - beta_1**step)),
+    }  # fmt: skip

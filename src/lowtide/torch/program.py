@@ -1,0 +1,149 @@
+"""A step as plain calls of ATen operators: what is given, what runs in its own order, and what comes out.
+
+No type here needs torch. A tensor is a name; an argument is a number, a text, a `Word` of source, a `Ref` to a tensor,
+a list of these, or a `Call` that is made there and then: views, and temporaries that die in the op.
+
+::
+
+    Traced    what torch handed over: views, clones and all                          (capture.py)
+    Program   compute ops alone; views stand where they are read, updates inside     (storages.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lowtide.read.aten.trace import Form, Ref
+
+Role = Literal["parameter", "buffer", "batch", "constant", "state"]
+
+
+class Word(str):
+    """Source text that stands as it is: ``torch.float32``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator.
+
+    Attributes
+    ----------
+    target
+        Its name below ``torch.ops``: ``aten.mm.default``.
+    args, kwargs
+        Values as the operator takes them.
+    pick
+        Which of several results is meant; None: all of them.
+    """
+
+    target: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    pick: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A tensor that is there before the step: a parameter, a buffer, part of the batch, an optimizer's state.
+
+    `target` is its name in the module, its number in the batch, or ``"exp_avg:layer.weight"``. `name` is its name in
+    the source.
+    """
+
+    name: str
+    role: Role
+    target: str
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An op of the step.
+
+    Attributes
+    ----------
+    name
+        Unique among the ops.
+    call
+        What runs.
+    outputs
+        Names of what it makes, position by position; None where the operator gives nothing.
+    several
+        Whether the operator returns a tuple.
+    writes
+        Names of the given tensors that it changes.
+    random
+        Whether it makes something else on every run.
+    """
+
+    name: str
+    call: Call
+    outputs: tuple[str | None, ...] = ()
+    several: bool = False
+    writes: tuple[str, ...] = ()
+    random: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What comes out: the loss, the gradient of the parameter `target`, a buffer's or an output's new value."""
+
+    kind: Literal["loss", "gradient", "buffer", "output"]
+    target: str
+    value: Ref | Call
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a capture hands over: calls in eager's order, each with the names of what it gives.
+
+    `views` are the calls' names whose results lie in the memory of their first tensor; `forms` has every tensor's
+    shape, strides, type and device.
+    """
+
+    name: str
+    givens: tuple[Given, ...]
+    calls: tuple[Action, ...]
+    views: frozenset[str]
+    forms: Mapping[str, Form]
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A step in its own order. `outputs` are what it returns, in the order of `results`."""
+
+    name: str
+    givens: tuple[Given, ...]
+    actions: tuple[Action, ...]
+    forms: Mapping[str, Form]
+    results: tuple[Result, ...]
+
+
+def refs(value: Any) -> Iterator[Ref]:
+    """Every reference in a value, calls in it included, from left to right."""
+    if isinstance(value, Ref):
+        yield value
+    elif isinstance(value, Call):
+        yield from refs(value.args)
+        for _, inner in value.kwargs:
+            yield from refs(inner)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from refs(inner)
+
+
+def replaced(value: Any, instead: Mapping[str, Any]) -> Any:
+    """A value with references replaced by what `instead` has for their names."""
+    if isinstance(value, Ref):
+        return instead.get(value.name, value)
+    if isinstance(value, Call):
+        kwargs = tuple([(key, replaced(inner, instead)) for key, inner in value.kwargs])
+        return Call(value.target, replaced(value.args, instead), kwargs, value.pick)
+    if isinstance(value, tuple):
+        return tuple([replaced(inner, instead) for inner in value])
+    return value

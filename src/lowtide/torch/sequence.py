@@ -1,0 +1,142 @@
+"""A sequence of op instances over a graph, with the lifetimes that follow, and what it holds step by step.
+
+An op may stand several times. Whoever reads a tensor reads what the last instance of its op before it made; so a
+tensor dies behind the last instance that reads it before its op runs again, and what is read by nobody dies in the
+instance that makes it. A result of the graph lives from its op's last instance to the end.
+
+::
+
+    a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it lies in memory
+    |--|     |---|
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+
+from lowtide.graph import Graph, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One run of the op with that id. `made` are the names of what it makes and somebody reads; `again`: not its first
+    run."""
+
+    op: int
+    made: frozenset[str]
+    again: bool
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Instances in order; `dies` are, for each, the names of the tensors that die behind it.
+
+    `footprint` is bytes held while each runs, workspace and unread results included; what is given does not count.
+    """
+
+    instances: tuple[Instance, ...]
+    dies: tuple[tuple[str, ...], ...]
+    footprint: tuple[int, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """Largest footprint."""
+        return max(self.footprint, default=0)
+
+    @property
+    def ops(self) -> tuple[int, ...]:
+        """Ids of the ops as they run."""
+        return tuple([instance.op for instance in self.instances])
+
+
+def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
+    """Lifetimes and footprints of ops that run in this order.
+
+    Raises
+    ------
+    ValueError
+        An op reads what nobody made, or stands behind an op that changes what it reads, or is random and runs twice,
+        or writes and runs twice; or an op is missing, or runs before one that it must stay behind.
+    """
+    why = why_not(graph, order)
+    if why is not None:
+        raise ValueError(why)
+    makers = graph.producer
+    counted = [t for t in graph.tensors if t.id in makers and t.alias_of is None]
+    made_at: dict[int, int] = {}
+    last_read: dict[tuple[int, int], int] = {}
+    for step, op_id in enumerate(order):
+        op = graph.op_by_id[op_id]
+        for t in op.inputs:
+            if t in made_at:
+                last_read[t, made_at[t]] = step
+        made_at.update(dict.fromkeys(op.outputs, step))
+    n = len(order)
+    for t in counted:
+        if t.kind is Kind.OUTPUT:
+            last_read[t.id, made_at[t.id]] = n
+    dies: list[list[str]] = [[] for _ in order]
+    made: list[set[str]] = [set() for _ in order]
+    change = [0] * (n + 1)
+    by_id = graph.tensor_by_id
+    own = {t.id for t in counted}
+    for step, op_id in enumerate(order):
+        for t in graph.op_by_id[op_id].outputs:
+            if t not in own:
+                continue
+            end = last_read.get((t, step), step)
+            change[step] += by_id[t].size
+            if end < n:
+                change[end + 1] -= by_id[t].size
+            if (t, step) in last_read:
+                made[step].add(by_id[t].name)
+                if end < n:
+                    dies[end].append(by_id[t].name)
+    seen: set[int] = set()
+    instances, footprint, live = [], [], 0
+    for step, op_id in enumerate(order):
+        live += change[step]
+        footprint.append(live + graph.op_by_id[op_id].workspace)
+        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen))
+        seen.add(op_id)
+    return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+
+
+def why_not(graph: Graph, order: Ordered[int]) -> str | None:
+    """None if ops may run in this order, each once or more; else the reason."""
+    there: set[int] = set()
+    done: set[int] = set()
+    writers = writers_over(graph)
+    for op_id in order:
+        op = graph.op_by_id[op_id]
+        for t in op.inputs:
+            if t in graph.producer and t not in there:
+                return f"{op.label} reads {graph.tensor_by_id[t].label}, which is not made yet"
+        if op_id in done:
+            if op.attributes.get("random") or any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
+                return f"{op.label} cannot run twice"
+            writer = next((w for w in writers.get(op_id, ()) if w in done), None)
+            if writer is not None:
+                return f"{op.label} runs again behind {graph.op_by_id[writer].label}, which changes what it reads"
+        elif any(other not in done for other in op.after):
+            return f"{op.label} runs before an op that it must stay behind"
+        there.update(op.outputs)
+        done.add(op_id)
+    missing = len(graph.ops) - len(done)
+    return f"{missing} ops do not run" if missing else None
+
+
+def writers_over(graph: Graph) -> dict[int, tuple[int, ...]]:
+    """For each op, the ops that change memory that it reads: behind these it must not run again."""
+    writers: dict[int, list[int]] = {}
+    for op in graph.ops:
+        for t in op.outputs:
+            root = graph.tensor_by_id[t].alias_of
+            if root is not None:
+                writers.setdefault(root, []).append(op.id)
+    return {
+        op.id: tuple([w for t in op.inputs for w in writers.get(t, ()) if w != op.id])
+        for op in graph.ops
+        if any(t in writers for t in op.inputs)
+    }

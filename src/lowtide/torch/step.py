@@ -1,0 +1,317 @@
+"""`compile_step` and `compile`: from a module to a planned step that runs, and back from a saved plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.outputs import Outputs
+from lowtide.sizes import format_size, parse_size
+from lowtide.torch.capture import Output, capture, library
+from lowtide.torch.cost import Costs, read_costs
+from lowtide.torch.generate import executable
+from lowtide.torch.meter import measure_ops, no_costs
+from lowtide.torch.optimizer import Rule, ready, rules_of, with_updates
+from lowtide.torch.planning import Planned, Wishes, plan_program
+from lowtide.torch.program import Given, Program
+from lowtide.torch.sequence import Sequence as Steps
+from lowtide.torch.step_plan import StepPlan, read_step_plan
+from lowtide.torch.storages import settle
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a step is made of: module, loss, optimizer with its rules, and what was asked of the plan.
+
+    `training`: whether gradients are wanted; `replan`: whether a batch of other sizes gets a plan of its own.
+    """
+
+    model: Any
+    loss_fn: Callable[..., Any] | None
+    optimizer: Any
+    rules: tuple[Rule, ...]
+    wishes: Wishes
+    training: bool
+    replan: bool
+
+    def build(self, batch: Sequence[Any]) -> Step:
+        """Capture and plan the step for batches of these sizes."""
+        torch = library()
+        captured = capture(self.model, self.loss_fn, batch, backward=self.training)
+        program = settle(captured.traced)
+        rules: dict[str, Rule] = {}
+        if self.optimizer is not None:
+            names = {id(tensor): name for name, tensor in captured.tensors.items()}
+            for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
+                rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
+        program = with_updates(program, rules)
+        planned = plan_program(torch, program, self.wishes)
+        return Step(self, planned, captured.tensors, captured.output, _key(torch, batch))
+
+
+class Step:
+    """A planned step: call it with a batch like the example.
+
+    A training step computes the loss and every gradient, and updates parameters, buffers and the optimizer's state in
+    place; without an optimizer it leaves the gradients in ``.grad``, added to what is there, as ``loss.backward()``
+    does. An inference step returns what the module returns.
+    """
+
+    def __init__(
+        self, job: Job, planned: Planned, tensors: Mapping[str, Any], output: Output, key: tuple[Any, ...]
+    ) -> None:
+        self._job, self._planned, self._tensors, self._output, self._key = job, planned, tensors, output, key
+        self._function = executable(planned.source, planned.program.name)
+        self._others: dict[Any, Step] = {}
+        states = {g.target.partition(":")[2] for g in self.program.givens if g.role == "state"}
+        updated = {name for action in self.program.actions for name in action.writes} & set(tensors)
+        held = {id(tensors[name]) for name in states | updated}
+        groups = () if job.optimizer is None else job.optimizer.param_groups
+        self._groups = [[p for p in group["params"] if id(p) in held] for group in groups]
+
+    def __repr__(self) -> str:
+        own = format_size(self.plan.own_order_peak_bytes)
+        return f"Step({self.program.name}: {format_size(self.plan.peak_bytes)}, {own} in its own order)"
+
+    @property
+    def plan(self) -> StepPlan:
+        """What was planned."""
+        return self._planned.plan
+
+    @property
+    def source(self) -> str:
+        """The Python source that runs."""
+        return self._planned.source
+
+    @property
+    def program(self) -> Program:
+        """The step as plain calls, in its own order."""
+        return self._planned.program
+
+    @property
+    def graph(self) -> Graph:
+        """The step as a graph: storages and compute ops."""
+        return self._planned.graph
+
+    @property
+    def sequence(self) -> Steps:
+        """What runs when, and what dies where."""
+        return self._planned.sequence
+
+    @property
+    def costs(self) -> Costs | None:
+        """The cost table that it was planned with; None if nothing was measured."""
+        return self._planned.costs
+
+    @property
+    def predicted_peak_bytes(self) -> int:
+        """Most bytes that a call allocates at once; parameters, buffers, batch and the optimizer's state apart."""
+        return self.plan.peak_bytes
+
+    def emit(self, path: str | Path) -> None:
+        """Write the source as a Python file. Raises `InputError` if it cannot be written."""
+        with Outputs() as outputs:
+            outputs.write(path, self.source.encode())
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan, for ``plan=`` in another process. Raises `InputError` if it cannot be written."""
+        self.plan.save(path)
+
+    def __call__(self, *batch: Any) -> Any:
+        """Run the step: the loss, or the module's output.
+
+        Raises
+        ------
+        InputError
+            The batch has other sizes than those planned for, and ``replan`` was not asked for; or the optimizer now
+            needs other ops.
+        """
+        step = self.for_batch(*batch)
+        return step.finish(step.prepare(*batch)())
+
+    def for_batch(self, *batch: Any) -> Step:
+        """The step for a batch of these sizes: this one, or one planned anew.
+
+        Raises
+        ------
+        InputError
+            It is of other sizes, and ``replan`` was not asked for.
+        """
+        key = _key(library(), batch)
+        if key == self._key:
+            return self
+        if not self._job.replan:
+            message = f"the step is planned for {_text(self._key)}, and got {_text(key)}"
+            raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
+        if key not in self._others:
+            self._others[key] = replace(self._job, wishes=replace(self._job.wishes, plan=None)).build(batch)
+        return self._others[key]
+
+    def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
+        """All that a call does before its first op; a function that runs the ops alone, for meters."""
+        torch = library()
+        numbers = ready(torch, self._job.optimizer, self._job.rules, self._groups) if self._groups else {}
+        given = self.given(*batch)
+
+        def run() -> list[Any]:
+            with torch.no_grad():
+                return self._function(given, numbers)
+
+        return run
+
+    def given(self, *batch: Any) -> list[Any]:
+        """The tensors that the ops are given: parameters, buffers, batch, and the state once there is one."""
+        torch = library()
+        leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
+        return [self._tensor(g, leaves) for g in self.program.givens]
+
+    def _tensor(self, given: Given, leaves: Sequence[Any]) -> Any:
+        if given.role == "batch":
+            return leaves[int(given.target)]
+        if given.role == "state":
+            state, _, parameter = given.target.partition(":")
+            return self._job.optimizer.state[self._tensors[parameter]][state]
+        return self._tensors[given.name]
+
+    def finish(self, results: Sequence[Any]) -> Any:
+        """What a call returns, of what its ops returned; gradients go where they belong."""
+        outputs: list[Any] = []
+        for result, value in zip(self.program.results, results, strict=True):
+            if result.kind != "gradient":
+                outputs.append(value)
+                continue
+            parameter = self._tensors[result.target]
+            if parameter.grad is None:
+                parameter.grad = value
+            else:
+                parameter.grad.add_(value)
+        return self._output.filled(outputs)
+
+
+def compile_step(
+    model: Any,
+    loss_fn: Callable[..., Any] | None,
+    example: Sequence[Any],
+    *,
+    budget: int | str | None = None,
+    optimizer: Any = None,
+    costs: Costs | str | Path | None = None,
+    measure: bool = True,
+    plan: StepPlan | str | Path | None = None,
+    replan: bool = False,
+    time: float = 10.0,
+) -> Step:
+    """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module`, in the mode (training or not) in which it will run.
+    loss_fn
+        ``loss_fn(model(batch[0]), *batch[1:])``, a scalar; where ``batch[0]`` is a tuple or a dict, the module gets its
+        parts. None: ``model(*batch)`` is the loss.
+    example
+        A batch: tensors, or tuples, lists and dicts of them. Only shapes, strides, types and devices matter.
+    budget
+        Most bytes that a call may allocate at once, as ``"2GiB"``; parameters, buffers, batch and the optimizer's state
+        are there before and do not count. None: eager's own order.
+    optimizer
+        A `torch.optim.SGD`, `Adam` or `AdamW`: its updates stand behind each gradient. None: gradients are left in
+        ``.grad``.
+    costs
+        A cost table (`measure`), or its file.
+    measure
+        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes.
+    plan
+        A saved plan to replay instead of a search.
+    replan
+        Whether a batch of other sizes is planned anew when it comes; otherwise it is an error.
+    time
+        Seconds of search.
+
+    Raises
+    ------
+    InputError
+        torch cannot trace the step; the optimizer is of another kind; no plan within the budget is known; the saved
+        plan is of another step.
+    MissingExtraError
+        torch is not installed.
+    """
+    torch = library()
+    rules = () if optimizer is None else rules_of(torch, optimizer)
+    wishes = _wishes(budget, costs, measure, plan, time)
+    return Job(model, loss_fn, optimizer, rules, wishes, True, replan).build(example)
+
+
+def compile(
+    model: Any,
+    example: Sequence[Any],
+    *,
+    budget: int | str | None = None,
+    costs: Costs | str | Path | None = None,
+    measure: bool = True,
+    plan: StepPlan | str | Path | None = None,
+    replan: bool = False,
+    time: float = 10.0,
+) -> Step:
+    """Plan the forward pass of a module, without gradients: ``step(*batch)`` returns what ``model(*batch)`` does.
+
+    Parameters are those of `compile_step`.
+
+    Raises
+    ------
+    InputError
+        As `compile_step` raises it.
+    MissingExtraError
+        torch is not installed.
+    """
+    wishes = _wishes(budget, costs, measure, plan, time)
+    return Job(model, None, None, (), wishes, False, replan).build(example)
+
+
+def measure(
+    step: Step, *, costs: Costs | str | Path | None = None, report: Callable[[int, int], None] | None = None
+) -> Costs:
+    """Run each op of a step by itself, and write down its time, workspace and real sizes: a table for ``costs=``.
+
+    Parameters
+    ----------
+    costs
+        A table, or its file, to add to: what is in it is not measured again.
+    report
+        Called with how many ops are measured, and of how many.
+
+    Raises
+    ------
+    InputError
+        The file is no cost table.
+    """
+    torch = library()
+    table = read_costs(costs) if isinstance(costs, str | Path) else costs
+    return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
+
+
+def _wishes(
+    budget: int | str | None, costs: Costs | str | Path | None, measure: bool, plan: StepPlan | str | Path | None,
+    time: float,
+) -> Wishes:  # fmt: skip
+    table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
+    saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
+    return Wishes(None if budget is None else parse_size(budget, "budget"), table, measure, time, saved)
+
+
+def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
+    """What a plan depends on in a batch."""
+    leaves, spec = torch.utils._pytree.tree_flatten(tuple(batch))
+    return (str(spec), *(
+        (str(leaf.dtype).removeprefix("torch."), tuple(leaf.shape), tuple(leaf.stride()), str(leaf.device))
+        if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
+    ))  # fmt: skip
+
+
+def _text(key: tuple[Any, ...]) -> str:
+    return ", ".join(f"{leaf[0]}{list(leaf[1])}" if isinstance(leaf, tuple) else repr(leaf) for leaf in key[1:])

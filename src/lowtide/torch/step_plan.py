@@ -1,0 +1,81 @@
+"""A plan of a step, as a file that another process replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.files import read_whole
+from lowtide.outputs import Outputs
+
+VERSION = 1
+
+
+class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Which op of a step runs when, and what that takes.
+
+    Attributes
+    ----------
+    version
+        Of this file's format.
+    program_sha256
+        Of the source of the step in its own order: what the plan is for.
+    costs_sha256
+        Of the cost table; empty if nothing was measured.
+    torch
+        Version of torch that the step was traced with.
+    ops
+        Ids of the ops as they run; one that runs again stands again.
+    budget_bytes
+        What was asked for, or None.
+    peak_bytes, own_order_peak_bytes
+        Most bytes that a call allocates at once, as planned and in its own order; parameters, buffers, batch and the
+        optimizer's state are there before and do not count.
+    floor_bytes
+        What the largest op takes with what it reads, workspace included: no plan of these ops is below.
+    seconds, own_order_seconds
+        Sums of the ops' costs.
+    unmeasured
+        Ops whose seconds are a roofline's, and whose workspace is taken as none.
+    """
+
+    version: int = VERSION
+    program_sha256: str
+    costs_sha256: str
+    torch: str
+    ops: list[int]
+    budget_bytes: int | None
+    peak_bytes: int
+    own_order_peak_bytes: int
+    floor_bytes: int
+    seconds: float
+    own_order_seconds: float
+    unmeasured: int
+
+    def to_json(self) -> bytes:
+        """The file."""
+        return msgspec.json.encode(self) + b"\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file. Raises `InputError` if it cannot be written."""
+        with Outputs() as outputs:
+            outputs.write(path, self.to_json())
+
+
+def read_step_plan(path: str | Path) -> StepPlan:
+    """A plan from a file.
+
+    Raises
+    ------
+    InputError
+        It is none, or of another version.
+    """
+    try:
+        plan = msgspec.json.decode(read_whole(path, "step plan"), type=StepPlan)
+    except msgspec.DecodeError as error:
+        raise InputError(f"it is no plan of a step: {error}; save it again", str(path)) from None
+    if plan.version != VERSION:
+        raise InputError(f"it is of version {plan.version}, and this reads version {VERSION}; save it again", str(path))
+    return plan

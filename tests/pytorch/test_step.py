@@ -1,0 +1,236 @@
+"""Planned steps against eager ones: bit by bit, and by the allocator's own events; only where torch is installed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowtide.bench.train_nets import NETS, training
+from lowtide.errors import InputError
+from lowtide.torch import compile, compile_step
+from lowtide.torch.meter import allocator_peak, storages_peak
+from lowtide.torch.step import Step
+
+torch: Any = None
+with suppress(ImportError):
+    torch = import_module("torch")
+
+pytestmark = pytest.mark.skipif(torch is None, reason="needs the extra torch")
+
+
+def optimizers() -> dict[str, Callable[[Any], Any]]:
+    """A maker of each kind of optimizer, by name."""
+    optim = torch.optim
+    return {
+        "sgd": lambda p: optim.SGD(p, lr=0.05),
+        "momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, dampening=0.1),
+        "nesterov": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, maximize=True),
+        "fused sgd": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3, fused=True),
+        "adam": lambda p: optim.Adam(p, lr=1e-3, weight_decay=1e-2),
+        "adamw": lambda p: optim.AdamW(p, lr=1e-3),
+        "fused adamw": lambda p: optim.AdamW(p, lr=1e-3, fused=True),
+        "fused adam": lambda p: optim.Adam(p, lr=1e-3, fused=True),
+    }
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """A stretch of random numbers that others do not see."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two tensors are equal bit by bit, signs of zeros apart."""
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+
+
+def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer: Any, steps: int = 3) -> list[str]:
+    """Names of all that differs after each of some steps: losses, parameters, buffers, the optimizer's state."""
+    names = []
+    for k in range(steps):
+        with seeded(k):
+            loss = step(*net.batch)
+        with seeded(k):
+            eager_optimizer.zero_grad()
+            expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
+            expected.backward()
+            eager_optimizer.step()
+        names += [] if same(loss, expected.detach()) else [f"loss {k}"]
+        both = zip(net.model.state_dict().items(), eager.state_dict().values(), strict=True)
+        names += [f"{name} {k}" for (name, a), b in both if not same(a, b)]
+        for a, b in zip(optimizer.state.values(), eager_optimizer.state.values(), strict=True):
+            names += [f"{key} {k}" for key, value in b.items() if value is not None and not same(a[key], value)]
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETS)
+def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
+    """Two budgets between the largest op and own order: ops run again, and the allocator gives out what was planned."""
+    costs = None
+    for share in (0.6, 0.4):
+        net = training(name)
+        eager = copy.deepcopy(net.model)
+        optimizer, eager_optimizer = (torch.optim.AdamW(m.parameters(), fused=True) for m in (net.model, eager))
+        if costs is None:
+            own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+            costs = own.costs
+        budget = own.plan.floor_bytes + int(share * (own.plan.peak_bytes - own.plan.floor_bytes))
+        step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=costs, budget=budget)
+        assert step.costs == costs
+        assert step.predicted_peak_bytes <= budget < own.predicted_peak_bytes
+        assert differing(step, net, eager, optimizer, eager_optimizer) == []
+        _, measured = allocator_peak(step.prepare(*net.batch))
+        assert abs(measured - step.predicted_peak_bytes) <= step.predicted_peak_bytes / 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind"), list(zip(NETS, optimizers() if torch else NETS, strict=True)))
+def test_three_steps_are_eagers_bit_by_bit(name: str, kind: str) -> None:
+    """Every net with another optimizer: losses, parameters, buffers, state; and the allocator gives out what the plan
+    says."""
+    net = training(name)
+    eager = copy.deepcopy(net.model)
+    optimizer, eager_optimizer = (optimizers()[kind](m.parameters()) for m in (net.model, eager))
+    before = torch.get_rng_state()
+    step = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+    assert torch.equal(before, torch.get_rng_state())
+    assert differing(step, net, eager, optimizer, eager_optimizer) == []
+    assert step.plan.unmeasured == 0
+    _, measured = allocator_peak(step.prepare(*net.batch))
+    assert abs(measured - step.predicted_peak_bytes) <= step.predicted_peak_bytes / 1000
+    _, storages = storages_peak(step.prepare(*net.batch), step.given(*net.batch))
+    assert 0 < storages <= measured
+
+
+def perceptron() -> tuple[Any, Any, tuple[Any, Any]]:
+    """A small net without surprises, its loss, a batch."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    return model, torch.nn.functional.mse_loss, (torch.randn(5, 8), torch.randn(5, 4))
+
+
+def test_without_an_optimizer_gradients_add_up_in_grad() -> None:
+    """As `loss.backward()` does, call after call."""
+    model, loss_fn, batch = perceptron()
+    eager = copy.deepcopy(model)
+    step = compile_step(model, loss_fn, batch, measure=False)
+    for _ in range(2):
+        loss = step(*batch)
+        expected = loss_fn(eager(batch[0]), batch[1])
+        expected.backward()
+        assert same(loss, expected.detach())
+        for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+            assert same(a.grad, b.grad)
+
+
+def test_a_learning_rate_may_change_between_steps() -> None:
+    """The optimizer is asked at every call; a switch of its ops is refused."""
+    model, loss_fn, batch = perceptron()
+    eager = copy.deepcopy(model)
+    optimizer, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, eager))
+    step = compile_step(model, loss_fn, batch, optimizer=optimizer, measure=False)
+    for rate in (0.1, 0.01):
+        optimizer.param_groups[0]["lr"] = other.param_groups[0]["lr"] = rate
+        step(*batch)
+        other.zero_grad()
+        loss_fn(eager(batch[0]), batch[1]).backward()
+        other.step()
+        assert all(same(a, b) for a, b in zip(model.parameters(), eager.parameters(), strict=True))
+    optimizer.param_groups[0]["momentum"] = 0.9
+    with pytest.raises(InputError, match="momentum was switched on or off"):
+        step(*batch)
+
+
+def test_another_batch_size_is_refused_or_planned_anew() -> None:
+    """The message names both sizes."""
+    model, loss_fn, batch = perceptron()
+    other = (torch.randn(3, 8), torch.randn(3, 4))
+    step = compile_step(model, loss_fn, batch, measure=False)
+    with pytest.raises(InputError, match=r"planned for float32\[5, 8\].*got float32\[3, 8\].*replan=True"):
+        step(*other)
+    step = compile_step(model, loss_fn, batch, measure=False, replan=True)
+    assert same(step(*other), loss_fn(model(other[0]), other[1]).detach())
+    assert step.for_batch(*other) is step.for_batch(*other)
+    assert step.for_batch(*batch) is step
+
+
+def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:
+    """Of another module it is refused; a changed one too."""
+    model, loss_fn, batch = perceptron()
+    step = compile_step(model, loss_fn, batch, measure=False)
+    step.save(tmp_path / "step.json")
+    again = compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+    assert again.source == step.source
+    assert again.plan == step.plan
+    with pytest.raises(InputError, match="is of another step"):
+        compile_step(model[0], loss_fn, (batch[0], torch.randn(5, 16)), measure=False, plan=step.plan)
+    text = (tmp_path / "step.json").read_text()
+    (tmp_path / "step.json").write_text(text.replace('"ops":[0,1,2', '"ops":[2,1,0'))
+    with pytest.raises(InputError, match="does not hold"):
+        compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+    (tmp_path / "step.json").write_text("{}")
+    with pytest.raises(InputError, match="no plan of a step"):
+        compile_step(model, loss_fn, batch, measure=False, plan=tmp_path / "step.json")
+
+
+def test_the_source_is_a_module_of_its_own(tmp_path: Path) -> None:
+    """What is emitted runs without lowtide, and gives what the step gives."""
+    model, loss_fn, batch = perceptron()
+    step = compile_step(model, loss_fn, batch, measure=False)
+    step.emit(tmp_path / "S.py")
+    namespace: dict[str, Any] = {}
+    exec((tmp_path / "S.py").read_text(), namespace)
+    given = {**dict(model.named_parameters()), "0": batch[0], "1": batch[1]}
+    with torch.no_grad():
+        results = namespace["step"]([given[g.target] for g in step.program.givens], {})
+    assert same(results[0], step(*batch))
+
+
+def test_an_inference_step_returns_what_the_module_returns() -> None:
+    """Nested as it is, in evaluation mode, parameters still trainable afterwards."""
+
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)
+
+        def forward(self, x: Any, scale: Any = None) -> Any:
+            h = self.b(self.a(x))
+            return {"sum": h.sum(), "rest": (h.view(2, -1), None, 3)}
+
+    model, x = Two().eval(), torch.randn(4, 8)
+    step = compile(model, (x,))
+    with torch.no_grad():
+        expected = model(x)
+    output = step(x)
+    assert same(output["sum"], expected["sum"])
+    assert same(output["rest"][0], expected["rest"][0])
+    assert output["rest"][1:] == (None, 3)
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_what_cannot_be_planned_is_said_in_one_line() -> None:
+    """A loss that is no scalar, an optimizer of another kind, an option of one, a module that branches on values."""
+    model, loss_fn, batch = perceptron()
+
+    class Branching(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(InputError, match="loss has shape"):
+        compile_step(model, None, batch[:1], measure=False)
+    with pytest.raises(InputError, match="RMSprop is none of SGD, Adam, AdamW"):
+        compile_step(model, loss_fn, batch, optimizer=torch.optim.RMSprop(model.parameters()))
+    with pytest.raises(InputError, match="amsgrad=True"):
+        compile_step(model, loss_fn, batch, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
+    with pytest.raises(InputError, match="Branching: torch cannot trace it"):
+        compile(Branching(), batch[:1])
