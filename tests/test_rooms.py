@@ -85,6 +85,7 @@ ELSEWHERE = {
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/cut ops/part ops/piece",
+    "transform/test_seams.py": "transform/seam_parts",
     "optimize/test_regions.py": "optimize/workspace",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_parts.py": "rewrites api/cutting",

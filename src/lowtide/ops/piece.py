@@ -15,12 +15,12 @@ Role = Literal["whole", "part", "slice", "join", "merge"]
 class Piece:
     """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
 
-    `terms` is None where everything is summed that there is.
+    `terms` are ranges that rise and do not touch; None where everything is summed that there is.
     """
 
     of: int
     box: Box
-    terms: Range | None = None
+    terms: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Glue, Spelled, Speller, speller, spelling
+from lowtide.ops.part import Glue, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutRegion, Exactness, PlanPart, Rows
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, PlanPiece, Rows, SeamOp
 
 Box = tuple[Rows, ...]
 
@@ -31,7 +31,7 @@ class _Held:
 
     of: int
     box: Box
-    terms: Rows | None = None
+    terms: tuple[Rows, ...] | None = None
     summed: tuple[int, int] | None = None
 
 
@@ -48,17 +48,22 @@ def parted(graph: Graph, plan: Plan) -> Graph:
 
 def has_cuts(plan: Plan) -> bool:
     """Whether the plan speaks of a part graph."""
-    return any(isinstance(r, CutRegion) for r in plan.rewrites or ())
+    return bool(_cuts(plan))
+
+
+def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
+    """Every op that is cut."""
+    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams) for cut in r.ops]
 
 
 def exactness(graph: Graph, plan: Plan) -> Exactness:
     """The loosest class among the plan's cuts: ``"bits"``, ``"kernel"`` or ``"sum"``."""
     worst = 0
-    for region in plan.rewrites or ():
-        for cut in region.ops if isinstance(region, CutRegion) else ():
-            known = meaning(graph, graph.op_by_id[cut.op])
-            if known is not None:
-                worst = max(worst, _rank(known.access.exactness(cut.axis)))
+    for cut in _cuts(plan):
+        known = meaning(graph, graph.op_by_id[cut.op])
+        if known is not None:
+            into = isinstance(cut, SeamOp) and cut.into
+            worst = max(worst, _rank("sum" if into else known.access.exactness(cut.axis)))
     return _CLASSES[worst]
 
 
@@ -83,8 +88,9 @@ class _Parts:
         self.held: dict[int, _Held] = {}
         self.numbers: dict[int, tuple[int, ...]] = {}
         self.meanings: dict[int, Meaning] = {}
-        self.cuts = [c for r in plan.rewrites or () if isinstance(r, CutRegion) for c in r.ops]
+        self.cuts = _cuts(plan)
         self.cut = {c.op: c for c in self.cuts}
+        self.over: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Graph:
         graph, plan = self.graph, self.plan
@@ -152,7 +158,8 @@ class _Parts:
             raise _fail(f"op {listed.id} is a {listed.type}, where a {kind} is needed")
         given = tuple(part.inputs)
         inputs = tuple(t for t in given if t is not None)
-        return Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
+        result = Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
+        return replace(result, overwrites=self.over.get(listed.id))
 
     def _is_whole(self, t: int) -> bool:
         held = self.held[t]
@@ -202,7 +209,7 @@ class _Parts:
         if any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
             raise _fail(f"tensor {t} holds rows that tensor {held.of} does not have")
         said = listed.piece
-        if said is None or _Held(said.of, tuple(said.box), said.terms) != replace(held, summed=None):
+        if said is None or _by_the_plan(said) != replace(held, summed=None):
             raise _fail(f"tensor {t} is not what its piece says")
         count = prod(shape)
         size = -(-of.size * prod(b - a for a, b in held.box) // max(1, count))
@@ -232,12 +239,14 @@ class _Parts:
         op = self.graph.op_by_id[origin[0]]
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
+        cut = self.cut[op.id]
+        if isinstance(cut, SeamOp) and cut.into:
+            return self._added_into(op, known, listed, part)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
             raise _fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
             raise _fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        cut = self.cut[op.id]
         if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
             raise _fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
         if len(part.outputs) != len(op.outputs):
@@ -247,23 +256,61 @@ class _Parts:
             self._make(t, _written(access, j, op, self.graph, axis, rows, reduced))
         shapes = tuple(self._shape(t) for t in part.outputs)
         spelled = how.spell(rows, shapes)
-        self._operands(op, access, part, spelled, reduced and rows[0] > 0)
+        self._operands(op, access, part, part.inputs, spelled.literals, reduced and rows[0] > 0)
         return op.type, spelled.attributes
+
+    def _added_into(self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        """A part of a sum, added to parts before: each once, and what follows the sum behind all of them."""
+        access, axis, rows = op_meaning.access, part.axis, part.rows
+        adds = accumulating(self.graph, op, op_meaning, axis) if axis is not None else None
+        if adds is None or axis is None or rows is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
+            raise _fail(f"{op.label} cannot be added to as op {listed.id} does")
+        cut = self.cut[op.id]
+        if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
+            raise _fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        if len(part.outputs) != 1 or len(op.outputs) != 1:
+            raise _fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
+        follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1
+        read = list(part.inputs)
+        so_far: tuple[Rows, ...] = ()
+        if follows:
+            total = read.pop()
+            held = self.held.get(total) if total is not None else None
+            if held is None or held.terms is None or (held.of, held.summed) != (op.outputs[0], (op.id, axis)):
+                raise _fail(f"op {listed.id} adds to tensor {total}, which is no part of its sum")
+            so_far, self.over[listed.id] = held.terms, (total or 0,)
+            while read and read[-1] is None:
+                read.pop()
+        terms = _both(so_far, (rows,))
+        whole = terms == ((0, access.sizes[axis]),)
+        box = tuple((0, size) for size in self.graph.tensor_by_id[op.outputs[0]].shape or ())
+        made = _Held(op.outputs[0], box) if whole else _Held(op.outputs[0], box, terms, (op.id, axis))
+        self._make(part.outputs[0], made)
+        self._operands(op, access, part, read, {}, rows[0] > 0)
+        attributes = {k: v for k, v in op.attributes.items() if whole or k not in adds.at_the_end}
+        return adds.type if follows else op.type, attributes
 
     def _shape(self, t: int) -> tuple[int, ...]:
         return tuple(b - a for a, b in self.held[t].box)
 
-    def _operands(self, op: Op, access: Access, part: PlanPart, spelled: Spelled, later: bool) -> None:
+    def _operands(
+        self,
+        op: Op,
+        access: Access,
+        part: PlanPart,
+        read: Sequence[int | None],
+        literals: Mapping[int, Sequence[int]],
+        later: bool,
+    ) -> None:
         """Each operand holds just the rows that the part needs, and all of what is not cut."""
         given = op.operands or op.inputs
-        read = list(part.inputs)
         wanted: list[tuple[int, Box] | tuple[int, ...] | None] = []
         axis, rows = part.axis or 0, part.rows or (0, 0)
         for i, t in enumerate(given):
             if t is None or (later and i in access.once):
                 wanted.append(None)
-            elif i in spelled.literals:
-                wanted.append(tuple(spelled.literals[i]))
+            elif i in literals:
+                wanted.append(tuple(literals[i]))
             else:
                 box = _needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
                 wanted.append((t, box) if all(a < b for a, b in box) else None)
@@ -276,9 +323,42 @@ class _Parts:
         for t, want in zip(read, wanted, strict=True):
             held = None if t is None else self.held.get(t)
             is_numbers = t is not None and t in self.numbers and self.numbers[t] == want
-            is_rows = held is not None and held.terms is None and (held.of, held.box) == want
+            is_rows = held is not None and held.terms is None and (held.of, held.box) in self._same(want)
             if not (is_numbers or is_rows or (t is None and want is None)):
                 raise _fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
+
+    def _same(self, want: tuple[int, Box] | tuple[int, ...] | None) -> list[tuple[int, Box]]:
+        """Rows of a tensor, and what they are too: of what a concat makes, rows of an operand."""
+        match want:
+            case (int(t), tuple(box)):
+                result = [(t, box)]
+            case _:
+                return []
+        while True:
+            t, box = result[-1]
+            within = self._operand_of(t, box)
+            if within is None:
+                return result
+            result.append(within)
+
+    def _operand_of(self, t: int, box: Box) -> tuple[int, Box] | None:
+        """The operand of a concat that holds some rows of what it makes, and which rows of it they are."""
+        maker = self.graph.producer.get(t)
+        op = None if maker is None else self.graph.op_by_id[maker]
+        if op is None or op.type != "Concat" or op.bodies:
+            return None
+        shape = self.graph.tensor_by_id[t].shape or ()
+        dim = int(op.attributes.get("axis", 1)) % len(shape)
+        first = 0
+        for x in op.inputs:
+            own = self.graph.tensor_by_id[x].shape or ()
+            if len(own) != len(shape):
+                return None
+            end = first + own[dim]
+            if first <= box[dim][0] and box[dim][1] <= end:
+                return x, tuple((a - first, b - first) if d == dim else (a, b) for d, (a, b) in enumerate(box))
+            first = end
+        return None
 
     def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
         literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
@@ -335,14 +415,32 @@ class _Parts:
         other = None if second is None else self.held.get(second)
         if other is None or one.terms is None or other.terms is None or one.summed is None:
             raise _fail("a merge is of two parts of a sum")
-        if (one.of, one.box, one.summed) != (other.of, other.box, other.summed) or one.terms[1] != other.terms[0]:
-            raise _fail(f"parts of the sum {one.of} do not follow one another")
+        if (one.of, one.box, one.summed) != (other.of, other.box, other.summed):
+            raise _fail(f"parts of the sum {one.of} are of another one")
         access = self.meanings[one.summed[0]].access
-        terms = (one.terms[0], other.terms[1])
-        whole = terms == (0, access.sizes[one.summed[1]])
+        terms = _both(one.terms, other.terms)
+        whole = terms == ((0, access.sizes[one.summed[1]]),)
         held = _Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
         return self._glue(part, self._speller().merging(access.merge), 2)
+
+
+def _by_the_plan(piece: PlanPiece) -> _Held:
+    """What a plan says that a tensor holds."""
+    return _Held(piece.of, tuple(piece.box), None if piece.terms is None else tuple(piece.terms))
+
+
+def _both(one: tuple[Rows, ...], other: tuple[Rows, ...]) -> tuple[Rows, ...]:
+    """Rows that are in either of two, and in none twice; those that touch as one range."""
+    result: list[Rows] = []
+    for a, b in sorted((*one, *other)):
+        if result and a < result[-1][1]:
+            raise _fail(f"rows {a} to {min(b, result[-1][1])} of a sum are added twice")
+        if result and a == result[-1][1]:
+            result[-1] = (result[-1][0], b)
+        else:
+            result.append((a, b))
+    return tuple(result)
 
 
 def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows, reduced: bool) -> _Held:
@@ -352,7 +450,7 @@ def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows
     if reduced:
         whole = rows == (0, access.sizes[axis])
         box = tuple((0, size) for size in shape)
-        return _Held(t, box) if whole else _Held(t, box, rows, (op.id, axis))
+        return _Held(t, box) if whole else _Held(t, box, (rows,), (op.id, axis))
     dims = access.outputs[j]
     return _Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
 
