@@ -33,14 +33,13 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over `terms` of its axis alone.
-
-    Rows below 0 or behind the last one are padding.
+    """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over the rows `terms` of its axis
+    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding.
     """
 
     of: int
     box: list[Rows]
-    terms: Rows | None = None
+    terms: list[Rows] | None = None
 
 
 class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_field="kind"):
@@ -70,4 +69,25 @@ class CutRegion(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field=
     ops: list[CutOp]
 
 
-Rewrite = Recompute | CutRegion
+class SeamOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Op `op` runs in parts along `axis`, each of the rows up to one of `ends`.
+
+    What it sums over the axis is added up in the order `turns`, positions in `ends` (left out: as they stand); with
+    `into`, each part is added to the sum of those before by the op that computes it. A concat here is not run: rows
+    of what it makes are its operands.
+    """
+
+    op: int
+    axis: int
+    ends: list[int]
+    turns: list[int] | None = None
+    into: bool = False
+
+
+class CutSeams(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field="kind"):
+    """Ops that run on each operand of the concats that they read from."""
+
+    ops: list[SeamOp]
+
+
+Rewrite = Recompute | CutRegion | CutSeams

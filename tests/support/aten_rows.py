@@ -297,6 +297,7 @@ def graph_of(instance: Instance) -> tuple[Graph, Op]:
 def results_of(graph: Graph, op: Op) -> list[Any]:
     """What torch gives for zeros."""
     import torch
+
     from lowtide.run.probe_aten import AtenRunner, arguments_of
 
     function = AtenRunner()._function(op.type)

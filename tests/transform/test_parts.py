@@ -231,7 +231,7 @@ def _own_literals(patch: pytest.MonkeyPatch) -> None:
 
 def _whole_constants(patch: pytest.MonkeyPatch) -> None:
     """Parts are given whole weights."""
-    patch.setattr(parts._Builder, "constant", lambda self, of, box: of)
+    patch.setattr(parts.Builder, "constant", lambda self, of, box: of)
 
 
 def _moved_pieces(patch: pytest.MonkeyPatch) -> None:

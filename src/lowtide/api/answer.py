@@ -163,7 +163,8 @@ def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
         return {}
     if tensor.id in answer.parts.pieces:
         piece = answer.parts.pieces[tensor.id]
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=piece.terms)}
+        terms = None if piece.terms is None else list(piece.terms)
+        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms)}
     return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
 
 

@@ -6,7 +6,8 @@ import time as clock
 from collections.abc import Callable
 from pathlib import Path
 
-from lowtide.api.cutting import arena_bytes, check_format
+from lowtide.api.cut_search import arena_bytes
+from lowtide.api.cutting import check_format
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Rules

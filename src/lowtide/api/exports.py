@@ -105,7 +105,7 @@ def export(
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
-    from lowtide.api.cutting import part_graph
+    from lowtide.api.decisions import part_graph
     from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan
     from lowtide.write.slots import check_order

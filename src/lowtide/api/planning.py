@@ -97,7 +97,10 @@ def plan(
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
-        run in parts, a region in stripes. Nothing is changed where it gains nothing, or the budget is met without.
+        run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
+        ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
+        runtimes lack (under ``onnxruntime`` they are anyway). Nothing is changed where it gains nothing, or the budget
+        is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops

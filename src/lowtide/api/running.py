@@ -106,7 +106,7 @@ def _onnx_files(
     if planned is None:
         planned = folder / "planned.onnx"
         if plan.rewrites:
-            from lowtide.api.cutting import write_parts
+            from lowtide.api.decisions import write_parts
 
             write_parts(plan, original, planned, dims=dims, copy_external=True)
         else:
@@ -123,7 +123,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
     if planned is None:
         planned = folder / "planned.tflite"
         if plan.rewrites:
-            from lowtide.api.cutting import write_parts
+            from lowtide.api.decisions import write_parts
 
             write_parts(plan, model, planned)
         else:

@@ -134,7 +134,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     else:
         _same_model(plan, source)
     if plan.rewrites:
-        from lowtide.api.cutting import write_parts
+        from lowtide.api.decisions import write_parts
 
         return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
     return write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)

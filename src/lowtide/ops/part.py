@@ -98,6 +98,25 @@ class Glue:
     columns: int = 0
 
 
+@dataclass(frozen=True)
+class Accumulating:
+    """An op that adds a part of a sum to what there is of it, in one step.
+
+    Attributes
+    ----------
+    type
+        What it is called.
+    operand
+        Position of the sum so far.
+    at_the_end
+        Attributes that the part which is added last alone has: what follows the sum.
+    """
+
+    type: str
+    operand: int
+    at_the_end: frozenset[str] = frozenset()
+
+
 class Speller(Protocol):
     """What the module of a dialect that can spell parts offers.
 
@@ -133,6 +152,20 @@ def speller(graph: Graph) -> Speller | None:
     """What spells parts in the graph's format, if anything does."""
     name = _SPELLERS.get(graph.dialect)
     return None if name is None else cast(Speller, import_module(name))
+
+
+def accumulating(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Accumulating | None:
+    """The op that adds a part of an op along an axis to the sum of those before; None: its format has none."""
+    offered = getattr(speller(graph), "accumulating", None)
+    if (
+        offered is None
+        or op_meaning.opaque is not None
+        or op.bodies
+        or op.after
+        or axis not in op_meaning.access.reduce
+    ):
+        return None
+    return offered(graph, op, op_meaning)
 
 
 def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:

@@ -15,13 +15,13 @@ Role = Literal["whole", "part", "slice", "pad", "join", "merge"]
 class Piece:
     """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
 
-    `terms` is None where everything is summed that there is. Rows beside the tensor are padding: what a window that
-    hangs over the edge sees there.
+    `terms` are ranges that rise and do not touch; None where everything is summed that there is. Rows beside the tensor
+    are padding: what a window that hangs over the edge sees there.
     """
 
     of: int
     box: Box
-    terms: Range | None = None
+    terms: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, Runtim
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion
+from lowtide.rewrites import CutRegion, CutSeams
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -181,12 +181,15 @@ def proof_text(plan: Plan) -> str:
 def _cut_text(plan: Plan) -> str:
     """What is cut, what runs for it, and what the outputs may differ by."""
     regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    cut = sum(len(r.ops) for r in regions)
+    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
+    cut = sum(len(r.ops) for r in regions) + at_seams
     whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
     without = (plan.search or {}).get("uncut_peak_bytes")
     best = "" if without is None else f"; the best order without: {format_size(without)}"
+    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
+    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
     return (
-        f"{format_count(cut, 'op')} in {format_count(len(regions), 'region')}: {len(plan.order):,} ops run instead of "
+        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
         f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
     )
 

@@ -13,14 +13,14 @@ dimensions); patch-wise inference with kept rows (msf-CNN); the axes are those o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.graph import Graph, Kind
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Spelling, spelling
+from lowtide.ops.part import Accumulating, Spelling, accumulating, spelling
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,12 @@ class Cutter:
     ----------
     exact_bits
         Whether only cuts count that cannot change a bit, whatever kernel the runtime chooses for another shape.
+    only
+        Ids of the ops that may be cut; None: any.
     """
 
-    def __init__(self, graph: Graph, *, exact_bits: bool = False) -> None:
-        self.graph, self.exact_bits = graph, exact_bits
+    def __init__(self, graph: Graph, *, exact_bits: bool = False, only: Collection[int] | None = None) -> None:
+        self.graph, self.exact_bits, self.only = graph, exact_bits, only
         self._meanings: dict[int, Meaning | None] = {}
         self._spellings: dict[tuple[int, int], Spelling | None] = {}
 
@@ -89,10 +91,18 @@ class Cutter:
         if key not in self._spellings:
             known = self.meaning(op)
             how = None
-            if known is not None and axis in known.access.cuttable() and self._exact(known, axis):
+            may = self.only is None or op in self.only
+            if may and known is not None and axis in known.access.cuttable() and self._exact(known, axis):
                 how = spelling(self.graph, self.graph.op_by_id[op], known, axis)
             self._spellings[key] = how
         return self._spellings[key]
+
+    def accumulating(self, op: int, axis: int) -> Accumulating | None:
+        """The op that adds a part of this one to the sum of those before."""
+        known = self.meaning(op)
+        if known is None or self.exact_bits:
+            return None
+        return accumulating(self.graph, self.graph.op_by_id[op], known, axis)
 
     def _exact(self, op_meaning: Meaning, axis: int) -> bool:
         return not self.exact_bits or op_meaning.access.exactness(axis) == "bits"

@@ -27,6 +27,7 @@ from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, given_box, speller
 from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cut, Cutter, Region, needed
+from lowtide.transform.seams import NO_SEAMS, Seams
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class PartGraph:
         What each new tensor, and each new op, is; those that are not here are what their ids say in the cut graph.
     numbers
         New constants that are literal operands of parts, and pieces of nothing.
+    seams
+        What was cut at seams.
     """
 
     regions: tuple[Region, ...]
@@ -50,6 +53,7 @@ class PartGraph:
     pieces: Mapping[int, Piece]
     parts: Mapping[int, Part]
     numbers: frozenset[int]
+    seams: Seams = NO_SEAMS
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
@@ -65,7 +69,7 @@ def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None
     ValueError
         The regions share ops, or one cannot run before and behind another.
     """
-    builder = _Builder(cutter)
+    builder = Builder(cutter)
     emitted = [builder.region(region) for region in regions]
     sequence = _sequence(cutter.graph, regions, emitted, cutter.graph.own_order if order is None else order)
     graph = builder.graph(sequence)
@@ -109,7 +113,7 @@ def _sequence(
     return tuple(result)
 
 
-class _Builder:
+class Builder:
     """Makes ops and tensors, and knows what they are."""
 
     def __init__(self, cutter: Cutter) -> None:
@@ -140,7 +144,7 @@ class _Builder:
         _Stripes(self, region).run()
         return self.ops
 
-    def piece(self, of: int, box: Box, word: str, terms: Range | None = None) -> int:
+    def piece(self, of: int, box: Box, word: str, terms: tuple[Range, ...] | None = None) -> int:
         """A new tensor: rows of another one."""
         whole = self.old.tensor_by_id[of]
         shape = tuple(b - a for a, b in box)
@@ -185,7 +189,7 @@ class _Builder:
     def part(
         self, op: Op, part: Part, operands: Sequence[int | None], outputs: Sequence[int], attributes: Mapping[str, Any]
     ) -> None:
-        """A part of an op."""
+        """A part of an op; of another type, that of `op`."""
         inputs = tuple(t for t in operands if t is not None)
         a, b = part.rows or (0, 0)
         name = self._name(f"{op.name or op.type}/{a}-{b}")
@@ -271,7 +275,7 @@ class _Held:
 class _Stripes:
     """The ops of one region."""
 
-    def __init__(self, builder: _Builder, region: Region) -> None:
+    def __init__(self, builder: Builder, region: Region) -> None:
         self.b, self.region = builder, region
         self.graph, self.cutter = builder.old, builder.cutter
         self.held: dict[int, _Held] = {}
@@ -395,7 +399,7 @@ class _Stripes:
         if rows == (0, known.access.sizes[cut.axis]):
             return t
         if reduced:
-            return self.b.piece(t, tuple((0, s) for s in shape), "terms_", rows)
+            return self.b.piece(t, tuple((0, s) for s in shape), "terms_", (rows,))
         box = known.access.written(j, shape, {cut.axis: rows})
         return self.b.piece(t, box, "rows_")
 
@@ -493,6 +497,6 @@ class _Stripes:
             return
         done = (self.summed[t][0], rows[1])
         shape = self.graph.tensor_by_id[t].shape or ()
-        output = t if done == (0, size) else self.b.piece(t, tuple((0, s) for s in shape), "sum_", done)
+        output = t if done == (0, size) else self.b.piece(t, tuple((0, s) for s in shape), "sum_", (done,))
         self.b.glue(self.b.spell.merging(merge), "merge", [self.sums[t], at], output)
         self.sums[t], self.summed[t] = output, done

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _INITIALIZER, _INPUT, _OUTPUT, _VALUE_INFO, _ANNOTATION, _SPARSE = 5, 11, 12, 13, 14, 15
 """Fields of GraphProto."""
+_OPSETS = 8
+"""Field of ModelProto."""
 _MAY_BE_FED = 4
 """IR version from which on an initializer that is a graph input is a default; before, every one is an input."""
 _MOST_BYTES = 2**31 - 1
@@ -122,6 +124,7 @@ class _Writer:
             raise InputError("the model holds training steps, which name its weights; cut it without them", self.place)
         old = {op.id: op for op in (*self.structure.ops, *self.structure.folded)}
         cut = {cut.op for region in self.parts.regions for cut in region.cuts}
+        cut.update(cut.op for cut in self.parts.seams.cuts)
         kept = [op for op in (*self.graph.ops, *self.graph.folded) if op.id not in self.parts.parts]
         fits = {op.id for op in kept} | cut == set(old) and all(
             [self.names[t] for t in (*old[op.id].inputs, *old[op.id].outputs)]
@@ -212,7 +215,7 @@ class _Writer:
             raise InputError(
                 "in parts it is larger than 2 GiB, more than an ONNX file holds; save it with external data", self.place
             )
-        return [(0, begin), head, *inner, (end, len(self.data))]
+        return [(0, begin), head, *inner, (end, len(self.data)), *self._domains()]
 
     def _graph(self, order: Sequence[int]) -> Iterator[Chunk]:
         """What is inside the graph."""
@@ -328,6 +331,8 @@ class _Writer:
             node = self.proto.NodeProto.FromString(self.data[body:end])
             slots = iter(outputs)
             node.name, node.input[:] = op.name, inputs
+            if op.type != self.types_of[of]:
+                node.domain, _, node.op_type = op.type.rpartition("::")
             node.output[:] = [next(slots) if name else "" for name in node.output]
             before = self.attributes[of]
         differs = {k for k in (*before, *op.attributes) if before.get(k) != op.attributes.get(k)}
@@ -335,6 +340,17 @@ class _Writer:
             node.attribute.remove(attribute)
         node.attribute.extend(_attribute(k, v) for k, v in op.attributes.items() if k in differs)
         return node
+
+    @cached_property
+    def types_of(self) -> Mapping[int, str]:
+        """Types of the ops of the file."""
+        return {op.id: op.type for op in self.structure.ops}
+
+    def _domains(self) -> Iterator[bytes]:
+        """Versions of operators of others, which the file has not named so far."""
+        named = {o.domain for o in self.model.opset_import}
+        for domain in sorted({op.type.rpartition("::")[0] for op in self.graph.ops} - named - {""}):
+            yield _record(_OPSETS, self.proto.OperatorSetIdProto(domain=domain, version=1))
 
     @cached_property
     def attributes(self) -> Mapping[int, Mapping[str, Any]]:

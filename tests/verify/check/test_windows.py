@@ -19,7 +19,7 @@ from lowtide.verify.check.windows import windows_differ
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
 from lowtide.api.answer import Answer, assemble
-from lowtide.api.cutting import as_rewrites
+from lowtide.api.decisions import as_rewrites
 from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph
 from lowtide.transform.parts import PartGraph, apply

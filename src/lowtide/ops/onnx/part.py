@@ -26,7 +26,7 @@ from lowtide.ops.forms import (
 )
 from lowtide.ops.index import Range, Window
 from lowtide.ops.meaning import Meaning
-from lowtide.ops.part import Glue, Spelled, Spelling
+from lowtide.ops.part import Accumulating, Glue, Spelled, Spelling
 
 NUMBERS: Literal["int64"] = "int64"
 MOST_JOINED = 0
@@ -42,6 +42,8 @@ _PIECES = ("Slice", "Pad", "Resize", "Upsample", "Gather")
 
 _SHAPED = frozenset({"Reshape", "Expand"})
 """Ops whose operand 1 is the shape of the result."""
+
+_ACCUMULATES = "com.microsoft::FusedConv"
 
 _BIAS_IS_OPTIONAL = 11
 """Version from which on Gemm has two operands or three."""
@@ -72,6 +74,15 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return None
     shaped = op.type in _SHAPED
     return Spelling(grain, lambda rows, shapes: Spelled(op.attributes, {1: shapes[0]} if shaped else {}))
+
+
+def accumulating(graph: Graph, op: Op, op_meaning: Meaning) -> Accumulating | None:
+    """onnxruntime's own convolution, whose fourth operand is added before its activation."""
+    form = op_meaning.form
+    plain = isinstance(form, Convolution) and form.groups == 1 and not form.transposed
+    if op.type not in ("Conv", _ACCUMULATES) or not plain or graph.tensor_by_id[op.outputs[0]].dtype != "float32":
+        return None
+    return Accumulating(_ACCUMULATES, 3, frozenset({"activation", "activation_params"}))
 
 
 def _must_have_bias(graph: Graph, op: Op) -> bool:

@@ -9,31 +9,18 @@ reads is there whole. Nothing here knows how the cuts were found or lowered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, get_args
 
-from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind, Op, Quant, Tensor
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Access, Exact
-from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
-from lowtide.ops.part import Glue, Spelled, Speller, speller, spelling
+from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutRegion, Exactness, PlanPart, Rows
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp
+from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
 from lowtide.verify.check.windows import windows_differ
-
-Box = tuple[Rows, ...]
-
-
-@dataclass(frozen=True)
-class _Held:
-    """What a tensor holds: rows of one of the user's; of a sum, over `terms` of an axis of an op."""
-
-    of: int
-    box: Box
-    terms: Rows | None = None
-    summed: tuple[int, int] | None = None
 
 
 def parted(graph: Graph, plan: Plan) -> Graph:
@@ -49,17 +36,22 @@ def parted(graph: Graph, plan: Plan) -> Graph:
 
 def has_cuts(plan: Plan) -> bool:
     """Whether the plan speaks of a part graph."""
-    return any(isinstance(r, CutRegion) for r in plan.rewrites or ())
+    return bool(_cuts(plan))
+
+
+def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
+    """Every op that is cut."""
+    return [cut for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams) for cut in r.ops]
 
 
 def exactness(graph: Graph, plan: Plan) -> Exactness:
     """The loosest class among the plan's cuts: ``"bits"``, ``"kernel"`` or ``"sum"``."""
     worst = 0
-    for region in plan.rewrites or ():
-        for cut in region.ops if isinstance(region, CutRegion) else ():
-            known = meaning(graph, graph.op_by_id[cut.op])
-            if known is not None:
-                worst = max(worst, _rank(known.access.exactness(cut.axis)))
+    for cut in _cuts(plan):
+        known = meaning(graph, graph.op_by_id[cut.op])
+        if known is not None:
+            into = isinstance(cut, SeamOp) and cut.into
+            worst = max(worst, _rank("sum" if into else known.access.exactness(cut.axis)))
     return _CLASSES[worst]
 
 
@@ -68,12 +60,8 @@ _CLASSES: tuple[Exactness, ...] = get_args(Exactness)
 
 def _rank(exact: Exact) -> int:
     if exact == "never":
-        raise _fail("an op is cut whose parts do not add up")
+        raise fail("an op is cut whose parts do not add up")
     return _CLASSES.index(exact)
-
-
-def _fail(why: str) -> VerificationError:
-    return VerificationError("parts", why)
 
 
 class _Parts:
@@ -81,23 +69,24 @@ class _Parts:
         self.graph, self.plan = graph, plan
         self.listed = {t.id: t for t in plan.tensors}
         self.tensors: dict[int, Tensor] = {}
-        self.held: dict[int, _Held] = {}
+        self.held: dict[int, Held] = {}
         self.numbers: dict[int, tuple[int, ...]] = {}
         self.meanings: dict[int, Meaning] = {}
-        self.cuts = [c for r in plan.rewrites or () if isinstance(r, CutRegion) for c in r.ops]
+        self.cuts = _cuts(plan)
         self.cut = {c.op: c for c in self.cuts}
+        self.over: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Graph:
         graph, plan = self.graph, self.plan
         if plan.version < 2:
-            raise _fail("a plan that cuts is version 2")
+            raise fail("a plan that cuts is version 2")
         ops = {op.id: op for op in plan.ops}
         if len(ops) != len(plan.ops) or len(self.listed) != len(plan.tensors):
-            raise _fail("an op or a tensor is listed twice")
+            raise fail("an op or a tensor is listed twice")
         if not self.cut.keys() <= graph.index_of.keys():
-            raise _fail("an op is cut that the graph does not have")
+            raise fail("an op is cut that the graph does not have")
         if len(self.cut) != len(self.cuts):
-            raise _fail("an op is cut twice")
+            raise fail("an op is cut twice")
         for t in graph.tensors:
             if t.kind is Kind.CONSTANT or t.id not in graph.producer:
                 self._whole(t.id)
@@ -105,37 +94,37 @@ class _Parts:
         for v in plan.order:
             listed = ops.get(v)
             if listed is None:
-                raise _fail(f"op {v} is not listed")
+                raise fail(f"op {v} is not listed")
             result.append(self._op(listed))
         left = graph.index_of.keys() - self.cut.keys() - {op.id for op in result}
         if left:
-            raise _fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
+            raise fail(f"{graph.op_by_id[min(left)].label} is neither run nor cut")
         for t in graph.tensors:
             if t.kind is Kind.OUTPUT and t.id not in self.held:
-                raise _fail(f"the output {t.label} is not made")
+                raise fail(f"the output {t.label} is not made")
         for t in plan.tensors:
             if t.id not in self.held and t.id not in self.numbers:
-                raise _fail(f"tensor {t.id} is not made")
+                raise fail(f"tensor {t.id} is not made")
         kept = (t for t in (*graph.tensors, *self.tensors.values()) if t.id in self.listed)
         return replace(graph, tensors=tuple(kept), ops=tuple(result), file_order=())
 
     def _whole(self, t: int) -> None:
         shape = self.graph.tensor_by_id[t].shape or ()
-        self.held[t] = _Held(t, tuple((0, size) for size in shape))
+        self.held[t] = Held(t, tuple((0, size) for size in shape))
 
     def _op(self, listed: PlanOp) -> Op:
         own = self.graph.op_by_id.get(listed.id)
         if listed.part is None:
             if own is None or own.id in self.cut:
-                raise _fail(f"op {listed.id} is no op of the graph that is left, and no part")
+                raise fail(f"op {listed.id} is no op of the graph that is left, and no part")
             for t in own.inputs:
                 if t not in self.held or self.held[t].of != t or not self._is_whole(t):
-                    raise _fail(f"{own.label} reads tensor {t}, which is not there whole")
+                    raise fail(f"{own.label} reads tensor {t}, which is not there whole")
             for t in own.outputs:
                 self._whole(t)
             return own
         if own is not None:
-            raise _fail(f"op {listed.id} is the graph's, and no part")
+            raise fail(f"op {listed.id} is the graph's, and no part")
         part = listed.part
         for t in part.inputs:
             if t is not None and t not in self.held:
@@ -152,10 +141,11 @@ class _Parts:
             case _:
                 kind, attributes = self._merge(part)
         if listed.type != kind:
-            raise _fail(f"op {listed.id} is a {listed.type}, where a {kind} is needed")
+            raise fail(f"op {listed.id} is a {listed.type}, where a {kind} is needed")
         given = tuple(part.inputs)
         inputs = tuple(t for t in given if t is not None)
-        return Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
+        result = Op(listed.id, inputs, tuple(part.outputs), listed.name, kind, attributes=attributes, operands=given)
+        return replace(result, overwrites=self.over.get(listed.id))
 
     def _is_whole(self, t: int) -> bool:
         held = self.held[t]
@@ -168,7 +158,7 @@ class _Parts:
         if listed.numbers is not None:
             dtype, width = ("int32", 4) if self.graph.dialect == "tflite" else ("int64", 8)
             if any(not -(2 ** (8 * width - 1)) <= n < 2 ** (8 * width - 1) for n in listed.numbers):
-                raise _fail(f"tensor {t} holds numbers that are no {dtype}")
+                raise fail(f"tensor {t} holds numbers that are no {dtype}")
             self.numbers[t] = tuple(listed.numbers)
             shape = (len(listed.numbers),)
             value = b"".join(n.to_bytes(width, "little", signed=True) for n in listed.numbers)
@@ -179,37 +169,37 @@ class _Parts:
         piece = listed.piece
         of = None if piece is None else self.graph.tensor_by_id.get(piece.of)
         if piece is None or of is None or of.kind is not Kind.CONSTANT or piece.terms is not None:
-            raise _fail(f"tensor {t} is read before anything makes it")
-        self._make(t, _Held(piece.of, tuple(piece.box)), Kind.CONSTANT)
+            raise fail(f"tensor {t} is read before anything makes it")
+        self._make(t, Held(piece.of, tuple(piece.box)), Kind.CONSTANT)
 
     def _tensor(self, t: int) -> PlanTensor:
         listed = self.listed.get(t)
         if listed is None or t in self.graph.tensor_by_id:
-            raise _fail(f"tensor {t} is not there")
+            raise fail(f"tensor {t} is not there")
         return listed
 
-    def _make(self, t: int, held: _Held, kind: Kind = Kind.ACTIVATION, *, padded: bool = False) -> None:
+    def _make(self, t: int, held: Held, kind: Kind = Kind.ACTIVATION, *, padded: bool = False) -> None:
         """A tensor that holds this, as the plan lists it; the user's own only if it is whole."""
         if t in self.held:
-            raise _fail(f"tensor {t} is made twice")
+            raise fail(f"tensor {t} is made twice")
         of = self.graph.tensor_by_id[held.of]
         shape = of.shape or ()
         if t in self.graph.tensor_by_id:
             if t != held.of or held.terms is not None or held.box != tuple((0, size) for size in shape):
-                raise _fail(f"tensor {t} would hold a part of tensor {held.of}")
+                raise fail(f"tensor {t} would hold a part of tensor {held.of}")
             self.held[t] = held
             return
         listed = self._tensor(t)
         if len(held.box) != len(shape):
-            raise _fail(f"tensor {t} has rows of {len(held.box)} dimensions, tensor {held.of} has {len(shape)}")
+            raise fail(f"tensor {t} has rows of {len(held.box)} dimensions, tensor {held.of} has {len(shape)}")
         if not padded and any(not 0 <= a < b <= size for (a, b), size in zip(held.box, shape, strict=True)):
-            raise _fail(f"tensor {t} holds rows that tensor {held.of} does not have")
+            raise fail(f"tensor {t} holds rows that tensor {held.of} does not have")
         said = listed.piece
-        if said is None or _Held(said.of, tuple(said.box), said.terms) != replace(held, summed=None):
-            raise _fail(f"tensor {t} is not what its piece says")
+        if said is None or by_the_plan(said) != replace(held, summed=None):
+            raise fail(f"tensor {t} is not what its piece says")
         count = prod(shape)
         size = -(-of.size * prod(b - a for a, b in held.box) // max(1, count))
-        quant = _rows_quantised(of.quant, held.box)
+        quant = rows_quantised(of.quant, held.box)
         made = Tensor(t, size, kind, listed.name, tuple(b - a for a, b in held.box), of.dtype, quant=quant)
         self._same_size(listed, made)
         self.tensors[t] = made
@@ -217,7 +207,7 @@ class _Parts:
 
     def _same_size(self, listed: PlanTensor, tensor: Tensor) -> None:
         if (listed.size, listed.kind) != (tensor.size, tensor.kind.value):
-            raise _fail(
+            raise fail(
                 f"tensor {tensor.id} has {listed.size} bytes ({listed.kind}), and takes {tensor.size} ({tensor.kind})"
             )
 
@@ -225,33 +215,35 @@ class _Parts:
         if op.id not in self.meanings:
             known = meaning(self.graph, op)
             if known is None or known.opaque is not None:
-                raise _fail(f"{op.label} is cut, and what it means is not known")
+                raise fail(f"{op.label} is cut, and what it means is not known")
             self.meanings[op.id] = known
         return self.meanings[op.id]
 
     def _part(self, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         origin = listed.origin or []
         if len(origin) != 1 or origin[0] not in self.cut or part.axis is None or part.rows is None:
-            raise _fail(f"op {listed.id} is a part of no op that is cut")
+            raise fail(f"op {listed.id} is a part of no op that is cut")
         op = self.graph.op_by_id[origin[0]]
         known = self._meaning(op)
         access, axis, rows = known.access, part.axis, part.rows
+        cut = self.cut[op.id]
+        if isinstance(cut, SeamOp) and cut.into:
+            return self._added_into(op, known, listed, part)
         how = spelling(self.graph, op, known, axis) if axis in access.cuttable() else None
         if how is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
-            raise _fail(f"{op.label} has no part of rows {rows} along axis {axis}")
+            raise fail(f"{op.label} has no part of rows {rows} along axis {axis}")
         if rows[0] % how.grain or (rows[1] % how.grain and rows[1] != access.sizes[axis]):
-            raise _fail(f"{op.label} is cut within {how.grain} rows that belong together")
-        cut = self.cut[op.id]
+            raise fail(f"{op.label} is cut within {how.grain} rows that belong together")
         if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
-            raise _fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+            raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
         if len(part.outputs) != len(op.outputs):
-            raise _fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
+            raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
         for j, t in enumerate(part.outputs):
-            self._make(t, _written(access, j, op, self.graph, axis, rows, reduced))
+            self._make(t, written(access, j, op, self.graph, axis, rows, reduced))
         shapes = tuple(self._shape(t) for t in part.outputs)
         spelled = how.spell(rows, shapes)
-        self._operands(op, access, part, spelled, reduced and rows[0] > 0)
+        self._operands(op, access, part, part.inputs, spelled, reduced and rows[0] > 0)
         if self.graph.dialect == "tflite":
             self._windows(op, part, spelled.attributes)
         return op.type, spelled.attributes
@@ -262,25 +254,63 @@ class _Parts:
         made = self.held[part.outputs[0]]
         why = None if held is None else windows_differ(self.graph, op, attributes, held.box, made.box)
         if why is not None:
-            raise _fail(f"a part of {op.label} {why}")
+            raise fail(f"a part of {op.label} {why}")
+
+    def _added_into(self, op: Op, op_meaning: Meaning, listed: PlanOp, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
+        """A part of a sum, added to parts before: each once, and what follows the sum behind all of them."""
+        access, axis, rows = op_meaning.access, part.axis, part.rows
+        adds = accumulating(self.graph, op, op_meaning, axis) if axis is not None else None
+        if adds is None or axis is None or rows is None or not 0 <= rows[0] < rows[1] <= access.sizes[axis]:
+            raise fail(f"{op.label} cannot be added to as op {listed.id} does")
+        cut = self.cut[op.id]
+        if cut.axis != axis or rows not in zip((0, *cut.ends), cut.ends, strict=False):
+            raise fail(f"{op.label} has a part of rows {rows} along axis {axis}, which is not what its cut says")
+        if len(part.outputs) != 1 or len(op.outputs) != 1:
+            raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
+        follows = listed.type == adds.type and len(part.inputs) == adds.operand + 1
+        read = list(part.inputs)
+        so_far: tuple[Rows, ...] = ()
+        if follows:
+            total = read.pop()
+            held = self.held.get(total) if total is not None else None
+            if held is None or held.terms is None or (held.of, held.summed) != (op.outputs[0], (op.id, axis)):
+                raise fail(f"op {listed.id} adds to tensor {total}, which is no part of its sum")
+            so_far, self.over[listed.id] = held.terms, (total or 0,)
+            while read and read[-1] is None:
+                read.pop()
+        terms = both(so_far, (rows,))
+        whole = terms == ((0, access.sizes[axis]),)
+        box = tuple((0, size) for size in self.graph.tensor_by_id[op.outputs[0]].shape or ())
+        made = Held(op.outputs[0], box) if whole else Held(op.outputs[0], box, terms, (op.id, axis))
+        self._make(part.outputs[0], made)
+        self._operands(op, access, part, read, None, rows[0] > 0)
+        attributes = {k: v for k, v in op.attributes.items() if whole or k not in adds.at_the_end}
+        return adds.type if follows else op.type, attributes
 
     def _shape(self, t: int) -> tuple[int, ...]:
         return tuple(b - a for a, b in self.held[t].box)
 
-    def _operands(self, op: Op, access: Access, part: PlanPart, spelled: Spelled, later: bool) -> None:
+    def _operands(
+        self,
+        op: Op,
+        access: Access,
+        part: PlanPart,
+        read: Sequence[int | None],
+        spelled: Spelled | None,
+        later: bool,
+    ) -> None:
         """Each operand holds just the rows that the part needs, and all of what is not cut."""
         given = op.operands or op.inputs
-        read = list(part.inputs)
         wanted: list[tuple[int, Box] | tuple[int, ...] | None] = []
         axis, rows = part.axis or 0, part.rows or (0, 0)
         for i, t in enumerate(given):
             if t is None or (later and i in access.once):
                 wanted.append(None)
-            elif i in spelled.literals:
+            elif spelled is not None and i in spelled.literals:
                 wanted.append(tuple(spelled.literals[i]))
             else:
-                box = _needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
-                if i == 0 and spelled.padding:
+                box = needed(access, i, self.graph.tensor_by_id[t].shape or (), axis, rows)
+                if i == 0 and spelled is not None and spelled.padding:
                     box = tuple((a - x, b + y) for (a, b), (x, y) in zip(box, spelled.padding, strict=True))
                 wanted.append((t, box) if all(a < b for a, b in box) else None)
         if op.type in ("Concat", "CONCATENATION"):
@@ -288,32 +318,65 @@ class _Parts:
         while wanted and wanted[-1] is None:
             wanted.pop()
         if len(read) != len(wanted):
-            raise _fail(f"a part of {op.label} reads {len(read)} operands, and needs {len(wanted)}")
+            raise fail(f"a part of {op.label} reads {len(read)} operands, and needs {len(wanted)}")
         for t, want in zip(read, wanted, strict=True):
             held = None if t is None else self.held.get(t)
             is_numbers = t is not None and t in self.numbers and self.numbers[t] == want
-            is_rows = held is not None and held.terms is None and (held.of, held.box) == want
+            is_rows = held is not None and held.terms is None and (held.of, held.box) in self._same(want)
             if not (is_numbers or is_rows or (t is None and want is None)):
-                raise _fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
+                raise fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
+
+    def _same(self, want: tuple[int, Box] | tuple[int, ...] | None) -> list[tuple[int, Box]]:
+        """Rows of a tensor, and what they are too: of what a concat makes, rows of an operand."""
+        match want:
+            case (int(t), tuple(box)):
+                result = [(t, box)]
+            case _:
+                return []
+        while True:
+            t, box = result[-1]
+            within = self._operand_of(t, box)
+            if within is None:
+                return result
+            result.append(within)
+
+    def _operand_of(self, t: int, box: Box) -> tuple[int, Box] | None:
+        """The operand of a concat that holds some rows of what it makes, and which rows of it they are."""
+        maker = self.graph.producer.get(t)
+        op = None if maker is None else self.graph.op_by_id[maker]
+        if op is None or op.type != "Concat" or op.bodies:
+            return None
+        shape = self.graph.tensor_by_id[t].shape or ()
+        dim = int(op.attributes.get("axis", 1)) % len(shape)
+        first = 0
+        for x in op.inputs:
+            own = self.graph.tensor_by_id[x].shape or ()
+            if len(own) != len(shape):
+                return None
+            end = first + own[dim]
+            if first <= box[dim][0] and box[dim][1] <= end:
+                return x, tuple((a - first, b - first) if d == dim else (a, b) for d, (a, b) in enumerate(box))
+            first = end
+        return None
 
     def _glue(self, part: PlanPart, glue: Glue, tensors: int) -> tuple[str, Mapping[str, Any]]:
         literals = [self.numbers.get(t) if t is not None else None for t in part.inputs[tensors:]]
         if literals != [tuple(values) for values in glue.literals] or len(part.outputs) != 1:
-            raise _fail(f"a {part.role} has operands of its own that it does not need")
+            raise fail(f"a {part.role} has operands of its own that it does not need")
         return glue.type, glue.attributes
 
     def _slice(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
         held, listed = self._first(part), self._tensor(part.outputs[0])
         box = tuple(listed.piece.box) if listed.piece is not None else ()
         if held.terms is not None or len(box) != len(held.box):
-            raise _fail(f"tensor {listed.id} is no slice")
+            raise fail(f"tensor {listed.id} is no slice")
         rows = {}
         for d, ((a, b), (first, end)) in enumerate(zip(box, held.box, strict=True)):
             if not first <= a < b <= end:
-                raise _fail(f"tensor {listed.id} would be rows {a} to {b} of {first} to {end}")
+                raise fail(f"tensor {listed.id} would be rows {a} to {b} of {first} to {end}")
             if (a, b) != (first, end):
                 rows[d] = (a - first, b - first)
-        self._make(listed.id, _Held(held.of, box))
+        self._make(listed.id, Held(held.of, box))
         shape = tuple(b - a for a, b in held.box)
         return self._glue(part, self._speller().slicing(self.graph, rows, shape), 1)
 
@@ -323,26 +386,26 @@ class _Parts:
         box = tuple(listed.piece.box) if listed.piece is not None else ()
         shape = self.graph.tensor_by_id[held.of].shape or ()
         if held.terms is not None or len(box) != len(held.box):
-            raise _fail(f"tensor {listed.id} is no padding")
+            raise fail(f"tensor {listed.id} is no padding")
         rows = []
         for (a, b), (first, end), size in zip(box, held.box, shape, strict=True):
             if a > first or b < end or (a < first and first > 0) or (b > end and end < size):
-                raise _fail(f"tensor {listed.id} would have padding where tensor {held.of} has rows")
+                raise fail(f"tensor {listed.id} would have padding where tensor {held.of} has rows")
             rows.append((first - a, b - end))
-        self._make(listed.id, _Held(held.of, box), padded=True)
+        self._make(listed.id, Held(held.of, box), padded=True)
         return self._glue(part, self._speller().padding(tuple(rows)), 1)
 
     def _speller(self) -> Speller:
         spell = speller(self.graph)
         if spell is None:
-            raise _fail("nothing is cut in this format")
+            raise fail("nothing is cut in this format")
         return spell
 
-    def _first(self, part: PlanPart) -> _Held:
+    def _first(self, part: PlanPart) -> Held:
         t = part.inputs[0] if part.inputs else None
         held = None if t is None else self.held.get(t)
         if held is None or len(part.outputs) != 1:
-            raise _fail(f"a {part.role} reads tensor {t}")
+            raise fail(f"a {part.role} reads tensor {t}")
         return held
 
     def _join(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
@@ -353,15 +416,15 @@ class _Parts:
         at = first.box[dim][0]
         for held in pieces:
             if held is None or held.of != first.of or held.terms is not None or held.box[dim][0] != at:
-                raise _fail(f"pieces of tensor {first.of} do not lie side by side")
+                raise fail(f"pieces of tensor {first.of} do not lie side by side")
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
-                raise _fail(f"pieces of tensor {first.of} differ along two dimensions")
+                raise fail(f"pieces of tensor {first.of} differ along two dimensions")
             at = held.box[dim][1]
         most = self._speller().MOST_JOINED
         if most and len(pieces) > most:
-            raise _fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
+            raise fail(f"{len(pieces)} pieces of tensor {first.of} are joined at once, and no more than {most} can be")
         box = tuple((first.box[d][0], at) if d == dim else rows for d, rows in enumerate(first.box))
-        self._make(part.outputs[0], _Held(first.of, box))
+        self._make(part.outputs[0], Held(first.of, box))
         return self._glue(part, self._speller().joining(dim), len(pieces))
 
     def _merge(self, part: PlanPart) -> tuple[str, Mapping[str, Any]]:
@@ -369,51 +432,12 @@ class _Parts:
         second = part.inputs[1] if len(part.inputs) == 2 else None
         other = None if second is None else self.held.get(second)
         if other is None or one.terms is None or other.terms is None or one.summed is None:
-            raise _fail("a merge is of two parts of a sum")
-        if (one.of, one.box, one.summed) != (other.of, other.box, other.summed) or one.terms[1] != other.terms[0]:
-            raise _fail(f"parts of the sum {one.of} do not follow one another")
+            raise fail("a merge is of two parts of a sum")
+        if (one.of, one.box, one.summed) != (other.of, other.box, other.summed):
+            raise fail(f"parts of the sum {one.of} are of another one")
         access = self.meanings[one.summed[0]].access
-        terms = (one.terms[0], other.terms[1])
-        whole = terms == (0, access.sizes[one.summed[1]])
-        held = _Held(one.of, one.box) if whole else replace(one, terms=terms)
+        terms = both(one.terms, other.terms)
+        whole = terms == ((0, access.sizes[one.summed[1]]),)
+        held = Held(one.of, one.box) if whole else replace(one, terms=terms)
         self._make(part.outputs[0], held)
         return self._glue(part, self._speller().merging(access.merge), 2)
-
-
-def _rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
-    """How rows are quantised: a scale of their own goes with each."""
-    if quant is None or quant.axis is None:
-        return quant
-    rows = range(*(box[0] if len(box) == 1 else box[quant.axis]))
-    scales, points = tuple(quant.scales[r] for r in rows), tuple(quant.zero_points[r] for r in rows)
-    return Quant(scales, points, quant.axis if len(rows) > 1 else None)
-
-
-def _written(access: Access, j: int, op: Op, graph: Graph, axis: int, rows: Rows, reduced: bool) -> _Held:
-    """What a part of an op makes."""
-    t = op.outputs[j]
-    shape = graph.tensor_by_id[t].shape or ()
-    if reduced:
-        whole = rows == (0, access.sizes[axis])
-        box = tuple((0, size) for size in shape)
-        return _Held(t, box) if whole else _Held(t, box, rows, (op.id, axis))
-    dims = access.outputs[j]
-    return _Held(t, tuple(rows if a == axis else (0, size) for a, size in zip(dims, shape, strict=True)))
-
-
-def _needed(access: Access, operand: int, shape: Sequence[int], axis: int, rows: Rows) -> Box:
-    """Rows of an operand that rows of an axis need."""
-    grain = access.grain_of(axis)
-    first, end = rows[0] - rows[0] % grain, min(access.sizes[axis], -(-rows[1] // grain) * grain)
-    return tuple(
-        _rows(index, first, end, size) if index is not None and index.axis == axis else (0, size)
-        for index, size in zip(access.inputs[operand] or (), shape, strict=True)
-    )
-
-
-def _rows(index: Index, first: int, end: int, size: int) -> Rows:
-    """Rows that the first and the last row of a part read, and all between: an index never falls, or never rises."""
-    lows = [(row * index.num + index.lo) // index.den for row in (first, end - 1)]
-    highs = [(row * index.num + index.hi) // index.den for row in (first, end - 1)]
-    low, high = max(0, min(lows)), min(size - 1, max(highs))
-    return (low, high + 1) if low <= high else (0, 0)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import NoCertificate, Plan
-from lowtide.rewrites import CutRegion
+from lowtide.rewrites import CutRegion, CutSeams
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.arenas import check_arenas
@@ -191,7 +191,7 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
         raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exactness(graph, plan)!r}")
     if plan.proved_over != "orders":
         raise VerificationError("parts", f"the bound is said to hold over {plan.proved_over!r}, and does over orders")
-    cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion))
+    cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams))
     return f"{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
 
 

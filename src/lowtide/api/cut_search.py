@@ -1,0 +1,258 @@
+"""The search for cuts: from the best order of the uncut graph to seams and regions, and orders of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.decisions import as_rewrites, exactness
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job
+from lowtide.api.problem import Problem
+from lowtide.graph import MAX_BYTES, Graph
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.optimize.regions import Way
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import PartGraph
+    from lowtide.transform.seams import Seams
+
+_SEARCH = 0.6
+"""Share of the time after which the search for regions is over."""
+_SEAMS = 0.5
+"""Share of the time that is left after which the search for seams is over."""
+_FIRST = 0.7
+"""Share of the time that is left for the first of several part graphs."""
+_TRIED = 6
+"""Ways to cut that are planned to the end where more than the peak counts."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Cuts that are worth a plan.
+
+    Attributes
+    ----------
+    parts
+        What they give.
+    peak
+        Bytes that their search saw.
+    beside
+        Bytes that the runtime keeps for the parts beside what is planned.
+    figures
+        Of the search.
+    """
+
+    parts: PartGraph
+    peak: int
+    beside: int
+    figures: dict[str, int]
+
+    @property
+    def required(self) -> int:
+        """Bytes of the whole arena."""
+        return self.peak + self.beside
+
+    @property
+    def ops(self) -> int:
+        """How many run."""
+        return len(self.parts.graph.ops)
+
+
+@dataclass
+class CutSearch:
+    """Searches for the cuts that a job allows.
+
+    Attributes
+    ----------
+    uncut
+        The best plan without cuts.
+    interrupted
+        Whether Ctrl-C ended a search.
+    """
+
+    job: Job
+    goal: OneArena
+    problem: Problem
+    uncut: Answer
+    limits: Limits
+    interrupted: bool = False
+
+    @cached_property
+    def cutter(self) -> Cutter:
+        """What the graph's ops mean."""
+        from lowtide.transform.cut import Cutter
+
+        return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
+
+    @cached_property
+    def _keeps(self) -> bool:
+        """Whether the runtime keeps bytes for each op beside what is planned."""
+        return bool(beside(self.problem, self.problem.graph))
+
+    def best(self) -> Answer:
+        """The plan that needs the fewest bytes, the uncut one if none needs fewer.
+
+        Within so many ops, where the runtime keeps bytes for each, it is the one of the lowest peak.
+        """
+        most = self.uncut.keys["required_bytes"]
+
+        def rank(answer: Answer) -> tuple[int, int]:
+            required = answer.keys["required_bytes"]
+            if not self.job.max_ops or self.goal.budget is not None or not self._keeps:
+                return (required, 0)
+            return (int(required >= most), answer.keys.get("arena_bytes") or 0)
+
+        best = min(self._answers(), key=rank, default=self.uncut)
+        return best if best.keys["required_bytes"] < most else self.uncut
+
+    def _answers(self) -> Iterator[Answer]:
+        """Plans with cuts, the most promising first; none once Ctrl-C has ended a search."""
+        proposals = self._proposals()
+        if self.interrupted:
+            return
+        for k, proposal in enumerate(proposals):
+            if k and self.limits.over():
+                return
+            share = 1.0 if k + 1 == len(proposals) else _FIRST
+            over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
+            answer = self._answer(proposal, replace(self.limits, seconds=over))
+            yield answer
+            if self.goal.budget is not None and answer.keys["status"] == "ok":
+                return
+
+    def _proposals(self) -> list[Proposal]:
+        """Seams, regions, and regions of what seams left whole, the most promising first.
+
+        Where the runtime keeps bytes for each op, those that need the fewest bytes in all; within a number of ops that
+        was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
+        """
+        seamed = self._seams() if "seams" in self.job.allow else None
+        proposals = [] if seamed is None else [seamed]
+        if "fission" in self.job.allow and not self.interrupted:
+            proposals += [*self._regions(None), *(self._regions(seamed) if seamed is not None else ())]
+        if not self._keeps:
+            return sorted(proposals, key=lambda p: p.peak)
+        room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
+        less = [p for p in proposals if p.required < self.uncut.keys["required_bytes"]] or proposals
+
+        def promise(proposal: Proposal) -> tuple[int, int]:
+            if room is not None and proposal.required <= room:
+                return (0, proposal.ops)
+            return (proposal.peak if self.job.max_ops and room is None else proposal.required, proposal.ops)
+
+        return sorted(less, key=promise)[:_TRIED]
+
+    def _proposal(self, parts: PartGraph, peak: int, figures: dict[str, int]) -> Proposal:
+        if self._keeps:  # the peak in turn, an order that is there without a search
+            peak = Problem.of(parts.graph, self.problem.target).own_order_peak_bytes
+        return Proposal(parts, peak, beside(self.problem, parts.graph), figures)
+
+    def _seams(self) -> Proposal | None:
+        """The best seams; None if there are none, or none lower the peak."""
+        from lowtide.optimize.seams import best_seams
+
+        best = best_seams(
+            self.cutter,
+            self.problem.memory,
+            self.uncut.order,
+            replace(self.limits, seconds=self.limits.seconds - self.limits.left_seconds * (1.0 - _SEAMS)),
+            accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
+            enough=self.goal.room(self.problem) or 0,
+            most_ops=self.job.max_ops,
+        )
+        self.interrupted = self.interrupted or best.interrupted
+        if best.parts is None:
+            return None
+        return self._proposal(best.parts, best.peak, {"seams_tried": best.tried})
+
+    def _regions(self, seamed: Proposal | None) -> list[Proposal]:
+        """The best regions along the best order, of what seams left whole if there are some."""
+        from lowtide.transform.cut import Cutter
+        from lowtide.transform.seams import NO_SEAMS
+
+        problem, cutter = self.problem, self.cutter
+        order, seams, origins = self.uncut.order, NO_SEAMS, [op.id for op in problem.graph.ops]
+        if seamed is not None:
+            seams, problem = seamed.parts.seams, Problem.of(seamed.parts.graph, problem.target)
+            whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
+            cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole)
+            order = self.goal.find_order(problem, self.job.search, self._time()).order
+            of = seamed.parts.parts
+            origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
+        search = self._time()
+        ways = self._ways(cutter, problem, order, search)
+        self.interrupted = not all(way.complete for way in ways) and not search.over()
+        if self.interrupted:
+            return []
+        ids = dict.fromkeys(origins[i] for i in reversed(order))
+        listed = [o for o in reversed(ids) if o is not None]
+        before = {} if seamed is None else seamed.figures
+        return [
+            self._proposal(_applied(self.cutter, way, seams, listed), way.peak, {**before, "regions": way.evaluated})
+            for way in ways
+            if way.regions and (not self._keeps or not self.job.max_ops or way.ops <= self.job.max_ops)
+        ]
+
+    def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
+        from lowtide.optimize.regions import best_regions, front_ways
+
+        if self._keeps:
+            return front_ways(cutter, problem.memory, order, limits)
+        least = self.goal.room(self.problem) or 0
+        return [best_regions(cutter, problem.memory, order, limits, least=least, most_ops=self.job.max_ops)]
+
+    def _time(self) -> Limits:
+        """Limits of a search for regions."""
+        if "seams" not in self.job.allow:
+            return replace(self.limits, seconds=self.limits.seconds * _SEARCH)
+        return replace(self.limits, seconds=self.limits.seconds - self.limits.left_seconds * _SEARCH)
+
+    def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
+        """The best plan of a part graph."""
+        parts = proposal.parts
+        answer = self.goal.solve(Problem.of(parts.graph, self.problem.target), self.job.search, limits)
+        search_keys = {"uncut_peak_bytes": self.uncut.keys["peak_bytes"], **proposal.figures}
+        keys: PlanKeys = {
+            **answer.keys,
+            "rewrites": [*as_rewrites(parts)],
+            "exactness": exactness(self.cutter, parts),
+            "proved_over": "orders",
+            "search": {**answer.keys.get("search", {}), **search_keys},
+        }
+        before, own = self.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")
+        if before is not None and own is not None:
+            keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)
+        return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=self.problem.own_order_peak_bytes)
+
+
+def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:
+    from lowtide.transform.seam_parts import apply_with_seams
+    from lowtide.transform.tflite_file import with_file
+
+    return with_file(apply_with_seams(cutter, way.regions, seams, order))
+
+
+def beside(problem: Problem, graph: Graph) -> int:
+    """Bytes that the runtime keeps for a graph's ops beside what is planned."""
+    from lowtide.runtimes.registry import runtime_of
+
+    return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
+
+
+def arena_bytes(problem: Problem, order: Sequence[int], cutter: Cutter, way: Way) -> int | None:
+    """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
+    ordered again; None where it keeps nothing."""
+    from lowtide.transform.seams import NO_SEAMS
+
+    if not beside(problem, problem.graph):
+        return None
+    ids = [problem.graph.ops[i].id for i in order]
+    graph = _applied(cutter, way, NO_SEAMS, ids).graph if way.regions else problem.graph
+    return way.peak + beside(problem, graph)

@@ -1,0 +1,166 @@
+"""What a plan with cuts decided: as its rewrites say it, and made again from them to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from lowtide.api.models import load
+from lowtide.api.problem import Rules
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, SeamOp
+from lowtide.sizes import NO_DIMS, Dims
+
+if TYPE_CHECKING:
+    from lowtide.outputs import Outputs
+    from lowtide.transform.cut import Cutter, Region
+    from lowtide.transform.parts import PartGraph
+    from lowtide.transform.seams import SeamCut, Seams
+
+
+def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
+    """The loosest class of the cuts."""
+    classes: tuple[Exactness, ...] = get_args(Exactness)
+    worst = max((2 for cut in parts.seams.cuts if cut.into), default=0)
+    for cut in (*parts.seams.cuts, *(cut for region in parts.regions for cut in region.cuts)):
+        known = cutter.meaning(cut.op)
+        assert known is not None, cut
+        exact = known.access.exactness(cut.axis)
+        worst = max(worst, classes.index(exact) if exact != "never" else 0)
+    return classes[worst]
+
+
+def as_rewrites(parts: PartGraph) -> list[CutRegion | CutSeams]:
+    """What a plan says was decided."""
+    regions = [
+        CutRegion(ops=[CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends)) for cut in region.cuts])
+        for region in parts.regions
+    ]
+    seams = [
+        SeamOp(op=c.op, axis=c.axis, ends=list(c.ends), turns=_unless_rising(c.turns), into=c.into)
+        for c in parts.seams.cuts
+    ]
+    return [*regions, *([CutSeams(ops=seams)] if seams else [])]
+
+
+def _unless_rising(turns: Sequence[int]) -> list[int] | None:
+    return None if list(turns) == sorted(turns) else list(turns)
+
+
+def seams_of(rewrites: Iterable[object], cutter: Cutter) -> Seams:
+    """The seams that a plan tells."""
+    from lowtide.transform.seams import SeamCut, Seams
+
+    cuts = []
+    for c in (c for r in rewrites if isinstance(r, CutSeams) for c in r.ops):
+        known = cutter.meaning(c.op) if c.op in cutter.graph.index_of else None
+        summed = known is not None and c.axis in known.access.reduce
+        turns = c.turns if c.turns is not None else range(len(c.ends)) if summed else ()
+        cuts.append(SeamCut(c.op, c.axis, tuple(c.ends), tuple(turns), c.into))
+    return Seams(tuple(cuts))
+
+
+def regions_of(rewrites: Iterable[object]) -> list[Region]:
+    """The decision that a plan tells."""
+    from lowtide.transform.cut import Cut, Region
+
+    return [
+        Region(tuple(Cut(c.op, c.axis, tuple(c.ends)) for c in r.ops)) for r in rewrites if isinstance(r, CutRegion)
+    ]
+
+
+def write_parts(
+    plan: Plan,
+    source: str | Path,
+    out: str | Path,
+    *,
+    dims: Dims = NO_DIMS,
+    copy_external: bool = False,
+    outputs: Outputs | None = None,
+) -> None:
+    """Write the model of a plan with cuts.
+
+    Raises
+    ------
+    InputError
+        As `part_graph`, and `lowtide.write.onnx_parts.write_onnx_parts` or
+        `lowtide.write.tflite_parts.write_tflite_parts`.
+    """
+    parts = part_graph(plan, source, dims)
+    if parts.graph.dialect == "tflite":
+        from lowtide.runtimes.tflm.offline import offline_offsets
+        from lowtide.write.tflite_parts import write_tflite_parts
+
+        return write_tflite_parts(source, parts, plan.order, out, outputs, offline_offsets(plan), plan.kernels)
+    from lowtide.write.onnx_parts import write_onnx_parts
+
+    return write_onnx_parts(source, parts, plan.order, out, copy_external, outputs)
+
+
+def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> PartGraph:
+    """The part graph of a plan with cuts, made again from its decision.
+
+    Raises
+    ------
+    InputError
+        The decision does not give what the plan lists: it was changed by hand.
+    """
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.seam_parts import apply_with_seams
+    from lowtide.transform.tflite_file import with_file
+
+    target = Rules.of_plan(plan).resolve()
+    graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
+    cutter, regions, place = Cutter(graph), regions_of(plan.rewrites or ()), graph.source or graph.name
+    seams = seams_of(plan.rewrites or (), cutter)
+    if not all(_can_be(cutter, region) for region in regions) or not all(_can_be_seam(cutter, c) for c in seams.cuts):
+        raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
+    try:
+        parts = with_file(apply_with_seams(cutter, regions, seams))
+    except ValueError as error:
+        raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
+    listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
+    made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}
+    if listed != made:
+        raise InputError("its parts are not what its rewrites give; plan the model again", place)
+    return parts
+
+
+def _can_be(cutter: Cutter, region: Region) -> bool:
+    """Whether a region that was read from a file has ops of the graph, axes that they are cut along, and as many
+    stripes of each, which never fall and end with the axis, or where nobody reads on."""
+    if not region.cuts or not region.stripes:
+        return False
+    for cut in region.cuts:
+        if cut.op not in cutter.graph.index_of or cut.axis not in cutter.axes(cut.op):
+            return False
+        known = cutter.meaning(cut.op)
+        assert known is not None, cut
+        ends = (0, *cut.ends, known.access.sizes[cut.axis])
+        if len(cut.ends) != region.stripes or list(ends) != sorted(ends):
+            return False
+        if ends[-1] != ends[-2] and (not ends[-2] or _leaves(cutter.graph, region, cut.op)):
+            return False
+    return True
+
+
+def _leaves(graph: Graph, region: Region, op: int) -> bool:
+    """Whether somebody beside the region reads what an op makes, all of it."""
+    made = graph.op_by_id[op].outputs
+    readers = {r for t in made for r in graph.consumers.get(t, ())}
+    return (
+        not readers or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made) or not readers <= region.of.keys()
+    )
+
+
+def _can_be_seam(cutter: Cutter, cut: SeamCut) -> bool:
+    """Whether a seam that was read from a file has an op of the graph, an axis of it, and ends that rise to its end."""
+    known = cutter.meaning(cut.op) if cut.op in cutter.graph.index_of else None
+    if known is None or not 0 <= cut.axis < len(known.access.sizes):
+        return False
+    rising = all(a < b for a, b in pairwise((0, *cut.ends)))
+    return rising and cut.ends[-1:] == (known.access.sizes[cut.axis],)

@@ -1,0 +1,248 @@
+"""The seams that lower the peak: all at once, then without those that do not.
+
+What seams gain is often theirs together: one concat fewer leaves the peak where the next one is. So all are cut, and
+then concats are left as they are, half of those that are left at a time, as long as the exact scheduler finds an order
+within the same peak. What is left needs the fewest parts that this search finds; a bound is over orders of these parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.transform.cut import Cutter
+from lowtide.transform.parts import PartGraph
+from lowtide.transform.seam_parts import apply_with_seams
+from lowtide.transform.seams import NO_SEAMS, Seams, find_seams, operand_rows
+
+_ROUNDS = 4
+"""How often sums are added up in the order in which the last order had their operands."""
+_ONE = 0.25
+"""Share of the time that is left for one order of parts."""
+_STATES_BYTES = 2**24
+"""Memory of the search for one: an order that is not found with it counts as none."""
+
+
+@dataclass(frozen=True)
+class BestSeams:
+    """Seams that are worth it.
+
+    Attributes
+    ----------
+    seams
+        None if no seams lower the peak.
+    parts
+        What they give.
+    order
+        Op ids of the part graph: the best order that was seen.
+    peak
+        Its bytes.
+    tried
+        Part graphs that were ordered.
+    interrupted
+        Whether Ctrl-C ended the search.
+    """
+
+    seams: Seams
+    parts: PartGraph | None
+    order: tuple[int, ...]
+    peak: int
+    tried: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Concats that are left as they are, and those whose operands are sliced."""
+
+    without: frozenset[int] = frozenset()
+    fine: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A choice, and an order of its parts."""
+
+    choice: _Choice
+    parts: PartGraph
+    order: tuple[int, ...]
+    peak: int
+    bound: int
+
+
+def best_seams(
+    cutter: Cutter,
+    memory: MemoryModel,
+    order: Sequence[int],
+    limits: Limits,
+    *,
+    accumulate: bool = False,
+    enough: int = 0,
+    most_ops: int = 0,
+) -> BestSeams:
+    """Seams of the lowest peak that this search finds, and of those it finds the fewest.
+
+    Parameters
+    ----------
+    memory
+        The graph under a target.
+    order
+        Positions in the graph's own order: the best one without cuts.
+    accumulate
+        As `find_seams`.
+    enough
+        Bytes; no lower peak is of use.
+    most_ops
+        Ops that may run; 0: any number.
+    """
+    search = _Search(cutter, memory, order, limits, accumulate, most_ops)
+    uncut_peak = max(search.footprint, default=0)
+    best: _Tried | None = None
+    interrupted = False
+    try:
+        best = search.run(enough)
+    except KeyboardInterrupt:
+        interrupted = True
+    if best is None:
+        return BestSeams(NO_SEAMS, None, (), uncut_peak, search.tried, interrupted)
+    return BestSeams(best.parts.seams, best.parts, best.order, best.peak, search.tried, interrupted)
+
+
+class _Search:
+    """Orders part graphs."""
+
+    def __init__(
+        self,
+        cutter: Cutter,
+        memory: MemoryModel,
+        order: Sequence[int],
+        limits: Limits,
+        accumulate: bool,
+        most_ops: int,
+    ) -> None:
+        self.cutter, self.target, self.limits = cutter, memory.target, limits
+        self.accumulate, self.most_ops = accumulate, most_ops
+        self.position = {cutter.graph.ops[i].id: k for k, i in enumerate(order)}
+        self.footprint = profile(memory, order).footprint
+        self.concats = [op.id for op in cutter.graph.ops if operand_rows(cutter, op.id) is not None]
+        self.tried = 0
+
+    def seams(self, choice: _Choice) -> Seams:
+        """What a choice cuts."""
+        return find_seams(self.cutter, choice.without, accumulate=self.accumulate, fine=choice.fine)
+
+    def parts(self, choice: _Choice) -> PartGraph | None:
+        """The part graph of a choice; None if nothing is cut, or it has more ops than may run."""
+        seams = self.seams(choice)
+        if not seams.cuts:
+            return None
+        result = apply_with_seams(self.cutter, (), seams)
+        return None if self.most_ops and len(result.graph.ops) > self.most_ops else result
+
+    def run(self, enough: int) -> _Tried | None:
+        """All seams, then those that are needed, then with operands sliced where they are; None if that is no use."""
+        best = self.all_at_once(frozenset())
+        if best is None or best.peak >= max(self.footprint, default=0):
+            return None
+        best = self.in_turns(self.fewest(best, max(best.peak, enough)))
+        if best.peak > enough and not self.limits.over():
+            left = frozenset(c.op for c in best.parts.seams.cuts)
+            finer = self.all_at_once(frozenset(o for o in self.concats if o not in best.choice.without or o in left))
+            if finer is not None and finer.peak < best.peak:
+                best = self.in_turns(self.fewest(finer, max(finer.peak, enough)))
+        return best
+
+    def all_at_once(self, fine: frozenset[int]) -> _Tried | None:
+        """Every seam; those with the most parts are left out while there are too many."""
+        choice = _Choice(frozenset(), fine)
+        left = sorted(self.concats, key=lambda o: len(self.cutter.graph.op_by_id[o].inputs))
+        parts = self.parts(choice)
+        while parts is None and left and self.most_ops and not self.limits.over():
+            choice = replace(choice, without=choice.without | {left.pop()})
+            parts = self.parts(choice)
+        return None if parts is None else self.order(choice, parts)
+
+    def order(self, choice: _Choice, parts: PartGraph, within: int | None = None) -> _Tried:
+        """The best order of parts, or any within a peak; neither with more states than `_STATES_BYTES` hold."""
+        memory = memory_model(parts.graph, self.target)
+        limits = replace(
+            self.limits, seconds=_ONE * self.limits.left_seconds, started=Limits.now(), memory_bytes=_STATES_BYTES
+        )
+        self.tried += 1
+        exact = Exact()
+        found = exact.schedule(memory, limits) if within is None else exact.within(memory, within, limits)
+        order = tuple(parts.graph.ops[i].id for i in found.order)
+        return _Tried(choice, parts, order, profile(memory, found.order).peak, found.lower_bound)
+
+    def fewest(self, best: _Tried, peak: int) -> _Tried:
+        """Without concats, then slices, that the peak does not need."""
+        needed = best
+
+        def leave(some: Sequence[int]) -> _Choice:
+            return replace(needed.choice, without=needed.choice.without | set(some))
+
+        def whole(some: Sequence[int]) -> _Choice:
+            return replace(needed.choice, fine=needed.choice.fine - set(some))
+
+        steps: list[tuple[Callable[[Sequence[int]], _Choice], Collection[int]]] = [
+            (leave, [o for o in self.concats if o not in best.choice.without]),
+            (whole, best.choice.fine),
+        ]
+        for change, ids in steps:
+            left = sorted(i for i in ids if i not in needed.choice.without)
+            cold = [i for i in left if not self._is_hot(i, peak)]
+            stack = [[i for i in left if i not in set(cold)], cold]
+            while stack and not self.limits.over():
+                some = stack.pop()
+                parts = self.parts(change(some)) if some else None
+                if parts is not None and len(parts.graph.ops) <= len(needed.parts.graph.ops):
+                    tried = self.order(change(some), parts, peak)
+                    if tried.peak <= peak:
+                        needed = tried
+                        continue
+                if len(some) > 1:
+                    stack += [some[len(some) // 2 :], some[: len(some) // 2]]
+        return needed
+
+    def _is_hot(self, concat: int, peak: int) -> bool:
+        """Whether the order without cuts is above a peak while something of a concat is there."""
+        graph, op = self.cutter.graph, self.cutter.graph.op_by_id[concat]
+        makers = [self.position[graph.producer[t]] for t in op.inputs if t in graph.producer]
+        readers = [self.position[r] for r in graph.consumers.get(op.outputs[0], ())]
+        first, last = min(makers, default=0), max(readers, default=self.position[concat])
+        return any(size > peak for size in self.footprint[first : last + 1])
+
+    def in_turns(self, best: _Tried) -> _Tried:
+        """Sums added up in the order in which their operands are there."""
+        for _ in range(_ROUNDS):
+            if best.bound >= best.peak or self.limits.over():
+                break
+            seams = best.parts.seams.turned(turns_of(self.cutter, best.parts, best.order))
+            if seams == best.parts.seams:
+                break
+            tried = self.order(best.choice, apply_with_seams(self.cutter, (), seams))
+            if tried.peak > best.peak:
+                break
+            best = tried
+        return best
+
+
+def turns_of(cutter: Cutter, parts: PartGraph, order: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """For each sum, its parts by when an order has what they read."""
+    position = {o: k for k, o in enumerate(order)}
+    maker = {t: position[op.id] for op in parts.graph.ops for t in op.outputs}
+    ready: dict[int, list[tuple[int, int]]] = {}
+    cuts = {c.op: c for c in parts.seams.cuts if c.turns}
+    sums = {t for t in parts.pieces if parts.pieces[t].terms is not None}
+    for op in parts.graph.ops:
+        part = parts.parts.get(op.id)
+        if part is None or part.of not in cuts or part.rows is None:
+            continue
+        read = (maker.get(t, -1) for t in op.inputs if t not in sums)
+        at = max(read, default=-1)
+        ready.setdefault(part.of, []).append((at, cuts[part.of].parts.index(part.rows)))
+    return {o: tuple(k for _, k in sorted(parts_of)) for o, parts_of in ready.items()}

@@ -1,0 +1,298 @@
+"""The part graph of a graph that is cut at seams, and in regions elsewhere.
+
+Of a tensor in pieces there are its pieces, and the whole too if somebody reads it so; the pieces of what a concat makes
+are its operands, or their pieces. The parts of a sum are added up one after another, in the order of its turns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from lowtide.graph import Kind, Op
+from lowtide.ops.access import Access, Box, Merge
+from lowtide.ops.index import Range
+from lowtide.ops.part import Spelled, given_box
+from lowtide.ops.piece import Part
+from lowtide.transform.cut import Cutter, Region
+from lowtide.transform.parts import Builder, PartGraph, apply
+from lowtide.transform.seams import SeamCut, Seams, operand_rows
+
+
+def apply_with_seams(
+    cutter: Cutter, regions: Sequence[Region], seams: Seams, order: Sequence[int] | None = None
+) -> PartGraph:
+    """Cut a graph at seams, and other ops of it in regions.
+
+    Parameters
+    ----------
+    order
+        As `lowtide.transform.parts.apply`.
+
+    Raises
+    ------
+    ValueError
+        An op is cut twice, a region cannot run before and behind another op, or an op is cut at seams that reads other
+        pieces than there are.
+    """
+    if not seams.cuts:
+        return apply(cutter, regions, order)
+    graph = cutter.graph
+    cut = [c.op for c in seams.cuts] + [c.op for region in regions for c in region.cuts]
+    if len(set(cut)) < len(cut):
+        raise ValueError("an op is cut twice")
+    builder = Builder(cutter)
+    position = {o: k for k, o in enumerate(graph.own_order if order is None else order)}
+    groups: list[tuple[int, list[Op]]] = []
+    for region in regions:
+        groups.append((max(position[c.op] for c in region.cuts), builder.region(region)))
+    groups += [(position[o], [op]) for o, op in _Seamed(builder, seams).run()]
+    gone = set(cut)
+    groups += [(position[op.id], [op]) for op in graph.ops if op.id not in gone]
+    whole = builder.graph(_sequence(groups))
+    numbers = frozenset(t.id for t in builder.tensors if t.id not in builder.pieces)
+    return PartGraph(tuple(regions), whole, builder.pieces, builder.parts, numbers, seams)
+
+
+def _sequence(groups: Sequence[tuple[int, list[Op]]]) -> tuple[Op, ...]:
+    """Ops of a group together, as soon as they can run, groups of lower position first."""
+    home = {op.id: k for k, (_, ops) in enumerate(groups) for op in ops}
+    maker = {t: k for k, (_, ops) in enumerate(groups) for op in ops for t in op.outputs}
+    before: list[set[int]] = [set() for _ in groups]
+    after: list[set[int]] = [set() for _ in groups]
+    for k, (_, ops) in enumerate(groups):
+        for op in ops:
+            earlier = [maker[t] for t in op.inputs if t in maker] + [home[o] for o in op.after if o in home]
+            before[k].update(g for g in earlier if g != k)
+        for g in before[k]:
+            after[g].add(k)
+    ready = [(groups[k][0], k) for k in range(len(groups)) if not before[k]]
+    heapq.heapify(ready)
+    result: list[Op] = []
+    left = len(groups)
+    while ready:
+        _, k = heapq.heappop(ready)
+        left -= 1
+        result.extend(groups[k][1])
+        for g in after[k]:
+            before[g].discard(k)
+            if not before[g]:
+                heapq.heappush(ready, (groups[g][0], g))
+    if left:
+        raise ValueError("a region would have to run before and behind another op")
+    return tuple(result)
+
+
+class _Seamed:
+    """The ops that are cut at seams, in parts."""
+
+    def __init__(self, builder: Builder, seams: Seams) -> None:
+        self.b, self.seams = builder, seams
+        self.graph, self.cutter = builder.old, builder.cutter
+        self.at: dict[int, tuple[int, dict[Range, int]]] = {}
+        self.cut = {c.op for c in seams.cuts}
+
+    def run(self) -> list[tuple[int, Op]]:
+        """Each new op, with the op that it stands for."""
+        result: list[tuple[int, Op]] = []
+        cuts = {c.op: c for c in self.seams.cuts}
+        for op in self.graph.ops:
+            self.b.ops = []
+            cut = cuts.get(op.id)
+            along = operand_rows(self.cutter, op.id)
+            if along is not None:
+                self._join(op, along[0])
+            elif cut is not None:
+                self._parts(op, cut)
+            result += [(op.id, made) for made in self.b.ops]
+        return result
+
+    def _join(self, op: Op, dim: int) -> None:
+        """The pieces of what a concat makes: its operands, or theirs."""
+        pieces: dict[Range, int] = {}
+        at = 0
+        for t in op.inputs:
+            size = (self.graph.tensor_by_id[t].shape or ())[dim]
+            inner = self.at.get(t)
+            if inner is not None and inner[0] == dim:
+                pieces.update({(at + a, at + b): piece for (a, b), piece in inner[1].items()})
+            if inner is None or inner[0] != dim or self.graph.producer.get(t) not in self.cut:
+                pieces[at, at + size] = t
+            at += size
+        self.at[op.outputs[0]] = (dim, pieces)
+
+    def _parts(self, op: Op, cut: SeamCut) -> None:
+        known = self.cutter.meaning(op.id)
+        if known is None or not self._can_be(cut, known.access):
+            raise ValueError(f"{op.label} has no such parts")
+        reduced, parts = cut.axis in known.access.reduce, cut.parts
+        if cut.into:
+            self._accumulated(op, cut)
+            return
+        outputs = [[self._output(cut, j, rows) for j in range(len(op.outputs))] for rows in parts]
+        made = [self._part(op, cut, rows, own) for rows, own in zip(parts, outputs, strict=True)]
+        for j, t in enumerate(op.outputs):
+            if reduced:
+                self._sum(t, [made[k][j] for k in cut.turns], [parts[k] for k in cut.turns], known.access.merge)
+            else:
+                self._put(op, t, cut, {rows: outputs[j] for rows, outputs in zip(parts, made, strict=True)})
+
+    def _can_be(self, cut: SeamCut, access: Access) -> bool:
+        """Whether parts of an op can be spelled, and each is added once."""
+        how, turns = self.cutter.spelling(cut.op, cut.axis), list(range(len(cut.ends)))
+        if sorted(cut.turns) != (turns if cut.axis in access.reduce else []):
+            return False
+        if cut.into:
+            return self.cutter.accumulating(cut.op, cut.axis) is not None
+        return how is not None and not any(end % how.grain for end in cut.ends[:-1])
+
+    def _accumulated(self, op: Op, cut: SeamCut) -> None:
+        """Each part added to the sum of those before by itself; what follows the sum is the last one's."""
+        adds = self.cutter.accumulating(op.id, cut.axis)
+        assert adds is not None, op.label
+        (t,), total, done = op.outputs, None, []
+        for k in cut.turns:
+            done = together([*done, cut.parts[k]])
+            last = len(done) == 1 and done[0] == (0, cut.ends[-1])
+            output = t if last else self._piece(t, "sum_", done)
+            left = {} if last else {name: op.attributes[name] for name in op.attributes if name in adds.at_the_end}
+            type_ = op.type if total is None else adds.type
+            over = None if total is None else (total,)
+            kind = replace(op, type=type_, overwrites=over)
+            self._part(kind, cut, cut.parts[k], [output], left, () if total is None else (adds.operand, total))
+            total = output
+
+    def _part(
+        self, op: Op, cut: SeamCut, rows: Range, outputs: list[int], without: Collection[str] = (),
+        total: tuple[int, int] | tuple[()] = (),
+    ) -> list[int]:  # fmt: skip
+        """The op of a part, without some attributes, that reads a sum so far at a position of its own."""
+        known, how = self.cutter.meaning(op.id), self.cutter.spelling(op.id, cut.axis)
+        assert known is not None, op.label
+        access, reduced = known.access, cut.axis in known.access.reduce
+        shapes = tuple(self._shape(t) for t in outputs)
+        spelled = Spelled(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
+        operands: list[int | None] = []
+        for i, t in enumerate(op.operands or op.inputs):
+            if t is None or (reduced and i in access.once and rows[0] > 0):
+                operands.append(None)
+            elif i in spelled.literals:
+                operands.append(self.b.numbers(spelled.literals[i]))
+            else:
+                box = given_box(access, i, self.graph.tensor_by_id[t].shape or (), cut.axis, rows)
+                operands.append(self._given(op, t, box))
+        if total:
+            operands += [None] * (total[0] - len(operands)) + [total[1]]
+        while operands and operands[-1] is None:
+            operands.pop()
+        attributes = {name: value for name, value in spelled.attributes.items() if name not in without}
+        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, outputs, attributes)
+        return outputs
+
+    def _shape(self, tensor: int) -> tuple[int, ...]:
+        known = self.graph.tensor_by_id.get(tensor)
+        if known is not None:
+            return known.shape or ()
+        return tuple(b - a for a, b in self.b.pieces[tensor].box)
+
+    def _output(self, cut: SeamCut, j: int, rows: Range) -> int:
+        """What a part makes of an op's output."""
+        known = self.cutter.meaning(cut.op)
+        assert known is not None
+        t = self.graph.op_by_id[cut.op].outputs[j]
+        if len(cut.ends) == 1:
+            return t
+        if cut.axis in known.access.reduce:
+            return self._piece(t, "terms_", [rows])
+        return self.b.piece(t, known.access.written(j, self._shape(t), {cut.axis: rows}), "rows_")
+
+    def _piece(self, t: int, word: str, terms: Sequence[Range]) -> int:
+        """A tensor as large as another, over some terms of a sum."""
+        return self.b.piece(t, tuple((0, size) for size in self._shape(t)), word, tuple(terms))
+
+    def _given(self, op: Op, t: int, box: Box) -> int:
+        """What a part of an op reads of a tensor."""
+        tensor = self.graph.tensor_by_id[t]
+        shape = tensor.shape or ()
+        cut = [d for d, (rows, size) in enumerate(zip(box, shape, strict=True)) if rows != (0, size)]
+        if tensor.kind is Kind.CONSTANT:
+            return self.b.constant(t, box)
+        if not cut:
+            return t
+        dim, pieces = self.at.get(t, (-1, {}))
+        if cut == [dim] and box[dim] in pieces:
+            return pieces[box[dim]]
+        around = next(((a, b) for a, b in pieces if cut == [dim] and a <= box[dim][0] and box[dim][1] <= b), None)
+        if around is not None:
+            within = (box[dim][0] - around[0], box[dim][1] - around[0])
+            t, box = pieces[around], tuple(within if d == dim else rows for d, rows in enumerate(box))
+        elif self.graph.producer.get(t) in self.cut:
+            raise ValueError(f"{op.label} reads other pieces of {tensor.label} than there are")
+        output, piece = self._sliced(t, box), self.b.pieces.get(t)
+        whole = shape if piece is None else tuple(b - a for a, b in piece.box)
+        self.b.glue(self.b.spell.slicing(self.graph, {d: box[d] for d in cut}, whole), "slice", [t], output)
+        return output
+
+    def _sliced(self, t: int, box: Box) -> int:
+        """A tensor for some rows of another one, which may be a piece."""
+        piece = self.b.pieces.get(t)
+        if piece is None:
+            return self.b.piece(t, box, "slice_")
+        rows = zip(piece.box, box, strict=True)
+        return self.b.piece(piece.of, tuple((begin + a, begin + b) for (begin, _), (a, b) in rows), "slice_")
+
+    def _put(self, op: Op, t: int, cut: SeamCut, pieces: dict[Range, int]) -> None:
+        """Pieces for who reads them, and the whole for who reads that."""
+        dim = self.cutter.dim(op.id, t, cut.axis)
+        assert dim is not None, op.label
+        self.at[t] = (dim, pieces)
+        readers = self.graph.consumers.get(t, ())
+        whole = self.graph.tensor_by_id[t].kind is Kind.OUTPUT or not readers
+        if whole or any(self._reads_whole(r, t, pieces) for r in readers):
+            self.b.glue(self.b.spell.joining(dim), "join", list(pieces.values()), t)
+
+    def _reads_whole(self, reader: int, t: int, pieces: Iterable[Range]) -> bool:
+        """Whether an op reads more than pieces of a tensor: it is not cut, or not along its dimension."""
+        cut = next((c for c in self.seams.cuts if c.op == reader), None)
+        if cut is None:
+            return True
+        along = operand_rows(self.cutter, reader)
+        dim = self.at[t][0]
+        if along is not None:
+            return along[0] != dim
+        known = self.cutter.meaning(reader)
+        assert known is not None, reader
+        size = (self.graph.tensor_by_id[t].shape or ())[dim]
+        ranges = set(pieces)
+        for i, other in enumerate(self.graph.op_by_id[reader].operands or self.graph.op_by_id[reader].inputs):
+            for rows in cut.parts if other == t else ():
+                shape = self.graph.tensor_by_id[t].shape or ()
+                box = given_box(known.access, i, shape, cut.axis, rows)
+                if box[dim] not in ranges or box[dim] == (0, size):
+                    return True
+        return False
+
+    def _sum(self, t: int, parts: Sequence[int], terms: Sequence[Range], merge: Merge) -> None:
+        """Parts of a sum added up, the first two first."""
+        at, done = parts[0], [terms[0]]
+        for k, part in enumerate(parts[1:], 1):
+            done = together([*done, terms[k]])
+            output = t if k + 1 == len(parts) else self._piece(t, "sum_", done)
+            self.b.glue(self.b.spell.merging(merge), "merge", [at, part], output)
+            at = output
+
+
+def together(ranges: Iterable[Range]) -> list[Range]:
+    """Ranges in rising order, those that touch as one.
+
+    >>> together([(4, 6), (0, 2), (2, 3)])
+    [(0, 3), (4, 6)]
+    """
+    result: list[Range] = []
+    for a, b in sorted(ranges):
+        if result and result[-1][1] == a:
+            result[-1] = (result[-1][0], b)
+        else:
+            result.append((a, b))
+    return result

@@ -1,0 +1,263 @@
+"""Seams: ops behind a concat that run on each of its operands, so that the concat need not be.
+
+    concat(x, y, z) -> relu -> conv -> t          relu x -> conv, the weights' first rows  --+
+                                                  relu y -> conv, the next ones    ---------(+)--+
+                                                  relu z -> conv, the last ones    -------------(+)-> t
+
+What a concat makes is its operands side by side: rows of it that are an operand's are that operand, and no op copies
+them. Whoever reads it along that dimension runs in parts, one for each operand; what it makes along the same dimension
+is there in parts too, for the next reader; what it sums over that dimension is added up, in an order that is free.
+Source: SERENITY (MLSys 2020, section 3.3): a convolution is its channel-wise partitioning (equations 3 to 6), a
+depthwise one its kernel-wise partitioning (equations 7 and 8). Here it is any op whose access has such an axis, chains
+of them, and all concats at once, since what it gains is often theirs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from lowtide.graph import Kind, Op
+from lowtide.ops.forms import Concat
+from lowtide.ops.index import FIXED, Index
+from lowtide.ops.meaning import Meaning
+from lowtide.transform.cut import Cutter
+
+_SLICED = 16
+"""What is there whole and is sliced for the parts of an op is smaller than its result by this factor at least: slices
+are copies."""
+
+_MOST_PIECES = 64
+"""Pieces of what a concat makes at the most where its operands are sliced."""
+
+
+@dataclass(frozen=True)
+class SeamCut:
+    """An op that runs in parts, one for each piece of what it reads.
+
+    Attributes
+    ----------
+    op
+        Id.
+    axis
+        Of the op's access.
+    ends
+        Row of the axis at which each part ends; rising. The first begins at row 0, the last ends with the axis.
+    turns
+        Of an op that sums over the axis, the order in which its parts are added: positions in `ends`. Else empty.
+    into
+        Whether each part is added to the sum of those before by the op that computes it.
+    """
+
+    op: int
+    axis: int
+    ends: tuple[int, ...]
+    turns: tuple[int, ...] = ()
+    into: bool = False
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Rows of each part."""
+        return tuple(pairwise((0, *self.ends)))
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Ops that run in parts at the seams of concats.
+
+    Attributes
+    ----------
+    cuts
+        In an order in which they can run. A concat is among them if nobody reads it whole: then it is not run at all.
+    """
+
+    cuts: tuple[SeamCut, ...]
+
+    def turned(self, turns: Mapping[int, Sequence[int]]) -> Seams:
+        """The same with the parts of some sums added in other orders."""
+        return Seams(tuple(
+            replace(c, turns=tuple(turns[c.op])) if c.op in turns else c for c in self.cuts
+        ))  # fmt: skip
+
+
+NO_SEAMS = Seams(())
+
+
+def operand_rows(cutter: Cutter, op: int) -> tuple[int, tuple[int, ...]] | None:
+    """The dimension along which a concat puts its operands, and the row at which each ends; None: it is no concat."""
+    known = cutter.meaning(op)
+    if known is None or not isinstance(known.form, Concat):
+        return None
+    dim, ends, at = known.form.dim, [], 0
+    for t in cutter.graph.op_by_id[op].inputs:
+        at += (cutter.graph.tensor_by_id[t].shape or ())[dim]
+        ends.append(at)
+    return dim, tuple(ends)
+
+
+def find_seams(
+    cutter: Cutter, without: Collection[int] = (), *, accumulate: bool = False, fine: Collection[int] = ()
+) -> Seams:
+    """Everything that can be cut at seams.
+
+    Parameters
+    ----------
+    without
+        Ids of ops that are not cut.
+    accumulate
+        Whether parts of a sum are added by the op that computes them, where the format has one that does.
+    fine
+        Ids of concats of which no part reads more than the smallest operand: others are sliced.
+    """
+    return _Finder(cutter, frozenset(without), accumulate, frozenset(fine)).run()
+
+
+class _Finder:
+    """Goes through the ops in order, with what is there in pieces."""
+
+    def __init__(self, cutter: Cutter, without: frozenset[int], accumulate: bool, fine: frozenset[int]) -> None:
+        self.cutter, self.graph, self.without = cutter, cutter.graph, without
+        self.accumulate, self.fine = accumulate, fine
+        self.pieces: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.cuts: dict[int, SeamCut] = {}
+        self.concats: dict[int, SeamCut] = {}
+
+    def run(self) -> Seams:
+        """What is cut, without what would be cut for nothing."""
+        for op in self.graph.ops:
+            if op.id not in self.without and not self._concat(op):
+                self._reader(op)
+        self._without_what_is_for_nothing()
+        gone = [c for o, c in self.concats.items() if not self._is_whole(self.graph.op_by_id[o].outputs[0])]
+        position = self.graph.index_of
+        cuts = sorted((*gone, *self.cuts.values()), key=lambda cut: position[cut.op])
+        return Seams(tuple(cuts)) if self.cuts else Seams(())
+
+    def _concat(self, op: Op) -> bool:
+        """Whether an op is a concat, whose result is then there in pieces."""
+        along = operand_rows(self.cutter, op.id)
+        if along is None or not self._may_be_cut(op):
+            return along is not None
+        dim, _ = along
+        ends, at = [], 0
+        most = self._most_rows(op, dim)
+        for t in op.inputs:
+            rows, size = self.pieces.get(t), self._size(t, dim)
+            inner = rows[1] if rows is not None and rows[0] == dim else (*range(most, size, most), size)
+            ends += [at + end for end in inner]
+            at += inner[-1]
+        known = self.cutter.meaning(op.id)
+        assert known is not None, op.label
+        axis = known.access.outputs[0][dim]
+        if axis is not None and len(ends) > 1:
+            self.pieces[op.outputs[0]] = (dim, tuple(ends))
+            self.concats[op.id] = SeamCut(op.id, axis, tuple(ends))
+        return True
+
+    def _most_rows(self, op: Op, dim: int) -> int:
+        """Rows of a piece at the most."""
+        sizes = [self._size(t, dim) for t in op.inputs]
+        return min(sizes) if op.id in self.fine and sum(sizes) <= _MOST_PIECES * min(sizes) else max(sizes)
+
+    def _may_be_cut(self, op: Op) -> bool:
+        """Whether each operand is a tensor of its own, with rows."""
+        tensors = [self.graph.tensor_by_id[t] for t in (*op.inputs, *op.outputs)]
+        return not op.after and all(
+            t.kind is not Kind.CONSTANT and t.alias_of is None and t.shape is not None and 0 not in t.shape
+            for t in tensors
+        )
+
+    def _reader(self, op: Op) -> None:
+        """Cut an op that reads pieces, if it can be."""
+        reads = list(self.cutter.reads(op.id))
+        if not any(t in self.pieces for _, t, _ in reads) or any(
+            self.graph.tensor_by_id[t].alias_of is not None for t in op.outputs
+        ):
+            return
+        cut = self._cut(op, reads)
+        if cut is None:
+            return
+        self.cuts[op.id] = cut
+        for t in op.outputs:
+            dim = self.cutter.dim(op.id, t, cut.axis)
+            if dim is not None:
+                self.pieces[t] = (dim, cut.ends)
+
+    def _cut(self, op: Op, reads: list[tuple[int, int, tuple[Index | None, ...]]]) -> SeamCut | None:
+        """How every operand in pieces is read piece by piece; None if one is not."""
+        known = self.cutter.meaning(op.id)
+        axis, ends = -1, ()
+        for _, t, dims in reads:
+            if t not in self.pieces or known is None:
+                continue
+            dim, at = self.pieces[t]
+            index = dims[dim] if dim < len(dims) else None
+            if index is None or index.axis == FIXED or sum(d is not None and d.axis == index.axis for d in dims) > 1:
+                return None
+            rows = _rows(known, index, at)
+            if rows is None or (axis >= 0 and (axis, ends) != (index.axis, rows)):
+                return None
+            axis, ends = index.axis, rows
+        how, into = self.cutter.spelling(op.id, axis), self.accumulate and self.cutter.accumulating(op.id, axis)
+        if known is None or (how is None and not into):
+            return None
+        if how is not None and any(end % how.grain for end in ends[:-1]):
+            return None
+        if not all(self._sliced_cheaply(op, t, dims, axis) for _, t, dims in reads):
+            return None
+        reduced = axis in known.access.reduce
+        return SeamCut(op.id, axis, ends, tuple(range(len(ends))) if reduced else (), bool(into))
+
+    def _sliced_cheaply(self, op: Op, t: int, dims: tuple[Index | None, ...], axis: int) -> bool:
+        """Whether what is read along the axis is in pieces, or small."""
+        if t in self.pieces or all(index is None or index.axis != axis for index in dims):
+            return True
+        made = self.graph.tensor_by_id[op.outputs[0]].size
+        return self.graph.tensor_by_id[t].size * _SLICED <= made
+
+    def _size(self, t: int, dim: int) -> int:
+        return (self.graph.tensor_by_id[t].shape or ())[dim]
+
+    def _is_whole(self, t: int) -> bool:
+        """Whether somebody reads a tensor in pieces whole, or it is a result."""
+        if self.graph.tensor_by_id[t].kind is Kind.OUTPUT:
+            return True
+        readers = self.graph.consumers.get(t, ())
+        return any(r not in self.cuts and not self._in_concat(r, t) for r in readers)
+
+    def _in_concat(self, op: int, t: int) -> bool:
+        """Whether an op is a concat that is not run, and hands on the pieces of a tensor."""
+        if op not in self.concats:
+            return False
+        joined = self.graph.op_by_id[op].outputs[0]
+        return self.pieces[joined][0] == self.pieces[t][0] and not self._is_whole(joined)
+
+    def _without_what_is_for_nothing(self) -> None:
+        """Take back cuts of ops that make no less than they read in pieces, and whose parts are only put together."""
+        for o, cut in reversed(list(self.cuts.items())):
+            op = self.graph.op_by_id[o]
+            if cut.turns or not all(self._only_whole(t) for t in op.outputs):
+                continue
+            read = sum(self.graph.tensor_by_id[t].size for _, t, _ in self.cutter.reads(o) if t in self.pieces)
+            if sum(self.graph.tensor_by_id[t].size for t in op.outputs) >= read:
+                del self.cuts[o]
+                for t in op.outputs:
+                    self.pieces.pop(t, None)
+
+    def _only_whole(self, t: int) -> bool:
+        readers = self.graph.consumers.get(t, ())
+        return all(r not in self.cuts and r not in self.concats for r in readers)
+
+
+def _rows(op_meaning: Meaning, index: Index, ends: Sequence[int]) -> tuple[int, ...] | None:
+    """Rows of an index's axis at which parts end that read just the rows up to each of `ends`; None: there are none."""
+    result, size = [], op_meaning.access.sizes[index.axis]
+    first = (0, 0)
+    for end in ends:
+        row = end * index.den // index.num if index.num > 0 else 0
+        if not first[1] < row <= size or index.need(first[1], row, ends[-1]) != (first[0], end):
+            return None
+        result.append(row)
+        first = (end, row)
+    return tuple(result) if first[1] == size else None
