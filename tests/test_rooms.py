@@ -84,6 +84,8 @@ ELSEWHERE = {
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/cut ops/part ops/piece",
     "optimize/test_regions.py": "optimize/workspace",
+    "cost/test_model.py": "cost/signature cost/work",
+    "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_parts.py": "rewrites api/cutting",
     "write/test_onnx_parts.py": "write/onnx_rows",

@@ -56,6 +56,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     InputError
         The model is in a format whose ops cannot be cut.
     """
+    from lowtide.transform.cut import Cutter
+
     check_format(problem)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
@@ -64,6 +66,9 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     cut, interrupted = (None, False) if enough else _cut(job, job.goal, problem, uncut, limits)
     best = uncut if cut is None or cut.keys["required_bytes"] >= uncut.keys["required_bytes"] else cut
     keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
+    if job.costs is not None and best is uncut:
+        whole = job.costs.model(Cutter(problem.graph)).whole()
+        keys["cost"] = job.costs.of_plan(whole, whole)
     if keys["status"] == "impossible":
         keys["status"] = "over_budget"
     if interrupted:
@@ -85,13 +90,16 @@ def check_format(problem: Problem) -> None:
 def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limits) -> tuple[Answer | None, bool]:
     """The best plan for regions along the best order, None if there is nothing to cut; and whether Ctrl-C ended the
     search for them."""
-    from lowtide.optimize.regions import best_regions
+    from lowtide.optimize.regions import Bounds, best_regions
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import apply
 
-    cutter = Cutter(problem.graph, exact_bits=job.exact_bits)
+    cutter, costs = Cutter(problem.graph, exact_bits=job.exact_bits), job.costs
+    cost = None if costs is None else costs.model(cutter)
+    most = 0 if costs is None or cost is None else costs.most_nanoseconds(cost.whole())
     search = replace(limits, seconds=limits.seconds * _SEARCH)
-    way = best_regions(cutter, problem.memory, uncut.order, search, least=goal.room(problem) or 0, most_ops=job.max_ops)
+    bounds = Bounds(goal.room(problem) or 0, job.max_ops, most)
+    way = best_regions(cutter, problem.memory, uncut.order, search, bounds, cost)
     interrupted = not way.complete and not search.over()
     if not way.regions or interrupted:
         return None, interrupted
@@ -105,6 +113,8 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
         "proved_over": "orders",
         "search": {**answer.keys.get("search", {}), **search_keys},
     }
+    if costs is not None and cost is not None:
+        keys["cost"] = costs.of_plan(cost.whole(), cost.parts(parts))
     return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=problem.own_order_peak_bytes), False
 
 

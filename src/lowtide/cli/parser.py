@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, probe, schema
+from lowtide.cli import check, commands, curve, measure, probe, schema
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
 from lowtide.cli.values import printing as _printing
+from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
@@ -106,6 +107,7 @@ def _parser(*, suites: bool = False) -> _Parser:
     _compare(add)
     _verify(add)
     _probe(add)
+    _measure(add)
     _allocate(add)
     _share(add)
     _bench(add, suites=suites)
@@ -124,6 +126,7 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --header arena.h --table arena.txt",
         "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
+        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -167,15 +170,20 @@ def _curve(add: _Add) -> None:
     p = add(
         "curve", "print the peaks that cuts reach below the best order, and how many ops each takes", curve.run,
         "lowtide curve model.onnx --target onnxruntime",
+        "lowtide curve model.onnx --target onnxruntime --cost cost.json",
     )  # fmt: skip
-    p.add_argument("model", metavar="MODEL", help="an .onnx file or zoo:NAME")
-    p.add_argument(
-        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
-    )
-    _model_options(p)
-    p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
-    p.add_argument("--time", type=_seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
-    _printing(p)
+    curve.arguments(p)
+
+
+def _measure(add: _Add) -> None:
+    """A cost file."""
+    p = add(
+        "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
+        "lowtide measure model.onnx -o cost.json",
+        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
+        "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
+    )  # fmt: skip
+    measure.arguments(p)
 
 
 def _check(add: _Add) -> None:
@@ -253,11 +261,11 @@ def _probe(add: _Add) -> None:
 def _schema(add: _Add) -> None:
     """What files hold."""
     p = add(
-        "schema", "print the JSON Schema of a graph JSON or of a plan", schema.run,
+        "schema", "print the JSON Schema of a graph JSON, of a plan or of a cost file", schema.run,
         "lowtide schema graph > graph.schema.json",
         "lowtide schema plan",
     )  # fmt: skip
-    p.add_argument("kind", choices=("graph", "plan"), help="which of the files")
+    p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
     _printing(p)
 
 
@@ -458,13 +466,6 @@ class _Version(argparse.Action):
 
         print(f"lowtide {__version__}")
         parser.exit(0)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
 
 
 def _offset(text: str) -> tuple[str, int]:

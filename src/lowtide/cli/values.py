@@ -17,6 +17,14 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """A limit on time; `argparse.ArgumentTypeError` if it is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
+
+
 def count(text: str) -> int:
     """How many there may be, 1 or more; `argparse.ArgumentTypeError` if it is no such number."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**31):
