@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 2
 """How often each node is timed alone, far apart."""
-_CURVES, _POINTS, _MOST_PARTS = 2, 6, 3000
+_CURVES, _POINTS, _MOST_PARTS = 3, 5, 3000
 """How often the curve is drawn with what is known by then, points of it that are run, and ops of one at the most."""
 _SEARCH = 0.15
 """Share of the time for a curve."""
@@ -117,6 +117,7 @@ class _Measuring:
     works: dict[Signature, Work] = field(default_factory=dict)
     glue: list[tuple[Work, float]] = field(default_factory=list)
     whole: float = 0.0
+    profile: list[tuple[int, float]] = field(default_factory=list)
     done: set[tuple[Region, ...]] = field(default_factory=set)
     began: float = field(default_factory=clock.perf_counter)
 
@@ -163,10 +164,15 @@ class _Measuring:
             write_onnx_parts(self.source, parts, parts.graph.own_order, path, copy_external=True)
             files.append((path, parts.graph))
         whole, *cut = session_seconds(files, level, threads, seed, dims)
-        total = sum(whole.ops.values()) + whole.layout_seconds
-        self.whole = self.whole or total
-        even = self.whole / max(total, 1e-9)  # what else the machine does now, and did at first
+        self.whole = self.whole or whole.seconds
+        even = self.whole / max(whole.profiled_seconds, 1e-9)  # what else the machine does now, and did at first
         for times in cut or [whole]:
+            self.profile.append(
+                (
+                    times.nodes - whole.nodes,
+                    times.seconds / max(whole.seconds, 1e-9) * self.whole - even * times.profiled_seconds,
+                )
+            )
             between = sum(s for op, s in times.ops.items() if op in parts.parts and parts.parts[op].role in GLUE)
             layouts = max(0.0, times.layout_seconds - whole.layout_seconds)  # they change where parts are held together
             more = 1 + layouts / between if between else 1.0
@@ -232,7 +238,9 @@ class _Measuring:
         for signature, (work, seconds) in self.alone.items():
             if signature not in known:
                 known[signature], works[signature] = seconds * more.get(work.family, 1.0), work
-        families = fit([*((works[s], seconds) for s, seconds in known.items()), *self.glue])
+        known = {signature: self.plain(seconds) for signature, seconds in known.items()}
+        glue = [(work, self.plain(seconds)) for work, seconds in self.glue]
+        families = fit([*((works[s], seconds) for s, seconds in known.items()), *glue])
         entries = [s.entry(float(f"{seconds:.4g}")) for s, seconds in known.items()]
         return CostFile(
             version=VERSION,
@@ -246,6 +254,12 @@ class _Measuring:
             families=families,
             entries=entries,
         )
+
+    def plain(self, seconds: float) -> float:
+        """What a node takes where nobody writes a profile: as much less for each as sessions with more nodes show."""
+        many = sum(nodes * nodes for nodes, _ in self.profile)
+        each = sum(nodes * rest for nodes, rest in self.profile) / many if many else 0.0
+        return max(seconds / 4, seconds + min(0.0, each))
 
     def _more(self, in_session: dict[Signature, float]) -> dict[str, float]:
         """By family, how many times longer an op takes in a session than alone."""

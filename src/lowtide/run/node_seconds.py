@@ -222,7 +222,7 @@ def _time(node: Node, level: Level, threads: int, seed: int, folder: str) -> flo
     }
     model = node_model(node.graph, node.op, operands).SerializeToString()
     try:
-        session = profiled_session(model, level, threads, folder)
+        session = node_session(model, level, threads, folder)
         session.run(None, feed)
         began, runs = time.perf_counter(), 0
         while runs < _RUNS or (time.perf_counter() - began < _SECONDS and runs < _MOST_RUNS):
@@ -234,8 +234,8 @@ def _time(node: Node, level: Level, threads: int, seed: int, folder: str) -> flo
     return sum(middle(taken) for (kind, _, _), taken in events.items() if kind not in LAYOUTS)
 
 
-def profiled_session(model: bytes | str, level: Level, threads: int, folder: str) -> Any:
-    """A session whose profile goes to a folder, in the file's order where the optimiser does not run."""
+def node_session(model: bytes | str, level: Level, threads: int, folder: str = "") -> Any:
+    """A session, in the file's order where the optimiser does not run. Its profile goes to a folder, if any."""
     ort = runtime()
     options = ort.SessionOptions()
     levels = ort.GraphOptimizationLevel
@@ -245,8 +245,9 @@ def profiled_session(model: bytes | str, level: Level, threads: int, folder: str
     options.log_severity_level = 4
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.enable_mem_reuse = options.enable_mem_pattern = False
-    options.enable_profiling = True
-    options.profile_file_prefix = str(Path(folder) / "node")
+    if folder:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / "node")
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
