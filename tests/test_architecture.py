@@ -18,8 +18,8 @@ BASE = {
     "errors", "files", "names", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
-    "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "optimize", "verify", "run",
-    "write", "report",
+    "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
+    "verify", "run", "write", "report",
 ]  # fmt: skip
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch", "torch"}
 

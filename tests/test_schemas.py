@@ -12,6 +12,7 @@ import pytest
 
 import lowtide
 from lowtide.cli import main
+from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.plan import Plan
 from lowtide.read.graph_json import GraphDocument, parse_graph_json
@@ -62,13 +63,13 @@ def wrong_object(value: dict[str, Any], schema: Any, root: Any) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", ["graph", "plan"])
+@pytest.mark.parametrize("kind", ["graph", "plan", "cost"])
 def test_the_schema_in_the_repository_is_what_the_command_prints(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And its objects are those that msgspec describes."""
     assert main(["schema", kind]) == 0
     assert (FOLDER / f"{kind}.schema.json").read_text() == capsys.readouterr().out
     document = lowtide.schema(kind)
-    own = msgspec.json.schema({"graph": GraphDocument, "plan": Plan}[kind])
+    own = msgspec.json.schema({"graph": GraphDocument, "plan": Plan, "cost": CostFile}[kind])
     assert {name: entry.get("properties") for name, entry in document["$defs"].items()} == {
         name: entry.get("properties") for name, entry in own["$defs"].items()
     }

@@ -1,4 +1,8 @@
 // Python bindings of the search for regions that are cut. No logic.
+#include <nanobind/stl/array.h>
+
+#include <array>
+
 #include "bind/record.h"
 #include "bind/search.h"
 #include "cut/path.h"
@@ -12,23 +16,26 @@ namespace {
 using namespace nb::literals;
 
 using IndexRow = std::tuple<int, int64_t, int64_t, int64_t, int64_t>;  // axis, num, den, lo, hi
-// size, aligned, grain, reduced, workspace, padded row, padded beside
-using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool, std::vector<std::pair<int64_t, Bytes>>, Bytes, bool>;
+// size, aligned, grain, reduced, workspace, padded row, padded beside, weights
+using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool, std::vector<std::pair<int64_t, Bytes>>, Bytes, bool,
+                           std::vector<std::pair<int64_t, int64_t>>>;
 using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;  // tensor, dims, may overwrite, first
 using MadeRow = std::pair<int, std::vector<int>>;                    // tensor, axes
 using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
-                         std::vector<int>, std::vector<std::pair<int, Bytes>>>;
+                         std::vector<int>, std::vector<std::pair<int, Bytes>>, int64_t>;
+using GlueRow = std::pair<int64_t, int64_t>;  // fixed, per mebibyte
 using TensorRow = std::tuple<Bytes, std::vector<int64_t>, int, std::vector<int>, bool, int>;
 using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
                     const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
-                    const std::vector<Bytes>& before, bool sums_in_place, int most_joined) {
+                    const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
+                    const std::optional<std::array<GlueRow, 3>>& glue) {
   tide::CutModel model;
-  for (const auto& [axes, reads, made, view, workspace, touched, overwrites] : ops) {
-    tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites};
-    for (const auto& [size, aligned, grain, reduced, workspace, padded_row, padded_beside] : axes)
-      op.axes.push_back({size, aligned, grain, reduced, workspace, padded_row, padded_beside});
+  for (const auto& [axes, reads, made, view, workspace, touched, overwrites, weight] : ops) {
+    tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites, weight};
+    for (const auto& [size, aligned, grain, reduced, workspace, padded_row, padded_beside, weights] : axes)
+      op.axes.push_back({size, aligned, grain, reduced, workspace, padded_row, padded_beside, weights});
     for (const auto& [tensor, dims, may_overwrite, first] : reads) {
       tide::CutRead read{tensor, {}, may_overwrite, first};
       for (const auto& [axis, num, den, lo, hi] : dims) read.dims.push_back({axis, num, den, lo, hi});
@@ -44,6 +51,13 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
   model.before = before;
   model.sums_in_place = sums_in_place;
   model.most_joined = most_joined;
+  model.weighed = glue.has_value();
+  if (glue) {
+    const auto weight = [](const GlueRow& row) { return tide::GlueWeight{row.first, row.second}; };
+    model.slice = weight((*glue)[0]);
+    model.join = weight((*glue)[1]);
+    model.merge = weight((*glue)[2]);
+  }
   return model;
 }
 
@@ -55,50 +69,55 @@ void cut(nb::module_& m) {
           "__init__",
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
-             const std::vector<Bytes>& before, bool sums_in_place, int most_joined) {
-            new (self) tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined));
+             const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
+             const std::optional<std::array<GlueRow, 3>>& glue) {
+            new (self)
+                tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue));
           },
-          "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0);
+          "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
+          "glue"_a = nb::none());
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
          Field{"axis", &R::axis, "Axis of the last op."},
          Field{"push", &R::push, "Whether stripes are of what the first ops make, not the last."},
          Field{"stripes", &R::stripes, "How many parts."}, Field{"peak", &R::peak, "Bytes of the highest step in it."},
-         Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."});
+         Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."},
+         Field{"weight", &R::weight, "What these weigh."});
   using P = tide::PathResult;
   record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
-         Field{"ops", &P::ops, "Ops that run."}, Field{"regions", &P::regions, "What is cut, in order."},
+         Field{"ops", &P::ops, "Ops that run."}, Field{"weight", &P::weight, "What these weigh."},
+         Field{"regions", &P::regions, "What is cut, in order."},
          Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
       "region_cost",
       [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes,
-         bool push) -> std::optional<std::tuple<Bytes, int, std::vector<int>>> {
+         bool push) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
         tide::Regions regions(model);
         if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
         const auto cost = regions.cost(stripes, push);
-        return std::tuple{cost.peak, cost.ops, regions.axes()};
+        return std::tuple{cost.peak, cost.ops, regions.axes(), cost.weight};
       },
       "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "push"_a = false,
-      "Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot "
-      "be cut so.");
+      "Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.");
   m.def(
       "best_path",
-      [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, at_least, most_ops, reporter<>(stop)};
+      [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
+         int64_t most_weight) {
+        tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, reporter<>(stop)};
         return unlocked([&] { return tide::best_path(model, options); });
       },
-      "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(),
-      "The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.");
+      "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
+      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.");
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {
-        tide::PathOptions options{longest, most_stripes, 0, 0, reporter<>(stop)};
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};
         return unlocked([&] { return tide::path_front(model, options); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "stop"_a = nb::none(),
-      "Ways of ever lower peaks and ever more ops, the whole graph first.");
+      "Ways of ever lower peaks and ever more weight, the whole graph first.");
 }
 
 }  // namespace bind

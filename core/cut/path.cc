@@ -8,7 +8,7 @@ namespace tide {
 
 namespace {
 
-constexpr int kNever = std::numeric_limits<int>::max();
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int kRounds = 32;
 constexpr int kFirstStep = 32;
 
@@ -31,10 +31,7 @@ class Path {
   Path(const CutModel& model, const PathOptions& options) : m_(model), o_(options), regions_(model) {}
 
   PathResult run() {
-    const int n = static_cast<int>(m_.ops.size());
-    PathResult best;
-    best.ops = n;
-    best.peak = n ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
+    PathResult best = uncut();
     Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
     Bytes step = std::max<Bytes>(1, high / kFirstStep);  // little by little first: so something stands when time is up
     for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
@@ -58,10 +55,7 @@ class Path {
   }
 
   std::vector<PathResult> front() {
-    PathResult whole;
-    whole.ops = static_cast<int>(m_.ops.size());
-    whole.peak = whole.ops ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
-    std::vector<PathResult> ways{whole};
+    std::vector<PathResult> ways{uncut()};
     const PathResult lowest = run();
     while (!stopped_) {
       PathResult next;
@@ -78,48 +72,60 @@ class Path {
   }
 
  private:
-  bool few(const PathResult& result) const {
-    return o_.most_ops == 0 || result.regions.empty() || result.ops <= o_.most_ops;
+  PathResult uncut() const {
+    PathResult whole;
+    whole.ops = static_cast<int>(m_.ops.size());
+    for (const CutOp& op : m_.ops) whole.weight += op.weight;
+    whole.peak = whole.ops ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
+    return whole;
   }
 
-  // The way of fewest ops below a limit.
+  bool few(const PathResult& result) const {
+    return result.regions.empty() || ((o_.most_ops == 0 || result.ops <= o_.most_ops) &&
+                                      (o_.most_weight == 0 || result.weight <= o_.most_weight));
+  }
+
+  // The way of least weight below a limit.
   bool way(Bytes limit, PathResult& result) {
     const int n = static_cast<int>(m_.ops.size());
-    std::vector<int> ops(n + 1, kNever), from(n + 1, -1);
+    std::vector<int64_t> weight(n + 1, kNever);
+    std::vector<int> from(n + 1, -1);
     std::vector<PathRegion> by(n + 1);
-    ops[0] = 0;
+    weight[0] = 0;
     for (int end = 1; end <= n; ++end) {
-      if (m_.footprint[end - 1] <= limit && ops[end - 1] != kNever) {
-        ops[end] = ops[end - 1] + 1;
+      if (m_.footprint[end - 1] <= limit && weight[end - 1] != kNever) {
+        weight[end] = weight[end - 1] + m_.ops[end - 1].weight;
         from[end] = end - 1;
       }
       if (follows(end) || m_.before[end] + copied(end) > limit) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
-        if (!hot || ops[begin] == kNever || follows(begin) || m_.before[begin] > limit) continue;
+        if (!hot || weight[begin] == kNever || follows(begin) || m_.before[begin] > limit) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;
         }
         PathRegion region;
         if (!cut(begin, end, limit, region)) continue;
-        if (ops[end] == kNever || ops[begin] + region.ops < ops[end]) {
-          ops[end] = ops[begin] + region.ops;
+        if (weight[end] == kNever || weight[begin] + region.weight < weight[end]) {
+          weight[end] = weight[begin] + region.weight;
           from[end] = begin;
           by[end] = region;
         }
       }
     }
-    if (ops[n] == kNever) return false;
+    if (weight[n] == kNever) return false;
     result = {};
-    result.ops = ops[n];
+    result.weight = weight[n];
     for (int at = n; at > 0; at = from[at]) {
       if (by[at].stripes > 1 && by[at].begin == from[at] && by[at].end == at) {
         result.regions.push_back(by[at]);
         result.peak = std::max(result.peak, by[at].peak);
+        result.ops += by[at].ops;
       } else {
         result.peak = std::max(result.peak, m_.footprint[at - 1]);
+        ++result.ops;
       }
     }
     std::reverse(result.regions.begin(), result.regions.end());
@@ -146,7 +152,7 @@ class Path {
     return most;
   }
 
-  // The region of an interval with the fewest ops below a limit.
+  // The region of an interval of least weight below a limit.
   bool cut(int begin, int end, Bytes limit, PathRegion& best) {
     Interval& interval = interval_of(begin, end);
     if (interval.least > limit) return false;
@@ -163,9 +169,9 @@ class Path {
           ++evaluated_;
         }
         if (cost.peak > limit) continue;
-        if (best.ops == 0 || cost.ops < best.ops)
-          best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], cost.peak, cost.ops};
-        break;
+        if (best.ops == 0 || cost.weight < best.weight)
+          best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], cost.peak, cost.ops, cost.weight};
+        if (!m_.weighed) break;  // more stripes are no fewer ops, but may be less time
       }
     }
     return best.ops > 0;
@@ -202,10 +208,11 @@ class Path {
     }
   }
 
-  // Every number of stripes for the regions of the best way: first the lowest peak of each, then the fewest that keep
-  // within the highest of all.
+  // Every number of stripes for the regions of the best way: the lowest peak that they reach within what the way may
+  // have, then of each region the least that keeps within it.
   void polish(PathResult& best) {
     std::vector<std::vector<std::pair<int, RegionCost>>> costs;
+    std::vector<Bytes> peaks;
     Bytes peak = 0, singles = 0;
     int at = 0;
     for (const PathRegion& region : best.regions) {
@@ -214,30 +221,52 @@ class Path {
       regions_.grow(region.begin, region.end, region.end - 1, region.axis);
       auto& tried = costs.emplace_back();
       Bytes lowest = region.peak;
+      peaks.push_back(region.peak);
       const int parts = static_cast<int>(std::min<int64_t>(2 * region.stripes, regions_.most_stripes(region.push)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
         tried.emplace_back(stripes, regions_.cost(stripes, region.push));
         ++evaluated_;
         lowest = std::min(lowest, tried.back().second.peak);
+        peaks.push_back(tried.back().second.peak);
       }
       peak = std::max(peak, lowest);
     }
     for (; at < static_cast<int>(m_.ops.size()); ++at) singles = std::max(singles, m_.footprint[at]);
     peak = std::max({peak, singles, o_.at_least});
-    best.peak = singles;
-    best.ops = static_cast<int>(m_.ops.size());
-    for (size_t k = 0; k < best.regions.size(); ++k) {
-      PathRegion& region = best.regions[k];
-      for (const auto& [stripes, cost] : costs[k])
-        if (cost.peak <= peak) {
-          region.stripes = stripes;
-          region.peak = cost.peak;
-          region.ops = cost.ops;
-          break;
-        }
-      best.ops += region.ops - (region.end - region.begin);
-      best.peak = std::max(best.peak, region.peak);
+    const PathResult rough = best;
+    best = within(rough, costs, peak, singles);
+    if (!m_.weighed || few(best)) return;
+    std::sort(peaks.begin(), peaks.end());
+    for (const Bytes higher : peaks) {
+      if (higher <= peak || higher >= rough.peak) continue;
+      best = within(rough, costs, higher, singles);
+      if (few(best)) return;
     }
+  }
+
+  // A way whose regions have other numbers of stripes: of each the first, or if weights are known the lightest, whose
+  // peak is no higher.
+  PathResult within(PathResult way, const std::vector<std::vector<std::pair<int, RegionCost>>>& costs, Bytes peak,
+                    Bytes singles) const {
+    way.peak = singles;
+    for (size_t k = 0; k < way.regions.size(); ++k) {
+      PathRegion& region = way.regions[k];
+      const PathRegion before = region;
+      bool fits = m_.weighed && region.peak <= peak;
+      for (const auto& [stripes, cost] : costs[k]) {
+        if (cost.peak > peak || (fits && cost.weight >= region.weight)) continue;
+        region.stripes = stripes;
+        region.peak = cost.peak;
+        region.ops = cost.ops;
+        region.weight = cost.weight;
+        if (!m_.weighed) break;
+        fits = true;
+      }
+      way.ops += region.ops - before.ops;
+      way.weight += region.weight - before.weight;
+      way.peak = std::max(way.peak, region.peak);
+    }
+    return way;
   }
 
   const CutModel& m_;

@@ -30,6 +30,7 @@ struct CutAxis {
   std::vector<std::pair<int64_t, Bytes>> workspace;  // of a part of so many rows at the most, ascending
   Bytes padded_row = 0;        // of the first operand, where its parts may have to be padded by an op of their own
   bool padded_beside = false;  // whether another dimension of it is padded, too
+  std::vector<std::pair<int64_t, int64_t>> weights;  // of a part of so many rows, ascending; in a line between two
 };
 
 struct CutRead {
@@ -52,6 +53,7 @@ struct CutOp {
   Bytes workspace;
   std::vector<int> touched;                       // storages of the graph that is not cut
   std::vector<std::pair<int, Bytes>> overwrites;  // (storage, saving), there
+  int64_t weight = 1;
 };
 
 struct CutTensor {
@@ -68,7 +70,12 @@ struct CutStorage {
   int first, last;  // steps; -1: from the start, n: to the end
 };
 
-// A graph in one order.
+// What an op between parts weighs, by the bytes that it writes.
+struct GlueWeight {
+  int64_t fixed = 1, per_mebibyte = 0;
+};
+
+// A graph in one order. Weights are what a way is to have little of: 1 for every op, or nanoseconds.
 struct CutModel {
   std::vector<CutOp> ops;
   std::vector<CutTensor> tensors;
@@ -77,11 +84,14 @@ struct CutModel {
   std::vector<Bytes> before;     // bytes live before each step, and behind the last
   bool sums_in_place;            // whether what adds two sums may write over one
   int most_joined = 0;           // operands that an op which joins may have; 0: any number
+  bool weighed = false;          // whether weights are anything but 1 for every op
+  GlueWeight slice, join, merge;
 };
 
 struct RegionCost {
   Bytes peak = 0;
   int ops = 0;  // how many there are in all: parts, slices, joins, and what runs whole; 0: the peak is this or higher
+  int64_t weight = 0;  // of all of these
 };
 
 // Evaluates regions of one model; keeps its buffers.
@@ -167,6 +177,7 @@ class Regions {
   RowRange need(int op, const RowIndex& index, RowRange rows, int64_t size) const;
   RowRange rows(int op, int stripe) const;
   Bytes workspace(int op, RowRange rows) const;
+  void weigh(const GlueWeight& glue, Bytes written);
   void touch(int piece) { touched_.push_back(pieces_[piece].room); }
   void close(Bytes workspace);
   Bytes sweep(Bytes base);
@@ -187,7 +198,8 @@ class Regions {
   std::vector<int> room_of_;  // of each storage of the model; -1: none yet
   std::vector<int> roomed_;
   Bytes held_bytes_ = 0;  // of rows and sums that are there now, at the least
-  Bytes local_ = 0;       // of the rooms of storages that are there before the region
+  int64_t weight_ = 0;
+  Bytes local_ = 0;  // of the rooms of storages that are there before the region
   std::vector<Step> steps_;
   std::vector<int> touched_;
   std::vector<std::pair<int, Bytes>> overwrites_;

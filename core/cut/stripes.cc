@@ -11,6 +11,17 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 62;
 
+int64_t weight_of(const CutAxis& axis, int64_t rows) {
+  std::pair<int64_t, int64_t> below{0, 0};
+  for (const auto& at : axis.weights) {
+    if (rows == at.first) return at.second;
+    if (rows < at.first)
+      return below.second + floor_div((at.second - below.second) * (rows - below.first), at.first - below.first);
+    below = at;
+  }
+  return axis.weights.empty() ? 1 : below.second;
+}
+
 }  // namespace
 
 Bytes Regions::bytes(int tensor, int dim, RowRange rows) const {
@@ -53,6 +64,10 @@ Bytes Regions::workspace(int op, RowRange part) const {
   return m_.ops[op].workspace;
 }
 
+void Regions::weigh(const GlueWeight& glue, Bytes written) {
+  weight_ += glue.fixed + floor_div(written * glue.per_mebibyte, Bytes{1} << 20);
+}
+
 void Regions::close(Bytes workspace) { steps_.push_back({touched_.size(), overwrites_.size(), workspace}); }
 
 int Regions::slice(int from, int tensor, int dim, RowRange rows) {
@@ -62,6 +77,7 @@ int Regions::slice(int from, int tensor, int dim, RowRange rows) {
   const int result = piece(bytes(tensor, dim, rows));
   touch(read);
   touch(result);
+  weigh(m_.slice, pieces_[result].size);
   close(0);
   slices_.push_back({from, dim, rows, result});
   return result;
@@ -79,6 +95,7 @@ void Regions::have(int t) {
   touch(held.kept.piece);
   touch(held.fresh.piece);
   touch(joined);
+  weigh(m_.join, pieces_[joined].size);
   close(0);
   held.have = {joined, both.first, both.second};
 }
@@ -163,6 +180,7 @@ int Regions::pad(int from, Bytes size) {
   const int result = piece(size);
   touch(from);
   touch(result);
+  weigh(m_.slice, size);
   close(0);
   pads_.push_back({from, 0, {size, size}, result});
   return result;
@@ -210,6 +228,7 @@ void Regions::part(int op, int stripe) {
             room != pieces_[outputs[0]].room)
           overwrites_.emplace_back(room, size);
       }
+  weight_ += weight_of(axis, part.second - part.first);
   close(workspace(op, part));
   for (size_t j = 0; j < outputs.size(); ++j) {
     const int t = o.made[j].tensor;
@@ -240,6 +259,7 @@ void Regions::add(int t, int at, int op, RowRange part) {
   touch(result);
   for (const int operand : {sum.piece, at})
     if (m_.sums_in_place) overwrites_.emplace_back(pieces_[operand].room, tensor.size);
+  weigh(m_.merge, tensor.size);
   close(0);
   sum = {result, part.second};
 }
@@ -262,6 +282,7 @@ void Regions::join(int t) {
       }
       groups.push_back(piece(size));
       touch(groups.back());
+      weigh(m_.join, size);
       close(0);
     }
     pieces = std::move(groups);
@@ -271,6 +292,7 @@ void Regions::join(int t) {
   const int result = piece(tensor.size);
   rooms_.back().stays = tensor.storage >= 0 && m_.storages[tensor.storage].last >= end_;
   touch(result);
+  weigh(m_.join, tensor.size);
   close(0);
 }
 
@@ -278,6 +300,7 @@ void Regions::whole(int op) {
   const CutOp& o = m_.ops[op];
   for (const int s : o.touched) touched_.push_back(room_of(s));
   for (const auto& [s, saving] : o.overwrites) overwrites_.emplace_back(room_of(s), saving);
+  weight_ += o.weight;
   close(o.workspace);
 }
 
@@ -293,6 +316,7 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   slices_.clear();
   pads_.clear();
   local_ = 0;
+  weight_ = 0;
   if (push)
     push_ends();
   else
@@ -309,7 +333,7 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
     for (const int op : cut_) {
       if (!empty(rows(op, i))) part(op, i);
       for (const int t : ending_[op]) keep(t, i);
-      if (always + held_bytes_ > limit) return {always + held_bytes_, 0};
+      if (always + held_bytes_ > limit) return {always + held_bytes_, 0, 0};
     }
     for (const int t : held_ids_)
       if (held_[t].lasts[i] < 0) keep(t, i);
@@ -319,7 +343,7 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   for (const int t : held_ids_)
     if (held_[t].leaves && held_[t].pieces.size() != 1) join(t);
   const Bytes peak = sweep(m_.before[begin_] - local_);
-  return {peak, static_cast<int>(steps_.size())};
+  return {peak, static_cast<int>(steps_.size()), weight_};
 }
 
 Bytes Regions::sweep(Bytes base) {

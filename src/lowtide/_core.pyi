@@ -743,13 +743,14 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool]],
+                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]]]],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,
                 int,
                 Sequence[int],
                 Sequence[tuple[int, int]],
+                int,
             ]
         ],
         tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int]],
@@ -758,6 +759,7 @@ class CutModel:
         before: Sequence[int],
         sums_in_place: bool,
         most_joined: int = 0,
+        glue: Sequence[tuple[int, int]] | None = None,
     ) -> None: ...
 
 class PathRegion:
@@ -791,6 +793,10 @@ class PathRegion:
     def ops(self) -> int:
         """Ops that run: parts, slices, joins and whole ones."""
 
+    @property
+    def weight(self) -> int:
+        """What these weigh."""
+
     __match_args__: tuple = ...
 
     def __repr__(self) -> str: ...
@@ -807,6 +813,10 @@ class PathResult:
     @property
     def ops(self) -> int:
         """Ops that run."""
+
+    @property
+    def weight(self) -> int:
+        """What these weigh."""
 
     @property
     def regions(self) -> list[PathRegion]:
@@ -828,17 +838,23 @@ class PathResult:
 
 def region_cost(
     model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int, push: bool = False
-) -> tuple[int, int, list[int]] | None:
+) -> tuple[int, int, list[int], int] | None:
     """
-    Bytes of one region's highest step, its ops, and the axis of each position (-1: whole); None: it cannot be cut so.
+    Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.
     """
 
 def best_path(
-    model: CutModel, longest: int, most_stripes: int, at_least: int, most_ops: int, stop: object | None = None
+    model: CutModel,
+    longest: int,
+    most_stripes: int,
+    at_least: int,
+    most_ops: int,
+    stop: object | None = None,
+    most_weight: int = 0,
 ) -> PathResult:
     """
-    The way through the order with the lowest peak, then the fewest ops, over intervals cut in equal stripes.
+    The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
-    """Ways of ever lower peaks and ever more ops, the whole graph first."""
+    """Ways of ever lower peaks and ever more weight, the whole graph first."""

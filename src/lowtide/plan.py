@@ -14,7 +14,7 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
-from lowtide.rewrites import VERSIONS, Exactness, PlanPart, PlanPiece, Rewrite
+from lowtide.rewrites import VERSIONS, Exactness, PlanCost, PlanPart, PlanPiece, Rewrite
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -345,7 +345,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
-    `spilling` says what was counted.
+    `spilling` says what was counted. `cost` says what the ops take by a cost file.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
@@ -398,6 +398,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: Literal["orders"] | None = None
+    cost: PlanCost | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None
     runtime_arena_bytes: int | None = None
@@ -485,8 +486,7 @@ def from_json(data: bytes, place: str = "plan") -> Plan:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if plan.version not in VERSIONS:
-        known = " and ".join(map(str, VERSIONS))
-        raise InputError(f"plan version {plan.version} is not known; this lowtide reads {known}", place)
+        raise InputError(f"plan version {plan.version} is not known; this lowtide reads {VERSIONS}", place)
     return plan
 
 

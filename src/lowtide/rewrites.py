@@ -1,4 +1,5 @@
-"""What a plan says was changed of the graph: ops that run again, ops that are cut, and what new ops and tensors are."""
+"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are; and
+what that costs in time."""
 
 from __future__ import annotations
 
@@ -88,6 +89,27 @@ class CutSeams(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field
     """Ops that run on each operand of the concats that they read from."""
 
     ops: list[SeamOp]
+
+
+class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the ops take by a cost file: predicted, not measured.
+
+    `overhead` is the part by which the plan takes longer than the model uncut, `max_overhead` what was allowed,
+    `cost_file` the file's sha256. Of so many ops the time was `measured`, lies `between` measured ones, or was reckoned
+    from operations and bytes (`roofline`).
+    """
+
+    predicted_seconds: float
+    uncut_seconds: float
+    overhead: float
+    cost_file: str
+    level: str
+    device: str
+    threads: int
+    measured: int
+    between: int
+    roofline: int
+    max_overhead: float | None = None
 
 
 Rewrite = Recompute | CutRegion | CutSeams

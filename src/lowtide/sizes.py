@@ -78,6 +78,24 @@ def parse_gap(text: str | float) -> float:
     return value
 
 
+def parse_overhead(text: str | float) -> float:
+    """How much longer something may take, as a part: ``"10%"`` or 0.1.
+
+    Raises
+    ------
+    InputError
+        No number, or not from 0 to 1000.
+
+    >>> parse_overhead("10%"), parse_overhead(0.05), parse_overhead("250 %")
+    (0.1, 0.05, 2.5)
+    """
+    match = _GAP.fullmatch(str(text)[:100])
+    value = -1.0 if match is None else float(Fraction(match[1]) / (100 if match[2] else 1))
+    if not 0 <= value <= 1000:
+        raise InputError(f"the overhead is {str(text)[:100]!r}; write a part of the time, as in 10% or 0.1")
+    return value
+
+
 def round_up(size: int, unit: int) -> int:
     """The least multiple of `unit` that is not below `size`.
 

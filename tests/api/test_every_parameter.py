@@ -14,6 +14,7 @@ import lowtide
 from lowtide.api import fitting, surveys
 from lowtide.api.job import Job
 from lowtide.schedule.registry import built_in
+from support.costs import costs
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Reports, Row, Rows, Shows, a_function, a_list, cases, keywords
 from support.small_models import branches, graph_file, matrix_product
@@ -45,6 +46,8 @@ PLAN: dict[str, Rows] = {
         "allow": Changes("fission", "rewrites", {"model": "pyramid"}),
         "exact_bits": Changes(True, "rewrites", {"model": "pyramid", "allow": "fission"}),
         "max_ops": Changes(20, "rewrites", {"model": "pyramid", "allow": "fission"}),
+        "cost": Changes(costs([]), "cost", {"model": "pyramid", "allow": "fission"}),
+        "max_overhead": Changes("5%", "rewrites", {"model": "pyramid", "allow": "fission", "cost": costs([])}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -75,6 +78,8 @@ PLAN: dict[str, Rows] = {
         "allow": Refused("fission", "--allow is for one arena"),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
         "max_ops": Refused(9, "--max-ops is about what --allow may change"),
+        "cost": Refused(costs([]), "--cost is about what --allow may change"),
+        "max_overhead": Refused("9%", "--max-overhead is about what --allow may change"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -105,6 +110,8 @@ PLAN: dict[str, Rows] = {
         "allow": Refused("fission", "--allow is for one arena"),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
         "max_ops": Refused(9, "--max-ops is about what --allow may change"),
+        "cost": Refused(costs([]), "--cost is about what --allow may change"),
+        "max_overhead": Refused("9%", "--max-overhead is about what --allow may change"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Refused(["t1"], "--persistent keeps a tensor in its place, and a plan with spilling moves it"),

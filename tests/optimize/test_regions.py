@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,14 +15,17 @@ from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.api.problem import Problem
+from lowtide.cost.model import CostModel
+from lowtide.cost.signature import of_op
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.optimize.regions import LONGEST, MOST_STRIPES, best_regions, cut_model
+from lowtide.optimize.regions import LONGEST, MOST_STRIPES, Bounds, best_regions, cut_model, front_ways
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.parts import apply
+from support.costs import costs
 from support.small_nets import pyramid, random_net
 
 STRICT = BUILT_IN["strict"]
@@ -55,10 +59,10 @@ def test_the_core_counts_as_the_part_graph(
     ids = list(graph.own_order)
     begin = first % len(ids)
     interval = ids[begin : begin + many]
-    ways = cutter.axes(interval[-1])
-    if not ways:
+    along = cutter.axes(interval[-1])
+    if not along:
         return
-    axis = ways[way % len(ways)]
+    axis = along[way % len(along)]
     model = cut_model(cutter, memory_model(graph, STRICT), range(len(ids)))
     end = begin + len(interval)
     cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, push)
@@ -115,13 +119,13 @@ def test_no_lower_peak_than_is_of_use() -> None:
     cutter, memory = Cutter(graph), memory_model(graph, STRICT)
     order = range(len(graph.ops))
     whole = profile(memory, order).peak
-    assert not best_regions(cutter, memory, order, Limits(60), least=whole).regions
+    assert not best_regions(cutter, memory, order, Limits(60), Bounds(whole)).regions
     free = best_regions(cutter, memory, order, Limits(60))
-    asked = best_regions(cutter, memory, order, Limits(60), least=(free.peak + whole) // 2)
+    asked = best_regions(cutter, memory, order, Limits(60), Bounds((free.peak + whole) // 2))
     assert free.peak < asked.peak <= (free.peak + whole) // 2
     counts = [len(apply(cutter, way.regions).graph.ops) for way in (free, asked)]
     assert counts[1] < counts[0]
-    few = best_regions(cutter, memory, order, Limits(60), most_ops=counts[1])
+    few = best_regions(cutter, memory, order, Limits(60), Bounds(most_ops=counts[1]))
     assert few.peak <= asked.peak
     assert len(apply(cutter, few.regions).graph.ops) <= counts[1]
     stopped = _core.best_path(cut_model(cutter, memory, order), LONGEST, MOST_STRIPES, 0, 0, lambda: True)
@@ -158,3 +162,91 @@ def test_the_peak_is_that_of_the_parts(target: str, tmp_path: Path) -> None:
             parts = Problem.of(apply(cutter, way.regions).graph, problem.target)
             assert way.peak == max(profile(parts.memory, range(len(parts.graph.ops))).footprint), seed
     assert cut > 15
+
+
+def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, every: bool) -> int:
+    """The lowest peak over all ways along the own order that take no longer than `within`, by trying them."""
+    graph = cutter.graph
+    ids = list(graph.own_order)
+    steps = profile(memory_model(graph, target), range(len(ids)))
+    whole = [cost.op(op)[0] for op in ids]
+    fronts: list[set[tuple[int, int]]] = [{(0, 0)}] + [set() for _ in ids]
+    for end in range(1, len(ids) + 1):
+        here = {(max(p, steps.footprint[end - 1]), t + whole[end - 1]) for p, t in fronts[end - 1]}
+        for begin in range(end):
+            interval = ids[begin:end]
+            for axis in cutter.axes(ids[end - 1]):
+                axes = cutter.grow(interval, ids[end - 1], axis)
+                if axes is None:
+                    continue
+                for push in (False, True):
+                    for stripes in range(2, 17):
+                        if not every and stripes & (stripes - 1):
+                            continue
+                        region = cutter.region(interval, axes, stripes, push=push)
+                        peak, _ = _region_peak(cutter, region, target, interval)
+                        time = cost.parts(apply(cutter, [region])).nanoseconds - cost.whole().nanoseconds
+                        time += sum(whole[begin:end])
+                        here |= {(max(p, peak), t + time) for p, t in fronts[begin]}
+        fronts[end] = {(p, t) for p, t in here if not any(q <= p and s <= t and (q, s) != (p, t) for q, s in here)}
+    return min(p for p, t in fronts[-1] if t <= within)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=12, suppress_health_check=list(HealthCheck))
+@given(_nets((2, 3, 4)), st.sampled_from((0.0, 0.05, 0.2, 1.0, 5.0)))
+def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
+    """No way within the predicted time has a lower peak, of those in powers of 2; the part graph takes just that."""
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    cost = CostModel(costs([], launch=1e-6, byte=1e-9), cutter)
+    order, within = range(len(graph.ops)), int(cost.whole().nanoseconds * (1 + more))
+    way = best_regions(cutter, memory, order, Limits(60), Bounds(most_nanoseconds=within), cost)
+    assert way.nanoseconds <= within
+    assert cost.parts(apply(cutter, way.regions)).nanoseconds == way.nanoseconds
+    assert _least(cutter, cost, STRICT, within, every=True) <= way.peak
+    assert way.peak <= _least(cutter, cost, STRICT, within, every=False)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(_nets((3, 6, 9)), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
+def test_the_core_adds_up_time_as_the_part_graph(
+    graph: Graph, first: int, many: int, way: int, stripes: int, push: bool
+) -> None:
+    """To the nanosecond, with parts that were measured and parts that were not."""
+    cutter = Cutter(graph)
+    ids = list(graph.own_order)
+    begin = first % len(ids)
+    interval = ids[begin : begin + many]
+    along = cutter.axes(interval[-1])
+    axis = along[way % len(along)] if along else 0
+    axes = cutter.grow(interval, interval[-1], axis) if along else None
+    if axes is None:
+        return
+    parts = apply(cutter, [cutter.region(interval, axes, stripes, push=push)])
+    meanings = Cutter(parts.graph)
+    entries = [
+        of_op(parts.graph, op, meanings.meaning(op.id)).entry((1 + k) * 1.7e-6)
+        for k, op in enumerate(parts.graph.ops)
+        if k % 3 == 0 and (op.id not in parts.parts or parts.parts[op.id].of is not None)
+    ]
+    cost = CostModel(costs(entries), cutter)
+    model = cut_model(cutter, memory_model(graph, STRICT), range(len(ids)), cost)
+    found = _core.region_cost(model, begin, begin + len(interval), begin + len(interval) - 1, axis, stripes, push)
+    assert found is not None
+    outside = sum(cost.op(op)[0] for op in ids if op not in interval)
+    assert found[3] + outside == cost.parts(parts).nanoseconds
+
+
+def test_ways_fall_and_take_longer() -> None:
+    """With a cost file: ever lower, and all but the first, which cuts nothing, ever longer."""
+    graph = _small()
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    cost = CostModel(costs([], launch=1e-6), cutter)
+    found = front_ways(cutter, memory, range(len(graph.ops)), Limits(60), cost)
+    assert len(found) > 2
+    assert found[0].nanoseconds == cost.whole().nanoseconds
+    for one, other in pairwise(found):
+        assert other.peak < one.peak
+        assert other.nanoseconds > one.nanoseconds or one is found[0]
+        assert cost.parts(apply(cutter, other.regions)).nanoseconds == other.nanoseconds

@@ -14,6 +14,7 @@ from lowtide.api.fitting import Check, check
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
+from lowtide.api.measuring import measure
 from lowtide.api.models import load
 from lowtide.api.optimizing import runtime_optimized
 from lowtide.api.placing import Placement, allocate
@@ -52,6 +53,7 @@ __all__ = [
     "inspect",
     "kernel_choices",
     "load",
+    "measure",
     "method_name",
     "plan",
     "plan_job",

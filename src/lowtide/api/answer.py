@@ -25,7 +25,7 @@ from lowtide.plan import (
     Stopped,
     TrafficProof,
 )
-from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Recompute, Rewrite
+from lowtide.rewrites import Exactness, PlanCost, PlanPart, PlanPiece, Recompute, Rewrite
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class PlanKeys(TypedDict, total=False):
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: Literal["orders"] | None
+    cost: PlanCost | None
     reserve_bytes: int | None
     budget_bytes: int | None
     runtime_arena_bytes: int | None

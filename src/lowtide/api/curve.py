@@ -6,11 +6,13 @@ import time as clock
 from collections.abc import Callable
 from pathlib import Path
 
+from lowtide.api.costs import find_costs
 from lowtide.api.cut_search import arena_bytes
 from lowtide.api.cutting import check_format
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Rules
+from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.optimize.curve import Curve, CurvePoint
 from lowtide.sizes import NO_DIMS, Dims
@@ -27,10 +29,11 @@ def curve(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     exact_bits: bool = False,
+    cost: CostFile | str | Path | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Curve:
-    """Peaks that cuts reach, and how many ops each takes: for `max_ops` of `plan`, or a budget. Parameters are
-    those of `plan`.
+    """Peaks that cuts reach, and how many ops each takes: for `max_ops` of `plan`, or a budget; with a cost
+    file, how long each takes, for `max_overhead`. Parameters are those of `plan`.
 
     Raises
     ------
@@ -48,9 +51,19 @@ def curve(
     check_format(problem)
     limits = search.limits(None, report)
     order = goal.find_order(problem, search, limits).order
-    cutter = Cutter(problem.graph, exact_bits=exact_bits)
-    ways = front_ways(cutter, problem.memory, order, limits)
-    points = [CurvePoint(way.peak, way.ops, len(way.regions), arena_bytes(problem, order, cutter, way)) for way in ways]
+    cutter, costs = Cutter(problem.graph, exact_bits=exact_bits), find_costs(cost)
+    times = None if costs is None else costs.model(cutter)
+    ways = front_ways(cutter, problem.memory, order, limits, times)
+    points = [
+        CurvePoint(
+            way.peak,
+            way.ops,
+            len(way.regions),
+            arena_bytes(problem, order, cutter, way),
+            None if costs is None else way.nanoseconds,
+        )
+        for way in ways
+    ]
     return Curve(
         problem.graph.name,
         problem.target.name,

@@ -18,6 +18,7 @@ from lowtide.graph import MAX_BYTES, Graph
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
+    from lowtide.cost.model import CostModel
     from lowtide.optimize.regions import Way
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
@@ -92,6 +93,23 @@ class CutSearch:
         return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
 
     @cached_property
+    def _costs(self) -> CostModel | None:
+        """What ops take, where the job says so."""
+        return None if self.job.costs is None else self.job.costs.model(self.cutter)
+
+    @cached_property
+    def _most_nanoseconds(self) -> int:
+        """What a plan may take by the costs; 0: any time."""
+        if self.job.costs is None or self._costs is None:
+            return 0
+        return self.job.costs.most_nanoseconds(self._costs.whole())
+
+    def _in_time(self, parts: PartGraph) -> bool:
+        """Whether parts are predicted to keep within the time that they may take."""
+        most = self._most_nanoseconds
+        return self._costs is None or not most or self._costs.parts(parts).nanoseconds <= most
+
+    @cached_property
     def _keeps(self) -> bool:
         """Whether the runtime keeps bytes for each op beside what is planned."""
         return bool(beside(self.problem, self.problem.graph))
@@ -137,6 +155,7 @@ class CutSearch:
         proposals = [] if seamed is None else [seamed]
         if "fission" in self.job.allow and not self.interrupted:
             proposals += [*self._regions(None), *(self._regions(seamed) if seamed is not None else ())]
+        proposals = [p for p in proposals if self._in_time(p.parts)]
         if not self._keeps:
             return sorted(proposals, key=lambda p: p.peak)
         room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
@@ -201,12 +220,13 @@ class CutSearch:
         ]
 
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
-        from lowtide.optimize.regions import best_regions, front_ways
+        from lowtide.optimize.regions import Bounds, best_regions, front_ways
 
+        cost = None if self.job.costs is None else self.job.costs.model(cutter)
         if self._keeps:
-            return front_ways(cutter, problem.memory, order, limits)
-        least = self.goal.room(self.problem) or 0
-        return [best_regions(cutter, problem.memory, order, limits, least=least, most_ops=self.job.max_ops)]
+            return front_ways(cutter, problem.memory, order, limits, cost)
+        bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
+        return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
     def _time(self) -> Limits:
         """Limits of a search for regions."""
@@ -226,6 +246,8 @@ class CutSearch:
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }
+        if self.job.costs is not None and self._costs is not None:
+            keys["cost"] = self.job.costs.of_plan(self._costs.whole(), self._costs.parts(parts))
         before, own = self.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")
         if before is not None and own is not None:
             keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)

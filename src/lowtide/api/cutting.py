@@ -55,6 +55,9 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     search = CutSearch(job, job.goal, problem, uncut, limits)
     best = search.best() if not within and uncut.keys["stopped"] != "interrupt" else uncut
     keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
+    if job.costs is not None and best is uncut:
+        whole = job.costs.model(search.cutter).whole()
+        keys["cost"] = job.costs.of_plan(whole, whole)
     if keys["status"] == "impossible":
         keys["status"] = "over_budget"
     if search.interrupted:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.api.answer import Answer
+from lowtide.api.costs import Costs
 from lowtide.api.models import load
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
@@ -129,6 +130,8 @@ class Job:
         Whether a change must not move a bit of the results.
     max_ops
         Ops that a changed graph may have; 0: any number.
+    costs
+        What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -146,13 +149,17 @@ class Job:
     allow: tuple[str, ...] = ()
     exact_bits: bool = False
     max_ops: int = 0
+    costs: Costs | None = None
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
         object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
-        if (self.exact_bits or self.max_ops) and not self.allow:
-            name = "--exact-bits" if self.exact_bits else "--max-ops"
+        given = {"--exact-bits": self.exact_bits, "--max-ops": self.max_ops, "--cost": self.costs}
+        if self.costs is not None and self.costs.max_overhead is not None:
+            given["--max-overhead"] = given.pop("--cost")
+        name = next((name for name, value in given.items() if value), None)
+        if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
         if self.max_ops < 0:
             raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, assemble
+from lowtide.api.costs import find_costs
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.problem import Problem, Rules
+from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
@@ -50,6 +52,8 @@ def plan(
     allow: str | Sequence[str] = (),
     exact_bits: bool = False,
     max_ops: int = 0,
+    cost: CostFile | str | Path | None = None,
+    max_overhead: str | float | None = None,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -105,6 +109,12 @@ def plan(
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
         With `allow`: ops that the changed model may have, since each costs time; 0: any number.
+    cost
+        With `allow`: a cost file (`measure`). Of ways to one peak the one of least predicted time is taken, instead of
+        the one of fewest ops.
+    max_overhead
+        With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
+        Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -137,7 +147,7 @@ def plan(
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops)
+    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops, find_costs(cost, max_overhead))
     return plan_job(job, trace=trace, report=report)
 
 

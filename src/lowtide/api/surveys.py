@@ -144,19 +144,20 @@ def targets() -> dict[str, str]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a file: ``"graph"``, which compilers write, or ``"plan"``, which they read.
+    """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, or ``"cost"``.
 
     Raises
     ------
     InputError
         Another kind.
     """
+    from lowtide.cost.file import schema as cost_schema
     from lowtide.plan import schema as plan_schema
     from lowtide.read.graph_json import schema as graph_schema
 
-    schemas = {"graph": graph_schema, "plan": plan_schema}
+    schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema}
     if kind not in schemas:
-        raise InputError(f"there is no schema of {kind!r}; use graph or plan")
+        raise InputError(f"there is no schema of {kind!r}; use graph, plan or cost")
     return schemas[kind]()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lowtide import api
 from lowtide.cli.terminal import show, show_json
-from lowtide.cli.values import count, dims_of
+from lowtide.cli.values import count, dims_of, model_options, printing, seconds
 
 
 def changes(p: Any) -> None:
@@ -21,12 +21,35 @@ def changes(p: Any) -> None:
         "accumulate: the latter with onnxruntime's own convolution, which adds to what is there (.onnx)",
     )
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
+    cost_file(group)
+    group.add_argument(
+        "--max-overhead", metavar="10%", help="run at most so much longer, as predicted: by --cost, or reckoned"
+    )
     group.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
+
+
+def cost_file(p: Any) -> None:
+    """The option that names what ops take."""
+    p.add_argument("--cost", metavar="C.json", help="what ops take, as `lowtide measure` wrote it")
 
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:
     """These options as `api.plan` takes them."""
-    return {"allow": options.allow, "max_ops": options.max_ops, "exact_bits": options.exact_bits}
+    names = ("allow", "max_ops", "cost", "max_overhead", "exact_bits")
+    return {name: getattr(options, name) for name in names}
+
+
+def arguments(p: Any) -> None:
+    """What `curve` takes."""
+    p.add_argument("model", metavar="MODEL", help="an .onnx file or zoo:NAME")
+    p.add_argument(
+        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
+    )
+    model_options(p)
+    p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
+    cost_file(p)
+    p.add_argument("--time", type=seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
+    printing(p)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     front = api.curve(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, exact_bits=options.exact_bits,
-        report=options.line,
+        cost=options.cost, report=options.line,
     )  # fmt: skip
     options.line.end()
     if options.json:

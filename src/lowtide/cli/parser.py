@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, probe, schema
+from lowtide.cli import check, commands, curve, measure, probe, schema
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
+from lowtide.cli.values import move_cost, setting, tensor_offset, tensor_place
 from lowtide.cli.values import printing as _printing
+from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
 from lowtide.names import did_you_mean
@@ -107,6 +109,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _compare(add, methods=methods)
     _verify(add)
     _probe(add)
+    _measure(add)
     _allocate(add)
     _share(add)
     _bench(add, suites=suites)
@@ -125,6 +128,7 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --header arena.h --table arena.txt",
         "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
+        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -168,15 +172,20 @@ def _curve(add: _Add) -> None:
     p = add(
         "curve", "print the peaks that cuts reach below the best order, and how many ops each takes", curve.run,
         "lowtide curve model.onnx --target onnxruntime",
+        "lowtide curve model.onnx --target onnxruntime --cost cost.json",
     )  # fmt: skip
-    p.add_argument("model", metavar="MODEL", help="an .onnx file or zoo:NAME")
-    p.add_argument(
-        "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
-    )
-    _model_options(p)
-    p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
-    p.add_argument("--time", type=_seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
-    _printing(p)
+    curve.arguments(p)
+
+
+def _measure(add: _Add) -> None:
+    """A cost file."""
+    p = add(
+        "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
+        "lowtide measure model.onnx -o cost.json",
+        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
+        "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
+    )  # fmt: skip
+    measure.arguments(p)
 
 
 def _check(add: _Add) -> None:
@@ -255,11 +264,11 @@ def _probe(add: _Add) -> None:
 def _schema(add: _Add) -> None:
     """What files hold."""
     p = add(
-        "schema", "print the JSON Schema of a graph JSON or of a plan", schema.run,
+        "schema", "print the JSON Schema of a graph JSON, of a plan or of a cost file", schema.run,
         "lowtide schema graph > graph.schema.json",
         "lowtide schema plan",
     )  # fmt: skip
-    p.add_argument("kind", choices=("graph", "plan"), help="which of the files")
+    p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
     _printing(p)
 
 
@@ -392,7 +401,7 @@ def _planning(
             "--method", default="exact", metavar="NAME", help="see `lowtide compare --help` (default: exact)"
         )
     search.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=_setting,
+        "--set", dest="settings", action="append", default=[], metavar="METHOD.OPTION=VALUE", type=setting,
         help="an option of a method; target.OPTION=VALUE, or OPTION=VALUE, is one of the target",
     )  # fmt: skip
 
@@ -411,7 +420,7 @@ def _kept(p: Any) -> None:
 
 def _fixed(p: Any) -> None:
     p.add_argument(
-        "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=_offset,
+        "--fix", dest="fixed", action="append", default=[], metavar="TENSOR=OFFSET", type=tensor_offset,
         help="where a tensor has to lie: bytes from the start of the arena, also 0x...",
     )  # fmt: skip
 
@@ -424,7 +433,7 @@ def _banks(p: Any) -> None:
     )  # fmt: skip
     p.add_argument("--board", metavar="NAME", help="the memories of a board (`lowtide board`), or of a TOML file")
     p.add_argument(
-        "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=_place,
+        "--place", dest="places", action="append", default=[], metavar="TENSOR=NAME,...", type=tensor_place,
         help="the memories that a tensor may lie in, the preferred one first",
     )  # fmt: skip
 
@@ -436,17 +445,10 @@ def _spilling(p: Any) -> None:
         help="a memory for a plan with spilling, fastest first; an unbounded host stands behind the last",
     )  # fmt: skip
     p.add_argument(
-        "--moves", action="append", default=[], metavar="NAME=VALUE", type=_moves,
+        "--moves", action="append", default=[], metavar="NAME=VALUE", type=move_cost,
         help="what a move costs: write_once, inputs_have_copy, outputs_written_early, outputs_end_fast, parameters, "
         "rematerialise (true or false), lead (steps), bandwidth (bytes a second), flops (a second)",
     )  # fmt: skip
-
-
-def _moves(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=VALUE, as in write_once=false")
-    return name, value
 
 
 def _exports(p: Any) -> None:
@@ -462,39 +464,3 @@ class _Version(argparse.Action):
 
         print(f"lowtide {__version__}")
         parser.exit(0)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
-
-
-def _offset(text: str) -> tuple[str, int]:
-    name, _, offset = text.rpartition("=")
-    base = 16 if offset.lower().startswith("0x") else 10
-    digits = offset[2:] if base == 16 else offset
-    valid = digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()) and len(digits) < 20
-    try:
-        offset_bytes = int(digits, base) if name and valid else -1
-    except ValueError:
-        offset_bytes = -1
-    if not 0 <= offset_bytes < 2**62:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=OFFSET with bytes from 0 on, or 0x...")
-    return name, offset_bytes
-
-
-def _place(text: str) -> tuple[str, str]:
-    name, equals, memories = text.rpartition("=")
-    if not (equals and name and memories):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=MEMORY")
-    return name, memories
-
-
-def _setting(text: str) -> tuple[str, str, str]:
-    left, equals, value = text.partition("=")
-    method, dot, option = left.partition(".")
-    if not (equals and method and (option or not dot)):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not METHOD.OPTION=VALUE")
-    return (method, option, value) if dot else ("target", left, value)

@@ -117,6 +117,18 @@ class ProgressLine:
         done = f"{bar(bound / best if best else 1.0)} " if self._terminal else ""
         self._tell(f"{done}{self._last}, {progress.seconds:.0f} s")
 
+    def steps(self, done: int, of: int, label: str) -> None:
+        """Say how many of so many steps are done, if it is time to."""
+        now = time.monotonic()
+        pause = TERMINAL_SECONDS if self._terminal else PLAIN_SECONDS
+        begun = now - self._began
+        if self._quiet or begun < FIRST_SECONDS or (self._last_report and now - self._last_report < pause):
+            return
+        self._last_report = self._last_sign = now
+        self._last = f"{done:,} of {of:,}, {label}"
+        shown = f"{bar(done / max(1, of))} " if self._terminal else ""
+        self._tell(f"{shown}{self._last}, {begun:.0f} s")
+
     def message(self, text: str) -> None:
         """A line that stays, such as a row of a benchmark that is done."""
         self.clear()

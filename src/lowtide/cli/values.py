@@ -17,6 +17,14 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """A limit on time; `argparse.ArgumentTypeError` if it is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds") from None
+
+
 def count(text: str) -> int:
     """How many there may be, 1 or more; `argparse.ArgumentTypeError` if it is no such number."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**31):
@@ -108,3 +116,43 @@ def printing(parser: Any) -> None:
     loud = group.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages, errors apart")
     loud.add_argument("-v", "--verbose", action="store_true", help="more figures; tracebacks")
+
+
+def move_cost(text: str) -> tuple[str, str]:
+    """What a move costs, NAME=VALUE; `argparse.ArgumentTypeError` if it is not that."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not NAME=VALUE, as in write_once=false")
+    return name, value
+
+
+def tensor_offset(text: str) -> tuple[str, int]:
+    """A tensor and its offset in bytes; `argparse.ArgumentTypeError` if it is not that."""
+    name, _, offset = text.rpartition("=")
+    base = 16 if offset.lower().startswith("0x") else 10
+    digits = offset[2:] if base == 16 else offset
+    valid = digits.isascii() and digits.isalnum() and (base == 16 or digits.isdigit()) and len(digits) < 20
+    try:
+        offset_bytes = int(digits, base) if name and valid else -1
+    except ValueError:
+        offset_bytes = -1
+    if not 0 <= offset_bytes < 2**62:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=OFFSET with bytes from 0 on, or 0x...")
+    return name, offset_bytes
+
+
+def tensor_place(text: str) -> tuple[str, str]:
+    """A tensor and the memories in which it may lie; `argparse.ArgumentTypeError` if it is not that."""
+    name, equals, memories = text.rpartition("=")
+    if not (equals and name and memories):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not TENSOR=MEMORY")
+    return name, memories
+
+
+def setting(text: str) -> tuple[str, str, str]:
+    """An option of a method, or of the target; `argparse.ArgumentTypeError` if it is not that."""
+    left, equals, value = text.partition("=")
+    method, dot, option = left.partition(".")
+    if not (equals and method and (option or not dot)):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not METHOD.OPTION=VALUE")
+    return (method, option, value) if dot else ("target", left, value)

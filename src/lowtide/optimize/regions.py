@@ -1,7 +1,8 @@
 """The best regions along one order: a graph as the core's search sees it, and back.
 
 The order is fixed, an interval of it is cut in equal stripes or runs whole, and the core finds the way through it with
-the lowest peak, then the fewest ops (`core/cut/path.h`). Source: msf-CNN's fusion graph, for any graph and axis.
+the lowest peak, then the fewest ops, or by a cost file the least time (`core/cut/path.h`). Source: msf-CNN's fusion
+graph, for any graph and axis.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import prod
 from lowtide import _core
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
+from lowtide.cost.model import CostModel
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.part import speller
@@ -36,8 +38,8 @@ class Way:
         None share an op.
     peak
         Bytes, as the core works them out for this order.
-    ops
-        How many run: parts, slices, joins and whole ones.
+    ops, nanoseconds
+        How many run: parts, slices, joins and whole ones; and how long they take by the cost model (0 without one).
     evaluated
         Candidates tried.
     complete
@@ -47,14 +49,42 @@ class Way:
     regions: tuple[Region, ...]
     peak: int
     ops: int
+    nanoseconds: int
     evaluated: int
     complete: bool
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a way is to keep within.
+
+    Attributes
+    ----------
+    least
+        Bytes; no lower peak is of use.
+    most_ops
+        Ops that may run, parts, slices and joins counted; 0: any number.
+    most_nanoseconds
+        What they may take by the cost model; 0: any time.
+    """
+
+    least: int = 0
+    most_ops: int = 0
+    most_nanoseconds: int = 0
+
+
+ANY = Bounds()
+
+
 def best_regions(
-    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, *, least: int = 0, most_ops: int = 0
+    cutter: Cutter,
+    memory: MemoryModel,
+    order: Sequence[int],
+    limits: Limits,
+    bounds: Bounds = ANY,
+    cost: CostModel | None = None,
 ) -> Way:
-    """Regions of the lowest peak along an order.
+    """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
     Parameters
     ----------
@@ -62,17 +92,17 @@ def best_regions(
         The graph under a target.
     order
         Positions in the graph's own order.
-    least
-        Bytes; no lower peak is of use.
-    most_ops
-        Ops that may run, parts, slices and joins counted; 0: any number.
+    cost
+        What ops take: under each limit on the peak the way of least time is taken, not that of fewest ops.
     """
-    model = cut_model(cutter, memory, order)
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, least, most_ops, _stop(memory, order, limits, least))
-    return _way(cutter, order, way)
+    model = cut_model(cutter, memory, order, cost)
+    stop = _stop(memory, order, limits, bounds.least)
+    most = bounds.most_nanoseconds
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most)
+    return _way(cutter, order, way, timed=cost is not None)
 
 
-def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult) -> Way:
+def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: bool) -> Way:
     """What the core chose, in ids of the graph."""
     ids = [cutter.graph.ops[i].id for i in order]
     regions = []
@@ -81,7 +111,7 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult) -> Way:
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
         regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
-    return Way(tuple(regions), way.peak, way.ops, way.evaluated, way.complete)
+    return Way(tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
@@ -96,20 +126,29 @@ def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int)
     return stop
 
 
-def front_ways(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Way]:
-    """Ways of ever lower peaks along an order, with the fewest ops for each, the order itself first."""
-    model = cut_model(cutter, memory, order)
-    ways = _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0))
-    return [_way(cutter, order, way) for way in ways]
+def front_ways(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, cost: CostModel | None = None
+) -> list[Way]:
+    """Ways of ever lower peaks along an order, with the fewest ops or the least time for each, the order itself first.
+    What another one beats in peak and in time is left out."""
+    model = cut_model(cutter, memory, order, cost)
+    result: list[Way] = []
+    for way in _core.path_front(model, LONGEST, MOST_STRIPES, _stop(memory, order, limits, 0)):
+        while cost is not None and len(result) > 1 and result[-1].nanoseconds >= way.weight:
+            result.pop()
+        result.append(_way(cutter, order, way, timed=cost is not None))
+    return result
 
 
-def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _core.CutModel:
-    """The graph in an order, with the axes of its ops, as the core takes it."""
+def cut_model(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], cost: CostModel | None = None
+) -> _core.CutModel:
+    """The graph in an order, with the axes of its ops, and what these take, as the core takes it."""
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
     number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
     lives = profile(memory, order)
-    ops = [_op(cutter, memory, i, number) for i in order]
+    ops = [_op(cutter, memory, i, number, cost) for i in order]
     tensors = [
         (
             t.size,
@@ -125,12 +164,13 @@ def cut_model(cutter: Cutter, memory: MemoryModel, order: Sequence[int]) -> _cor
     storages = [(s.size, lives.first[k], lives.last[k]) for k, s in enumerate(memory.storages)]
     at_start = sum(size for size, first, _ in storages if first < 0)
     sums = target.in_place == "any" and not target.rule
+    before, glue = [at_start, *lives.transient], None if cost is None else cost.glue
     spell = speller(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, list(lives.footprint), [at_start, *lives.transient], sums, most)
+    return _core.CutModel(ops, tensors, storages, list(lives.footprint), before, sums, most, glue)
 
 
-def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) -> tuple:
+def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], cost: CostModel | None) -> tuple:
     graph, target = memory.graph, memory.target
     op = graph.ops[at]
     known = cutter.meaning(op.id)
@@ -143,8 +183,10 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) ->
         grain = 0 if how is None else how.grain
         rows = [] if how is None else part_workspaces(cutter, target, op, axis)
         row, beside = (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
-        width = _element_bytes(graph, op) if row else 0
-        axes.append((size, known.access.grain_of(axis), grain, axis in known.access.reduce, rows, row * width, beside))
+        padded = row * _element_bytes(graph, op) if row else 0
+        weights = [] if how is None or cost is None else list(cost.anchors(op.id, axis))
+        reduced = axis in known.access.reduce
+        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, beside, weights))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))
@@ -157,7 +199,8 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int]) ->
         made.append((number[t], [-1 if d is None else d for d in dims]))
     view = target.view_source(graph, op) is not None
     overwrites = [(o.storage, o.saving) for o in memory.overwrites[at]]
-    return (axes, reads, made, view, memory.workspace[at], list(memory.touched[at]), overwrites)
+    weight = 1 if cost is None else cost.op(op.id)[0]
+    return (axes, reads, made, view, memory.workspace[at], list(memory.touched[at]), overwrites, weight)
 
 
 def _element_bytes(graph: Graph, op: Op) -> int:

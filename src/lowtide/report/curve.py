@@ -26,20 +26,30 @@ def curve_text(curve: Curve) -> str:
         ("target", curve.target),
         ("own order peak", format_size(curve.own_order_peak_bytes)),
     ]
-    kept = first.arena_bytes is not None
-    rows: list[tuple[str, ...]] = [("peak", "", "ops", "", "regions", *(["arena", ""] if kept else []))]
+    kept, timed = first.arena_bytes is not None, first.nanoseconds is not None
+    rows: list[tuple[str, ...]] = [
+        ("peak", "", "ops", "", "regions", *(("arena", "") if kept else ()), *(("predicted", "") if timed else ()))
+    ]
     for point in curve.points:
         against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
         times = f"x{point.ops / max(1, first.ops):.2f}"
         row = (format_size(point.peak_bytes), against, f"{point.ops:,}", times, f"{point.regions:,}")
-        rows.append((*row, *_arena(first, point)))
-    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5][: 5 + kept]), ""]
+        rows.append((*row, *_arena(first, point), *(_time(first, point) if timed else ())))
+    right = [0, 2, 3, 4, *range(5, len(rows[0]))]
+    lines = [columns(head), "", columns(rows, right=right), ""]
     if kept:
         lines += ["arena: the peak, and what the runtime keeps beside it for each op and tensor", ""]
     if len(curve.points) == 1:
         lines.append("no cut along this order gives less" if curve.complete else "the time was up; nothing was cut")
     else:
-        lines.append("lowtide plan --allow fission --max-ops N, or --budget SIZE, takes one of these")
+        option = "--cost C.json --max-overhead 10%" if timed else "--max-ops N"
+        lines.append(f"lowtide plan --allow fission {option}, or --budget SIZE, takes one of these")
         if not curve.complete:
             lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)
+
+
+def _time(first: CurvePoint, point: CurvePoint) -> tuple[str, str]:
+    """Predicted milliseconds, and beside those of the uncut model."""
+    before, after = first.nanoseconds or 0, point.nanoseconds or 0
+    return f"{after / 1e6:,.2f} ms", f"{100 * (after / max(1, before) - 1):+.1f} %" if point is not first else ""

@@ -12,7 +12,7 @@ from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, Runtim
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion, CutSeams
+from lowtide.rewrites import CutRegion, CutSeams, PlanCost
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -75,6 +75,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("method", f"{plan.method}, {_stopped_text(plan)}"),
     ]
     tail = [("cut", _cut_text(plan))] if plan.exactness else []
+    tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
     where = figures.arena_lost
@@ -191,6 +192,19 @@ def _cut_text(plan: Plan) -> str:
     return (
         f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
         f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
+    )
+
+
+def _cost_text(cost: PlanCost) -> str:
+    """What the ops take, beside the model uncut, and how that is known."""
+    known = [
+        (cost.measured, "measured"), (cost.between, "between measured ones"), (cost.roofline, "from a roofline"),
+    ]  # fmt: skip
+    ops = ", ".join(f"{many:,} {how}" for many, how in known if many)
+    threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
+    return (
+        f"{1e3 * cost.predicted_seconds:,.2f} ms predicted, {100 * cost.overhead:+.1f} % beside the model uncut, on "
+        f"{cost.device}, {threads}; ops: {ops}"
     )
 
 

@@ -46,7 +46,7 @@ class OnnxRunner:
 
     def open(self, graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Kernel:
         """A function from operands to results, as `lowtide.run.probe.Runner` has it."""
-        model = _model(graph, op, operands)
+        model = node_model(graph, op, operands)
         key = model.SerializeToString(deterministic=True)
         session = self._sessions.get(key)
         if session is None:
@@ -77,7 +77,8 @@ def _session(model: bytes) -> Any:
         raise RefusedError(first_line(error)) from None
 
 
-def _model(graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Any:
+def node_model(graph: Graph, op: Op, operands: Sequence[Operand | None]) -> Any:
+    """A model of one node; operands that have a value are its initializers, the others its inputs ``x0``, ...."""
     from onnx import helper, numpy_helper
 
     domain, _, kind = op.type.rpartition("::")

@@ -41,14 +41,14 @@ def source_of(program: Program, sequence: Sequence) -> str:
     return "\n".join(lines)
 
 
-def _lines(action: Action, made: frozenset[str], again: bool) -> Iterator[str]:
+def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:
     """The line of an op, and what becomes of results that nobody reads."""
     call, note = expression(action.call), "  # again" if again else ""
     if not action.several:
         name = action.outputs[0] if action.outputs else None
-        yield f"    {name} = {call}{note}" if name is not None and name in made else f"    {call}{note}"
+        yield f"    {name} = {call}{note}" if name is not None and name in read else f"    {call}{note}"
         return
-    targets = [name if name is not None and name in made else "_" for name in action.outputs]
+    targets = [name if name is not None and name in read else "_" for name in action.outputs]
     yield f"    {', '.join(targets)}{',' if len(targets) == 1 else ''} = {call}{note}"
     if "_" in targets:
         yield "    del _"

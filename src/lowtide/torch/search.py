@@ -2,7 +2,7 @@
 
 ::
 
-    make t ... last use | peak | next use        make t ... last use | peak | make t again, next use
+    t is made ... last use | peak | next use     t is made ... last use | peak | t is made again, next use
     |-------------------------------|      =>    |---------|                  |--------|
 
 At the peak the greedy takes, of the values that lie across it, the one that costs least time for each byte, and runs

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
-from lowtide.graph import Graph, Kind, Op, Quant, Tensor
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.access import Box, box_elements
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, given_box, speller
 from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cut, Cutter, Region, needed
+from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
 from lowtide.transform.seams import NO_SEAMS, Seams
 
 
@@ -127,7 +128,7 @@ class Builder:
         self.tensors: list[Tensor] = []
         self.next_op = max((op.id for op in (*self.old.ops, *self.old.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in self.old.tensors), default=-1) + 1
-        self.names: dict[str, int] = dict.fromkeys(_names(self.old), 0)
+        self.names: dict[str, int] = dict.fromkeys(all_names(self.old), 0)
         self.constants: dict[tuple[int, Box] | tuple[int, ...], int] = {}
         self.ops: list[Op] = []
 
@@ -151,7 +152,7 @@ class Builder:
         cut = [f"{a}:{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
         name = self._name(f"{whole.label}/{word}{'_'.join(cut).replace(':', '-')}")
         size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
-        quant = _quant_of(whole.quant, box)
+        quant = quant_of_rows(whole.quant, box)
         at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
         self.pieces[at] = Piece(of, box, terms)
         return at
@@ -163,7 +164,7 @@ class Builder:
             return of
         if (of, box) not in self.constants:
             at = self.piece(of, box, "rows_")
-            self.tensors[-1] = replace(self.tensors[-1], kind=Kind.CONSTANT, value=_rows(whole, box))
+            self.tensors[-1] = replace(self.tensors[-1], kind=Kind.CONSTANT, value=bytes_of_rows(whole, box))
             self.constants[(of, box)] = at
         return self.constants[(of, box)]
 
@@ -222,37 +223,6 @@ class Builder:
     def _op(self, op: Op) -> None:
         self.ops.append(op)
         self.next_op += 1
-
-
-def _quant_of(quant: Quant | None, box: Box) -> Quant | None:
-    """How rows of a tensor are quantised: each along the axis has a scale of its own."""
-    if quant is None or quant.axis is None:
-        return quant
-    a, b = box[min(quant.axis, len(box) - 1)]  # a bias may name the weights' dimension
-    return Quant(quant.scales[a:b], quant.zero_points[a:b], quant.axis if b - a > 1 else None)
-
-
-def _names(graph: Graph) -> Iterator[str]:
-    """Names of all ops and tensors, those in bodies too."""
-    for tensor in graph.tensors:
-        yield tensor.name
-    for op in (*graph.folded, *graph.ops):
-        yield op.name
-        for body in op.bodies:
-            yield from _names(body)
-
-
-def _rows(tensor: Tensor, box: Box) -> bytes | None:
-    """The bytes of some rows of a small constant."""
-    shape = tensor.shape or ()
-    count = prod(shape)
-    if tensor.value is None or not count or len(tensor.value) % count:
-        return None
-    width = len(tensor.value) // count
-    value, offsets = tensor.value, [0]
-    for (a, b), size in zip(box, shape, strict=True):
-        offsets = [at * size + row for at in offsets for row in range(a, b)]
-    return b"".join(value[at * width : (at + 1) * width] for at in offsets)
 
 
 @dataclass

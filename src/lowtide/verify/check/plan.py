@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from math import inf
 
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import NoCertificate, Plan
-from lowtide.rewrites import CutRegion, CutSeams
+from lowtide.rewrites import CutRegion, CutSeams, PlanCost
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.arenas import check_arenas
@@ -180,8 +181,25 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
+    checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
+
+
+def _check_cost(plan: Plan, cost: PlanCost) -> str:
+    """``cost``: what is said of time fits together; the times themselves are a cost file's, and predictions."""
+    counts = (cost.measured, cost.between, cost.roofline)
+    if min(counts) < 0 or sum(counts) != len(plan.order):
+        raise VerificationError("cost", f"the times of {sum(counts):,} ops are known, and {len(plan.order):,} run")
+    before, after = cost.uncut_seconds, cost.predicted_seconds
+    if not (0 <= before < inf and 0 <= after < inf):
+        raise VerificationError("cost", f"{after} s beside {before} s are no times")
+    overhead = after / before - 1 if before else cost.overhead
+    if abs(overhead - cost.overhead) > 1e-6 * (1 + abs(overhead)):
+        raise VerificationError("cost", f"an overhead of {cost.overhead} is said, and it is {overhead}")
+    if cost.max_overhead is not None and overhead > cost.max_overhead + 1e-9:
+        raise VerificationError("cost", f"an overhead of {overhead} is more than {cost.max_overhead}")
+    return f"{100 * overhead:+.1f} % predicted time; the cost file is not looked at"
 
 
 def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:

@@ -1,0 +1,82 @@
+"""What ops cost in time, as a call says it: a cost file, and how much longer a plan may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.cost.file import CostFile, read_cost, stand_in
+from lowtide.errors import InputError
+from lowtide.rewrites import PlanCost
+from lowtide.sizes import parse_overhead
+
+if TYPE_CHECKING:
+    from lowtide.cost.model import CostModel, Prediction
+    from lowtide.transform.cut import Cutter
+
+
+@dataclass(frozen=True)
+class Costs:
+    """A cost file, and the bound on time.
+
+    Attributes
+    ----------
+    file, sha256
+        The cost file and its hash.
+    place
+        Where it comes from, for errors.
+    max_overhead
+        Part of the uncut model's predicted time that a plan may take more; None: any.
+    """
+
+    file: CostFile
+    sha256: str
+    place: str
+    max_overhead: float | None = None
+
+    def model(self, cutter: Cutter) -> CostModel:
+        """The file looked up for a graph. Raises `InputError` if it is of another dialect."""
+        from lowtide.cost.model import CostModel
+
+        return CostModel(self.file, cutter, self.place)
+
+    def most_nanoseconds(self, whole: Prediction) -> int:
+        """What a plan may take; 0: any time."""
+        return 0 if self.max_overhead is None else max(1, int(whole.nanoseconds * (1 + self.max_overhead)))
+
+    def of_plan(self, whole: Prediction, planned: Prediction) -> PlanCost:
+        """What a plan says of its time."""
+        before = max(1, whole.nanoseconds)
+        return PlanCost(
+            predicted_seconds=planned.nanoseconds / 1e9,
+            uncut_seconds=whole.nanoseconds / 1e9,
+            overhead=planned.nanoseconds / before - 1,
+            max_overhead=self.max_overhead,
+            cost_file=self.sha256,
+            level=self.file.level,
+            device=self.file.device,
+            threads=self.file.threads,
+            measured=planned.by["measured"],
+            between=planned.by["between"],
+            roofline=planned.by["roofline"],
+        )
+
+
+def find_costs(cost: CostFile | str | Path | None, max_overhead: str | float | None = None) -> Costs | None:
+    """The costs that a call names: a file, or for a bound alone the stand-in; None if it names none.
+
+    Raises
+    ------
+    InputError
+        The file is none, or the bound is no part of a time.
+    """
+    most = None if max_overhead is None else parse_overhead(max_overhead)
+    if cost is None:
+        return None if most is None else Costs(*stand_in(), "cpu.json", most)
+    if isinstance(cost, CostFile):
+        return Costs(cost, sha256(cost.to_json()).hexdigest(), "cost file", most)
+    if not str(cost):
+        raise InputError("--cost names no file")
+    return Costs(*read_cost(cost), str(cost), most)

@@ -1,0 +1,1 @@
+"""What ops cost in time: measured where that was done, else predicted from operations and bytes."""

@@ -1,0 +1,137 @@
+"""The cost file: how long ops take on a machine, as measured, and what is reckoned with where nothing was.
+
+    {"version": 1, "dialect": "onnx", "runtime": "onnxruntime", ..., "families": {...}, "entries": [...]}
+
+A file is an input of a plan, which holds its hash: the same file gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib import resources
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.files import read_whole
+from lowtide.schemas import json_schema
+
+VERSION = 1
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Level = Literal["extended", "all"]
+"""Which kernels were measured: those of the nodes as they stand, or those that onnxruntime's optimiser puts in their
+place on this CPU (blocked convolutions, and a change of layout around what has no such kernel)."""
+
+FOLLOWS = -1
+"""A dimension of an operand that follows from the result's: rows under a window, say. Parts at the edge have fewer."""
+
+GLUE = ("slice", "join", "merge")
+"""Families of the ops between parts; a file has all of them, and `OTHER`."""
+OTHER = "other"
+
+
+class CostFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seconds of an op of a family that was not measured: launch + operations and bytes, each at its rate.
+
+    `fitted`: from how many entries.
+    """
+
+    launch_seconds: Seconds
+    seconds_per_flop: Seconds
+    seconds_per_byte: Seconds
+    fitted: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def seconds(self, flops: float, size: float) -> float:
+        """Of an op of so many operations that reads and writes so many bytes."""
+        return self.launch_seconds + flops * self.seconds_per_flop + size * self.seconds_per_byte
+
+
+class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An op that was measured: its signature (`lowtide.cost.signature`) and its median seconds.
+
+    `operands` and `results` are shapes, ``None`` an operand left out, -1 a dimension that follows from the results'.
+    """
+
+    op: str
+    operands: list[list[int] | None]
+    results: list[list[int]]
+    dtypes: list[str]
+    attributes: dict[str, Any]
+    seconds: Seconds
+
+
+class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long ops take on one machine, in one runtime, on so many threads.
+
+    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family.
+    """
+
+    version: int
+    lowtide: str
+    dialect: str
+    runtime: str
+    runtime_version: str
+    level: Level
+    device: str
+    threads: Annotated[int, msgspec.Meta(ge=1)]
+    families: dict[str, CostFamily]
+    entries: list[CostEntry]
+
+    def to_json(self) -> bytes:
+        """The file's bytes; the same figures give the same bytes."""
+        return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all. Raises `InputError` if it cannot be written."""
+        from lowtide.outputs import Outputs
+
+        with Outputs() as outputs:
+            outputs.write(path, self.to_json())
+
+
+def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
+    """Read a cost file's bytes.
+
+    Raises
+    ------
+    InputError
+        Not JSON, a key missing, unknown or of the wrong type, a time that is negative or no number, or a family that
+        every file has is missing.
+    """
+    try:
+        file = msgspec.json.decode(data, type=CostFile)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a cost file: {error}; write it with `lowtide measure -o`", place) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}", place) from None
+    if file.version != VERSION:
+        raise InputError(f"cost file version {file.version} is not known; this lowtide reads {VERSION}", place)
+    missing = [name for name in (*GLUE, OTHER) if name not in file.families]
+    if missing:
+        raise InputError(f"its families lack {missing[0]!r}; measure again, or add it", place)
+    if not all(isfinite(entry.seconds) for entry in file.entries):
+        raise InputError("an entry's seconds are no number; measure again", place)
+    for name, family in file.families.items():
+        if not isfinite(family.seconds(1.0, 1.0)):
+            raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
+    return file
+
+
+def read_cost(path: str | Path) -> tuple[CostFile, str]:
+    """A cost file and its sha256. Raises `InputError` as `parse_cost`, and when it cannot be read."""
+    data = read_whole(path, "cost file")
+    return parse_cost(data, str(path)), sha256(data).hexdigest()
+
+
+def stand_in() -> tuple[CostFile, str]:
+    """The cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256."""
+    data = resources.files("lowtide.cost").joinpath("files", "cpu.json").read_bytes()
+    return parse_cost(data, "cpu.json"), sha256(data).hexdigest()
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the cost file."""
+    return json_schema(CostFile)

@@ -1,0 +1,86 @@
+"""`lowtide measure`: every op has a time, in a session and alone, and a plan takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from lowtide.api import measuring
+from lowtide.cli import main
+from lowtide.cost.file import read_cost
+from lowtide.cost.model import CostModel
+from lowtide.cost.signature import of_entry
+from lowtide.transform.cut import Cutter
+from support.small_nets import pyramid
+
+pytest.importorskip("onnxruntime", reason="measures in onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that is worth cutting."""
+    path = tmp_path_factory.mktemp("measure") / "net.onnx"
+    path.write_bytes(pyramid().model().SerializeToString())
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["extended", "all"])
+def test_every_op_is_measured(level: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And parts of them; the file is read again, and a plan within a bound says how its ops are known."""
+    out = tmp_path / "cost.json"
+    assert main(["measure", str(model), "-o", str(out), "--time", "6", "--level", level]) == 0
+    printed = capsys.readouterr().out
+    assert f"level {level}" in printed
+    assert "launch" in printed
+    file, _ = read_cost(out)
+    graph = lowtide.load(model)
+    whole = CostModel(file, Cutter(graph)).whole()
+    assert whole.by["measured"] == len(graph.ops)
+    assert len(file.entries) > len(graph.ops)
+    assert len({of_entry(entry) for entry in file.entries}) == len(file.entries)
+    plan = lowtide.plan(model, target="onnxruntime", allow="fission", cost=out)
+    assert plan.cost is not None
+    assert plan.cost.level == level
+    assert plan.cost.measured > 0
+
+
+@pytest.mark.slow
+def test_every_parameter_counts(model: Path) -> None:
+    """Threads, seed and time are in the file or in what is run; reports come before each node."""
+    heard: list[tuple[int, int, str]] = []
+    file = lowtide.measure(model, threads=2, time=1e-6, seed=3, report=lambda *words: heard.append(words))
+    assert file.threads == 2
+    assert any(kind == "Conv" for _, _, kind in heard)
+    graph = lowtide.load(model)
+    assert CostModel(file, Cutter(graph)).whole().by["measured"] == len(graph.ops)  # whole ops whatever the time
+
+
+def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be timed, and what is no number of threads, level or time."""
+    for settings, says in (
+        ({"threads": 0}, "--threads is 0"), ({"level": "best"}, "give one of extended, all"),
+        ({"time": 0.0}, "time is"), ({"dims": {"n": 2}}, "no free dimension"),
+    ):  # fmt: skip
+        with pytest.raises(lowtide.InputError, match=says):
+            lowtide.measure(model, **settings)
+    for other in ("zoo:nasnet_a_cifar", "net.tflite"):
+        with pytest.raises(lowtide.InputError, match="only ops of ONNX files are timed"):
+            lowtide.measure(other)
+    with pytest.raises(lowtide.InputError, match=r"none\.onnx"):
+        lowtide.measure(tmp_path / "none.onnx")
+    monkeypatch.setattr("builtins.open", _no_file)
+    assert measuring.device()
+
+
+def _no_file(*_: object, **__: object) -> None:
+    raise OSError
+
+
+def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the cost file."""
+    assert main(["schema", "cost"]) == 0
+    assert "seconds_per_byte" in json.dumps(json.loads(capsys.readouterr().out))
