@@ -19,6 +19,7 @@ from lowtide.torch.cost import read_costs
 torch: Any = None
 with suppress(ImportError):
     torch = import_module("torch")
+    torch.set_num_threads(1)  # small nets, and other tests beside them
 
 needs_torch = pytest.mark.skipif(torch is None, reason="needs the extra torch")
 

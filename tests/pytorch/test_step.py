@@ -20,6 +20,7 @@ from lowtide.torch.step import Step
 torch: Any = None
 with suppress(ImportError):
     torch = import_module("torch")
+    torch.set_num_threads(1)  # small nets, and other tests beside them
 
 pytestmark = pytest.mark.skipif(torch is None, reason="needs the extra torch")
 
