@@ -121,10 +121,10 @@ HEAD = """
 allocator's own peak is at most {apart:.3%} from what was planned. Bytes are what a step allocates at once, beside
 parameters, buffers, batch and state.
 
-Budgets are shares of own order's peak, at 75, 50, 30 and 15 % of the way up from `floor`. `time`: the ops' measured seconds over own order's, predicted; `step`: the
-step's seconds over eager's, measured on a machine that others used too. Ops that run again come from a plain greedy,
-which proves nothing; `floor` is what the largest op takes alone: no plan is below. `ops` are the step's, `runs` how many
-run.
+Budgets are shares of own order's peak, 75, 50, 30 and 15 % of the way up from `floor`: what the largest op takes
+alone, which no plan is below. `ops` are the step's, `runs` how many run. `time`: the ops' measured seconds over own
+order's, predicted; `step`: the step's seconds over eager's, measured on a machine that others used too. Ops that run
+again come from a plain greedy, which proves nothing.
 """
 COLUMNS = (
     "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's", "floor", "time", "step", "bits",
