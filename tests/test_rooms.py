@@ -80,8 +80,10 @@ ELSEWHERE = {
     "runtimes/test_executorch.py": "executorch",
     "runtimes/test_figures.py": "runtimes/onnxruntime_figures",
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
-    "pytorch/test_step.py": "torch/capture torch/cost torch/generate torch/meter torch/optimizer torch/planning "
-    "torch/program torch/search torch/sequence torch/step torch/step_plan torch/storages bench/train_nets",
+    "pytorch/test_step.py": "torch/meter torch/optimizer torch/planning torch/step torch/step_plan bench/train_nets",
+    "pytorch/test_capture.py": "torch/capture torch/cost",
+    "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
+    "pytorch/test_sequence.py": "torch/search torch/sequence",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",

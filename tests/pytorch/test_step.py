@@ -20,6 +20,7 @@ from lowtide.torch.step import Step
 torch: Any = None
 with suppress(ImportError):
     torch = import_module("torch")
+    torch.set_num_threads(1)  # small nets, and other tests beside them
 
 pytestmark = pytest.mark.skipif(torch is None, reason="needs the extra torch")
 
@@ -161,6 +162,20 @@ def test_another_batch_size_is_refused_or_planned_anew() -> None:
     assert same(step(*other), loss_fn(model(other[0]), other[1]).detach())
     assert step.for_batch(*other) is step.for_batch(*other)
     assert step.for_batch(*batch) is step
+
+
+def test_progress_is_reported() -> None:
+    """Tracing, measuring to the end, and what the search is for."""
+    model, loss_fn, batch = perceptron()
+    lines: list[str] = []
+    own = compile_step(model, loss_fn, batch, report=lines.append)
+    assert lines[0] == "tracing"
+    assert lines[1] == f"traced {len(own.graph.ops)} ops"
+    kinds = len(own.costs.ops) if own.costs else 0
+    assert lines[-1] == f"measured {kinds} of {kinds} kinds of op"
+    budget = own.predicted_peak_bytes
+    compile_step(model, loss_fn, batch, costs=own.costs, budget=budget, report=lines.append)
+    assert lines[-1].startswith("own order takes")
 
 
 def test_a_saved_plan_is_replayed_and_only_for_its_own_step(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -82,9 +84,26 @@ def _allocations(function: Callable[[], Any]) -> tuple[Any, list[int]]:
 def _profiled(function: Callable[[], Any]) -> tuple[Any, list[Any]]:
     """What a function returns, and every event that torch's profiler wrote down meanwhile."""
     torch = library()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with (
+        _quiet(),
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler,
+    ):
         returned = function()
     return returned, list(profiler.profiler.kineto_results.events())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the profiler's own lines on stderr, unless the user set how much it says."""
+    name = "KINETO_LOG_LEVEL"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "9"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _memory_events(events: Iterable[Any]) -> list[tuple[int, int]]:

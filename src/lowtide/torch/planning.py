@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +24,19 @@ from lowtide.torch.storages import as_graph
 @dataclass(frozen=True)
 class Wishes:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
-    and a plan to replay."""
+    a plan to replay, and who is told of progress."""
 
     budget: int | None = None
     costs: Costs | None = None
     measure: bool = True
     time: float = 10.0
     plan: StepPlan | None = None
+    report: Callable[[str], None] | None = None
+
+    def say(self, line: str) -> None:
+        """Report progress to whoever listens."""
+        if self.report is not None:
+            self.report(line)
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +64,7 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     """
     costs = wishes.costs
     if wishes.measure:
-        costs, _ = measure_ops(program, costs or no_costs(torch, program))
+        costs, _ = measure_ops(program, costs or no_costs(torch, program), _progress(wishes))
     graph, seconds, unmeasured = _with_costs(program, costs)
     own = sequence_of(graph, graph.own_order)
     least, at = floor(graph)
@@ -65,6 +72,9 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
         message = f"no plan is within {format_size(wishes.budget)}: {graph.op_by_id[at].label} alone takes"
         raise InputError(f"{message} {format_size(least)}, with what it reads and its workspace", program.name)
     digest = hashlib.sha256(source_of(program, own).encode()).hexdigest()
+    if wishes.plan is None and wishes.budget is not None:
+        own_size, size = format_size(own.peak_bytes), format_size(wishes.budget)
+        wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
     order = search(graph, seconds, wishes.budget, wishes.time) if wishes.plan is None else _replayed(
         graph, wishes.plan, digest)  # fmt: skip
     sequence = sequence_of(graph, order)
@@ -79,6 +89,16 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
         more = "give more bytes or more time; that there is none is not proved"
         raise InputError(f"{message} {format_size(plan.peak_bytes)}; {more}", program.name)
     return Planned(program, graph, sequence, plan, source_of(program, sequence), costs)
+
+
+def _progress(wishes: Wishes) -> Callable[[int, int], None]:
+    """Reports of measured ops, the last and one in ten."""
+
+    def report(done: int, total: int) -> None:
+        if done == total or done % max(1, total // 10) == 0:
+            wishes.say(f"measured {done} of {total} kinds of op")
+
+    return report
 
 
 def _with_costs(program: Program, costs: Costs | None) -> tuple[Graph, dict[int, float], int]:

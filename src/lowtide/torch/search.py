@@ -125,14 +125,14 @@ def _shave(tape: _Tape, order: Sequence[int], budget: int, end: float) -> list[i
     best = list(order)
     now = tape.measure(best)
     while now.peak > budget and clock.perf_counter() < end:
-        step = _step(tape, best, now)
+        step = _step(tape, best, now, end)
         if step is None:
             break
         best, now = step
     return best
 
 
-def _step(tape: _Tape, order: list[int], now: _Lives) -> tuple[list[int], _Lives] | None:
+def _step(tape: _Tape, order: list[int], now: _Lives, end: float) -> tuple[list[int], _Lives] | None:
     """One value made again, so that the peak's step holds less and no other more than the peak; None: there is none."""
     peak = now.peak
     at = now.footprint.index(peak)
@@ -147,6 +147,8 @@ def _step(tape: _Tape, order: list[int], now: _Lives) -> tuple[list[int], _Lives
             if chain:
                 candidates.append((sum(tape.seconds[op] for op in chain) / tape.size[t], t, use, chain))
     for _, _, use, chain in sorted(candidates):
+        if clock.perf_counter() > end:
+            break
         changed = [*order[:use], *chain, *order[use:]]
         then = tape.measure(changed)
         if then.peak <= peak and then.footprint[at] < peak:

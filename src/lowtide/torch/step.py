@@ -41,6 +41,7 @@ class Job:
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
+        self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
         rules: dict[str, Rule] = {}
@@ -49,6 +50,7 @@ class Job:
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
         program = with_updates(program, rules)
+        self.wishes.say(f"traced {len(program.actions)} ops")
         planned = plan_program(torch, program, self.wishes)
         return Step(self, planned, captured.tensors, captured.output, _key(torch, batch))
 
@@ -204,6 +206,7 @@ def compile_step(
     plan: StepPlan | str | Path | None = None,
     replan: bool = False,
     time: float = 10.0,
+    report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
 
@@ -232,6 +235,8 @@ def compile_step(
         Whether a batch of other sizes is planned anew when it comes; otherwise it is an error.
     time
         Seconds of search.
+    report
+        Called with a line of progress now and then; ``print`` will do.
 
     Raises
     ------
@@ -243,7 +248,7 @@ def compile_step(
     """
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    wishes = _wishes(budget, costs, measure, plan, time)
+    wishes = _wishes(budget, costs, measure, plan, time, report)
     return Job(model, loss_fn, optimizer, rules, wishes, True, replan).build(example)
 
 
@@ -257,6 +262,7 @@ def compile(
     plan: StepPlan | str | Path | None = None,
     replan: bool = False,
     time: float = 10.0,
+    report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan the forward pass of a module, without gradients: ``step(*batch)`` returns what ``model(*batch)`` does.
 
@@ -269,7 +275,7 @@ def compile(
     MissingExtraError
         torch is not installed.
     """
-    wishes = _wishes(budget, costs, measure, plan, time)
+    wishes = _wishes(budget, costs, measure, plan, time, report)
     return Job(model, None, None, (), wishes, False, replan).build(example)
 
 
@@ -296,12 +302,16 @@ def measure(
 
 
 def _wishes(
-    budget: int | str | None, costs: Costs | str | Path | None, measure: bool, plan: StepPlan | str | Path | None,
+    budget: int | str | None,
+    costs: Costs | str | Path | None,
+    measure: bool,
+    plan: StepPlan | str | Path | None,
     time: float,
+    report: Callable[[str], None] | None,
 ) -> Wishes:  # fmt: skip
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    return Wishes(None if budget is None else parse_size(budget, "budget"), table, measure, time, saved)
+    return Wishes(None if budget is None else parse_size(budget, "budget"), table, measure, time, saved, report)
 
 
 def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
