@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
+from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
@@ -98,13 +99,24 @@ def _cut(job: Job, goal: OneArena, problem: Problem, uncut: Answer, limits: Limi
     if not complete and not search.over():
         return None, True
     best: Answer | None = None
-    for way, parts in ways:
+    for k, one in enumerate(ways):
         if best is not None and (limits.over() or (best.keys["status"] == "ok" and goal.budget is not None)):
             break
-        answer = _parted(job, problem, uncut, cutter, way, parts, limits)
+        if best is not None and _hopeless(job, problem, one, best):
+            continue
+        share = limits.seconds - limits.left_seconds * (1 - 1 / (len(ways) - k))
+        answer = _parted(job, problem, uncut, cutter, one.way, one.parts, replace(limits, seconds=share))
         if best is None or _better(job, goal, answer, best, uncut):
             best = answer
     return best, False
+
+
+def _hopeless(job: Job, problem: Problem, one: _Tried, best: Answer) -> bool:
+    """Whether no order of some parts gives a better answer than there is: one of them alone needs as much."""
+    least = largest_single_op(Problem.of(one.parts.graph, problem.target).memory)
+    if job.max_ops:
+        return least >= best.keys.get("arena_bytes", 0)
+    return least + one.beside >= best.keys["required_bytes"]
 
 
 def _better(job: Job, goal: OneArena, answer: Answer, best: Answer, uncut: Answer) -> bool:
@@ -119,7 +131,7 @@ def _better(job: Job, goal: OneArena, answer: Answer, best: Answer, uncut: Answe
 
 def _ways(
     job: Job, goal: OneArena, problem: Problem, uncut: Answer, cutter: Cutter, limits: Limits
-) -> tuple[list[tuple[Way, PartGraph]], bool]:
+) -> tuple[list[_Tried], bool]:
     """What is worth a plan, the most promising first, with its parts; and whether the search was not stopped.
 
     Where the runtime keeps bytes for each op, they count beside the peak: then several are tried, those that need the
@@ -131,7 +143,8 @@ def _ways(
         way = best_regions(
             cutter, problem.memory, uncut.order, limits, least=goal.room(problem) or 0, most_ops=job.max_ops
         )
-        return [(way, _apply(problem, uncut.order, cutter, way))] if way.regions else [], way.complete
+        parts = _apply(problem, uncut.order, cutter, way) if way.regions else None
+        return [] if parts is None else [_Tried(way, parts, way.peak, 0)], way.complete
     tried = []
     ways = front_ways(cutter, problem.memory, uncut.order, limits)
     for way in ways:
@@ -146,7 +159,7 @@ def _ways(
             return (0, one.way.ops)
         return (one.peak if job.max_ops and room is None else one.required, one.way.ops)
 
-    return [(one.way, one.parts) for one in sorted(less, key=promise)[:_TRIED]], all(way.complete for way in ways)
+    return sorted(less, key=promise)[:_TRIED], all(way.complete for way in ways)
 
 
 @dataclass(frozen=True)

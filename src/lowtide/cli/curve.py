@@ -14,7 +14,7 @@ def changes(p: Any) -> None:
     """Options of `plan` on what it may change of the graph."""
     group = p.add_argument_group("what may change (the results only as far as the plan says)")
     group.add_argument(
-        "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx)"
+        "--allow", default="", metavar="WORD,...", help="fission: run ops in parts, regions in stripes (.onnx, .tflite)"
     )
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
     group.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
