@@ -147,7 +147,10 @@ def _ways(
         return [] if parts is None else [_Tried(way, parts, way.peak, 0)], way.complete
     tried = []
     ways = front_ways(cutter, problem.memory, uncut.order, limits)
-    for way in ways:
+    if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
+        apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
+        ways += front_ways(cutter, apart.memory, uncut.order, limits)
+    for way in {way.regions: way for way in ways}.values():
         if way.regions and (not job.max_ops or way.ops <= job.max_ops):
             parts = _apply(problem, uncut.order, cutter, way)
             tried.append(_Tried(way, parts, _in_turn(problem, parts.graph), _beside(problem, parts.graph)))
