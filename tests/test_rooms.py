@@ -96,6 +96,8 @@ ELSEWHERE = {
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_parts.py": "rewrites api/cutting api/cut_search api/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",
+    "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
+    "write/test_tflite_parts.py": "write/flat_front",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

@@ -15,6 +15,7 @@ from lowtide.plan import read_plan
 from lowtide.read import read_model
 from lowtide.read.tflite.dependencies import CONTROL_DEPENDENCIES, control_dependencies, dependency_bytes
 from lowtide.read.tflite.model import parse_file
+from lowtide.run_reports import TfliteRunReport
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.tflite_file import with_file
@@ -132,6 +133,10 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     assert "equal bit by bit" in text
     assert text.count("equal to the byte") == 2
     assert main(["verify", str(cut)]) == 0
+    header, buffers = tmp_path / "arena.h", tmp_path / "buffers.h"
+    assert main([*arguments, "--header", str(header), "--buffer-plan", str(buffers)]) == 0
+    assert f"ARENA_SIZE {plan.required_bytes}" in header.read_text()
+    assert f"PLANNED_SIZE {plan.arena_bytes}" in buffers.read_text()
     assert main(["check", str(cut), "--budget", str(plan.required_bytes)]) == 0
     assert main(["curve", str(model), "--target", "tflm"]) == 0
     assert "what the runtime keeps beside it" in capsys.readouterr().out
@@ -141,6 +146,33 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     within = lowtide.plan(model, target="tflm", allow="fission", budget=room, time=10)
     assert within.status == "ok"
     assert len(within.order) <= len(plan.order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["tflm", "tflm,kernels=reference", "tflm,interpreter=recording"])
+@pytest.mark.parametrize("stride", [2, 3])
+def test_head_and_arena_are_as_planned(target: str, stride: int, tmp_path: Path) -> None:
+    """Odd sizes, depthwise windows between narrow tensors, under several builds: measured to the byte, bit-equal."""
+    pytest.importorskip("tflite_micro", reason="parts are run in TFLM, which is not installed")
+    net = Net()
+    x = net.tensor((1, 31, 19, 3), zero=-128)
+    a = net.conv(net.conv(x, 4), 64, (1, 1))
+    b = net.conv(a, 1, (5, 3), (stride, stride), depthwise=True)
+    net.ends([x], [net.conv(b, 4, (3, 3), (2, 2))])
+    model = tmp_path / "m.tflite"
+    model.write_bytes(net.bytes())
+    plan = lowtide.plan(model, target=target, allow="fission", time=4, max_ops=120)
+    assert plan.rewrites
+    report = lowtide.run(model, None, plan)
+    assert isinstance(report, TfliteRunReport)
+    assert report.outputs
+    assert all(output.equal and not output.vacuous for output in report.outputs)
+    assert report.tflm is not None
+    assert report.predicted is not None
+    seen = report.tflm.planned
+    assert seen is not None
+    assert (seen.head_bytes, seen.smallest_arena_bytes) == (report.predicted.head_bytes, report.predicted.arena_bytes)
+    assert seen.head_bytes == plan.arena_bytes
 
 
 @pytest.mark.slow

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.decisions import as_rewrites, exactness
 from lowtide.api.goals import OneArena
@@ -115,35 +116,46 @@ class CutSearch:
         return bool(beside(self.problem, self.problem.graph))
 
     def best(self) -> Answer:
-        """The plan that needs the fewest bytes, the uncut one if none needs fewer.
+        """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
+        best = self._best_cut()
+        less = best is not None and best.keys["required_bytes"] < self.uncut.keys["required_bytes"]
+        return best if best is not None and less else self.uncut
 
-        Within so many ops, where the runtime keeps bytes for each, it is the one of the lowest peak.
-        """
-        most = self.uncut.keys["required_bytes"]
+    def _rank(self, answer: Answer) -> tuple[int, int]:
+        """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
+        as all of it is below what is needed without cuts."""
+        required = answer.keys["required_bytes"]
+        if not self.job.max_ops or self.goal.budget is not None or not self._keeps:
+            return (required, 0)
+        return (int(required >= self.uncut.keys["required_bytes"]), answer.keys.get("arena_bytes") or 0)
 
-        def rank(answer: Answer) -> tuple[int, int]:
-            required = answer.keys["required_bytes"]
-            if not self.job.max_ops or self.goal.budget is not None or not self._keeps:
-                return (required, 0)
-            return (int(required >= most), answer.keys.get("arena_bytes") or 0)
+    def _hopeless(self, proposal: Proposal, best: Answer) -> bool:
+        """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
+        if not self._keeps:
+            return False
+        least = largest_single_op(Problem.of(proposal.parts.graph, self.problem.target).memory)
+        if self.job.max_ops:
+            return least >= (best.keys.get("arena_bytes") or 0)
+        return least + proposal.beside >= best.keys["required_bytes"]
 
-        best = min(self._answers(), key=rank, default=self.uncut)
-        return best if best.keys["required_bytes"] < most else self.uncut
-
-    def _answers(self) -> Iterator[Answer]:
-        """Plans with cuts, the most promising first; none once Ctrl-C has ended a search."""
+    def _best_cut(self) -> Answer | None:
+        """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
         proposals = self._proposals()
         if self.interrupted:
-            return
+            return None
+        best: Answer | None = None
         for k, proposal in enumerate(proposals):
             if k and self.limits.over():
-                return
-            share = 1.0 if k + 1 == len(proposals) else _FIRST
+                break
+            if best is not None and self._hopeless(proposal, best):
+                continue
+            share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self._keeps else _FIRST
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
             answer = self._answer(proposal, replace(self.limits, seconds=over))
-            yield answer
+            best = answer if best is None else min(best, answer, key=self._rank)
             if self.goal.budget is not None and answer.keys["status"] == "ok":
-                return
+                break
+        return best
 
     def _proposals(self) -> list[Proposal]:
         """Seams, regions, and regions of what seams left whole, the most promising first.
@@ -224,7 +236,11 @@ class CutSearch:
 
         cost = None if self.job.costs is None else self.job.costs.model(cutter)
         if self._keeps:
-            return front_ways(cutter, problem.memory, order, limits, cost)
+            ways = front_ways(cutter, problem.memory, order, limits, cost)
+            if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
+                apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
+                ways += front_ways(cutter, apart.memory, order, limits, cost)
+            return list({way.regions: way for way in ways}.values())
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 

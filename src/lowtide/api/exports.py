@@ -143,8 +143,10 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     InputError
         No plan for TFLM, or for another model.
     """
+    from lowtide.api.decisions import part_graph
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
+    from lowtide.verify.check.parts import has_cuts
     from lowtide.write.buffer_plan import buffer_plan
     from lowtide.write.declared import declared_of
 
@@ -154,6 +156,8 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
             "the model, and --header the sizes"
         )
     graph, offsets = planned_graph(plan, model), offline_offsets(plan)
+    if has_cuts(plan):
+        graph = part_graph(plan, graph).graph
     target = Rules.of_plan(plan).resolve()
     arena = None if offsets is None else runtime_of(target).required(graph, plan.order, offsets)
     if arena is None:

@@ -20,7 +20,7 @@ Rows = tuple[int, int]
 
 
 def windows_differ(
-    graph: Graph, op: Op, attributes: Mapping[str, Any], given: Sequence[Rows], output: Sequence[Rows]
+    graph: Graph, op: Op, attributes: Mapping[str, Any], given: Sequence[Rows], rows: Sequence[Rows]
 ) -> str | None:
     """What a part's windows see otherwise than those of the whole operator; None: nothing.
 
@@ -30,8 +30,8 @@ def windows_differ(
         Of the part.
     given
         Rows of each dimension of the first operand that the part has; those beside the tensor are padding.
-    output
-        Rows of each dimension of the result.
+    rows
+        Of each dimension of the result.
     """
     if op.type not in _WINDOWED:
         return None
@@ -47,13 +47,13 @@ def windows_differ(
         if op.type not in _PADDED and (first < 0 or end > whole[d]):
             return "is given padding, which it would count"
         reach = ((count or 0) - 1) * apart + 1
-        rows, before = _placed(op.attributes["padding"], whole[d], step, reach)
+        count_whole, before = _placed(op.attributes["padding"], whole[d], step, reach)
         part_rows, part_before = _placed(attributes["padding"], end - first, step, reach)
-        if rows != result[d] or part_rows != output[d][1] - output[d][0]:
-            return f"makes {part_rows} rows of dimension {d}, and {output[d][1] - output[d][0]} are wanted"
+        if count_whole != result[d] or part_rows != rows[d][1] - rows[d][0]:
+            return f"makes {part_rows} rows of dimension {d}, and {rows[d][1] - rows[d][0]} are wanted"
         for i in range(part_rows):
             for tap in range(count or 0):
-                wanted = (output[d][0] + i) * step - before + tap * apart
+                wanted = (rows[d][0] + i) * step - before + tap * apart
                 seen = first + i * step - part_before + tap * apart
                 if wanted != seen or (0 <= seen < whole[d] and not first <= seen < end):
                     return f"sees row {seen} of dimension {d} where the whole sees row {wanted}"
