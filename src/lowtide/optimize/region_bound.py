@@ -10,7 +10,7 @@ that is joined, where it is there twice, or to readers that are cut as well:
                and never less than the rows of one part
 
 *Held across* is what was made before in every plan and is read whole behind it in every plan. Two ops are in no region
-together if an op on the way between them cannot be cut with them. Theorem and proof: docs/proofs.md, section 14.
+together if an op on the way between them cannot be cut with them. Theorem and proof: docs/proofs.md, section 15.
 `lowtide.verify.check.regions` works the same numbers out again, by other means.
 """
 

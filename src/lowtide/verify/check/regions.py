@@ -12,7 +12,7 @@ are convex, and within one a tensor is read along the dimension along which it i
 
 *What stays* is there in every such plan: tensors all of which are made before (their readers are given all of them, and
 so are those that v, or what is joined, is made of), and all of which is still to be read by an op no part of which runs
-before. Of tensors that may share a storage one counts. See docs/proofs.md, section 14; sets of ids here, no bits.
+before. Of tensors that may share a storage one counts. See docs/proofs.md, section 15; sets of ids here, no bits.
 """
 
 from __future__ import annotations
