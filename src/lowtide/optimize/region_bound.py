@@ -72,7 +72,9 @@ class RegionBounds:
         self._cut: dict[tuple[int, int], int] = {}
         self._known = len(memory.graph.ops)
         self.axes = cache(cutter.axes)
-        self.reads_all = cache(self._reads_all)
+        self.reads_all, self.runs_all = cache(self._reads_all), cache(self._runs_all)
+        for op in reversed(self.graph.ops):  # readers first: no deep recursion
+            self.runs_all(op.id)
         self.joined = cache(self._joined)
         self._between = cache(self._ops_between)
 
@@ -92,7 +94,9 @@ class RegionBounds:
         return value
 
     def whole(self, op: int) -> int:
-        """What is there while an op runs whole."""
+        """What is there while an op runs whole; 0 where it may leave some rows out."""
+        if not self.runs_all(op):
+            return 0
         own = self.graph.op_by_id[op]
         after = self._needed[self._event[("ran", op)]]
         held = [*self._tensors(self._there(self._given(own)) & after)]
@@ -146,7 +150,7 @@ class RegionBounds:
         assert how is not None, own.label
         size, grain, access = known.access.sizes[axis], how.grain, known.access
         most = 0
-        for at in {0, size // grain // 2 * grain, (size - 1) // grain * grain}:
+        for at in {0, size // grain // 2 * grain, (size - 1) // grain * grain} if self.runs_all(op) else {0}:
             rows = (at, min(size, at + grain))
             around = access.aligned({axis: rows})[axis]
             reads: dict[int, int] = {}
@@ -249,7 +253,16 @@ class RegionBounds:
         """Whether an op is given all of a tensor: by all its parts together, or by one part that is all of it."""
         if not self.axes(op):
             return True
-        return any(read == t and self._covers(op, t, dims) for _, read, dims in self.cutter.reads(op))
+        covered = any(read == t and self._covers(op, t, dims) for _, read, dims in self.cutter.reads(op))
+        return covered and self.runs_all(op)
+
+    def _runs_all(self, op: int) -> bool:
+        """Whether all rows of an op run in every plan: what nobody reads, of what is cut, is never made."""
+        graph, made = self.graph, self.graph.op_by_id[op].outputs
+        if not self.axes(op) or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made):
+            return True
+        readers = [(reader, t) for t in made for reader in graph.consumers.get(t, ())]
+        return not readers or any(self.reads_all(reader, t) for reader, t in readers)
 
     def _covers(self, op: int, t: int, dims: Sequence[Index | None]) -> bool:
         known = self.cutter.meaning(op)

@@ -84,6 +84,10 @@ class _Search:
         self.given_all: dict[tuple[int, int], bool] = {}
         self.too_much: dict[Where, bool] = {}
         self.twice: dict[int, int] = {}
+        self.all_run: set[int] = set()
+        for op in reversed(graph.ops):
+            if self._runs_all(op):
+                self.all_run.add(op.id)
         self.group = self._groups()
         kinds = (Kind.CONSTANT,) if target.count_inputs else (Kind.CONSTANT, Kind.INPUT)
         self.free = {self.group[t.id] for t in graph.tensors if t.kind in kinds}
@@ -108,6 +112,8 @@ class _Search:
     # one op, whole or cut
 
     def _whole(self, op: int) -> int:
+        if op not in self.all_run:
+            return 0
         own = self.graph.op_by_id[op]
         reads = [t for t in own.inputs if self._given_all(own, t)]
         after = self._behind(ops={op}) - {op}
@@ -171,7 +177,8 @@ class _Search:
         own, access, grain = self.graph.op_by_id[op], self._access(op), self._axes(op)[axis]
         size = access.sizes[axis]
         most = 0
-        for first in (0, size // grain // 2 * grain, (size - 1) // grain * grain):
+        firsts = (0, size // grain // 2 * grain, (size - 1) // grain * grain)
+        for first in firsts if op in self.all_run else firsts[:1]:
             rows = (first, min(size, first + grain))
             reads: dict[int, int] = {}
             for i, t in self._operands(own):
@@ -227,16 +234,30 @@ class _Search:
         key = (op.id, t)
         if key not in self.given_all:
             axes = self._axes(op.id)
-            self.given_all[key] = not axes or any(
-                all(
-                    self._all_rows(op.id, index, length)
-                    for index, length in self._dims(op.id, i, t)
-                    if index is not None
+            self.given_all[key] = not axes or (
+                op.id in self.all_run
+                and any(
+                    all(
+                        self._all_rows(op.id, index, length)
+                        for index, length in self._dims(op.id, i, t)
+                        if index is not None
+                    )
+                    for i, read in self._operands(op)
+                    if read == t
                 )
-                for i, read in self._operands(op)
-                if read == t
             )
         return self.given_all[key]
+
+    def _runs_all(self, op: Op) -> bool:
+        """Whether all rows of an op are made in every plan; that of its readers is known."""
+        graph = self.graph
+        read = False
+        for t in op.outputs:
+            readers = [graph.op_by_id[reader] for reader in graph.consumers.get(t, ())]
+            if graph.tensor_by_id[t].kind is Kind.OUTPUT or any(self._given_all(reader, t) for reader in readers):
+                return True
+            read = read or bool(readers)
+        return not read or not self._axes(op.id)
 
     def _dims(self, op: int, operand: int, t: int) -> list[tuple[Index | None, int]]:
         return list(zip(self._access(op).inputs[operand] or (), self.graph.tensor_by_id[t].shape or (), strict=True))
