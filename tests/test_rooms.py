@@ -37,6 +37,7 @@ ELSEWHERE = {
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "optimize/test_chain.py": "zoo/mcunet",
+    "optimize/test_region_bound.py": "verify/check/regions",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/unet",

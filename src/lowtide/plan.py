@@ -14,7 +14,7 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
-from lowtide.rewrites import VERSIONS, Exactness, PlanCost, PlanPart, PlanPiece, Rewrite
+from lowtide.rewrites import VERSIONS, Exactness, PlanCost, PlanPart, PlanPiece, ProvedOver, RegionBound, Rewrite
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -340,7 +340,6 @@ def least_required(lower_bound_bytes: int, parts: RuntimeParts | None) -> int:
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan file. `docs/contract.md` says what each key means; sizes are bytes.
-
     `workspace_offsets` (op id to offset) is where the arena holds each op's workspace; only ops that have one.
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
@@ -397,7 +396,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrites: list[Rewrite] | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
-    proved_over: Literal["orders"] | None = None
+    proved_over: ProvedOver | None = None
+    region_bound: RegionBound | None = None
     cost: PlanCost | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None

@@ -112,4 +112,16 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_overhead: float | None = None
 
 
+ProvedOver = Literal["orders", "orders_and_regions"]
+"""Over what a peak is proved least: all orders of the plan's ops, or also all choices of what is cut, and how."""
+
+
+class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
+    """Whatever is cut, in whatever order: `bytes` are needed where `op` of the user's graph runs, whole or in parts
+    (None: at the start or the end). `lowtide verify` proves it again from the graph."""
+
+    bytes: int
+    op: int | None
+
+
 Rewrite = Recompute | CutRegion | CutSeams

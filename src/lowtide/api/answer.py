@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -25,7 +25,7 @@ from lowtide.plan import (
     Stopped,
     TrafficProof,
 )
-from lowtide.rewrites import Exactness, PlanCost, PlanPart, PlanPiece, Recompute, Rewrite
+from lowtide.rewrites import Exactness, PlanCost, PlanPart, PlanPiece, ProvedOver, Recompute, RegionBound, Rewrite
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class PlanKeys(TypedDict, total=False):
     rewrites: list[Rewrite] | None
     exactness: Exactness | None
     allow: list[str] | None
-    proved_over: Literal["orders"] | None
+    proved_over: ProvedOver | None
+    region_bound: RegionBound | None
     cost: PlanCost | None
     reserve_bytes: int | None
     budget_bytes: int | None

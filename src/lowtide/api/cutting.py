@@ -10,13 +10,14 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
+from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 
 ALLOWED = ("fission", "seams", "accumulate")
 """What a plan may be allowed to change."""
 
-_UNCUT = 0.2
-"""Share of the time after which the search for the uncut graph's order is over."""
+_UNCUT, _BOUND = 0.2, 0.1
+"""Shares of the time after which the search for the uncut graph's order is over, and that of a bound over all cuts."""
 
 
 def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
 def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best plan with ops cut, or without if that needs no more.
 
-    What is proved is about orders of one graph, so that no budget is impossible here.
+    What is proved of budgets is about orders of one graph, so that none is impossible here.
 
     Raises
     ------
@@ -52,17 +53,40 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
+    interrupted = uncut.keys["stopped"] == "interrupt"
+    bound = None if interrupted else _region_bound(job, problem, uncut, limits)
+    least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
     search = CutSearch(job, job.goal, problem, uncut, limits)
-    best = search.best() if not within and uncut.keys["stopped"] != "interrupt" else uncut
+    best = uncut if within or interrupted or least else search.best()
     keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
     if job.costs is not None and best is uncut:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole, whole)
+    if bound is not None:
+        assert bound.bytes <= keys["peak_bytes"], bound
+        keys["region_bound"] = bound
+        if bound.bytes == keys["peak_bytes"]:
+            keys["proved_over"] = "orders_and_regions"
     if keys["status"] == "impossible":
         keys["status"] = "over_budget"
     if search.interrupted:
         keys["stopped"] = "interrupt"
     return replace(best, keys=keys)
+
+
+def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> RegionBound | None:
+    """What is needed whatever is cut: of all regions, not only those that the call allows; None if it may do more."""
+    from lowtide.analyse.liveness import profile
+    from lowtide.optimize.region_bound import region_bound
+    from lowtide.transform.cut import Cutter
+
+    if job.allow != ("fission",) or problem.graph.dialect != "onnx":
+        return None
+    footprint = [0] * len(uncut.order)
+    for at, size in zip(uncut.order, profile(problem.memory, uncut.order).footprint, strict=True):
+        footprint[at] = size
+    search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
+    return region_bound(Cutter(problem.graph), problem.memory, footprint, uncut.keys["peak_bytes"], search)
 
 
 def check_format(problem: Problem) -> None:

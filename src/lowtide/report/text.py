@@ -40,6 +40,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         ("own order peak", plan.own_order_peak_bytes, ""),
         ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
+        *_region_rows(plan),
     ]
     if plan.memories is not None:
         rows += _memory_rows(plan)
@@ -174,9 +175,19 @@ def _certificate_text(plan: Plan) -> str:
 def proof_text(plan: Plan) -> str:
     """How far the bound is from the peak."""
     if plan.optimal:
+        if plan.proved_over == "orders_and_regions":
+            return "the peak is proved least over all orders, whatever is cut"
         return "the peak is proved least" + (" over all orders of these parts" if plan.exactness else "")
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
+    """What is needed whatever is cut, where that is less than the plan needs."""
+    bound = plan.region_bound
+    if bound is None or plan.proved_over == "orders_and_regions":
+        return []
+    return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
 
 
 def _cut_text(plan: Plan) -> str:

@@ -1,0 +1,390 @@
+"""What no choice of regions goes below: at every op, what is there if it runs whole, and if it is cut.
+
+A plan runs an op whole, or in parts, and then each tensor that it makes is put together whole once all parts ran, or is
+read in parts by every reader, in the same region. So from an op that is cut one comes, reader by reader, to a tensor
+that is joined, where it is there twice, or to readers that are cut as well:
+
+    whole      what it reads, what it makes, and what is held across
+    cut        per tensor that it makes, the lesser of    joined: the tensor twice, and what is held across
+                                                          read in parts: the most that any reader, cut, comes to
+               and never less than the rows of one part
+
+*Held across* is what was made before in every plan and is read whole behind it in every plan. Two ops are in no region
+together if an op on the way between them cannot be cut with them. Theorem and proof: docs/proofs.md, section 15.
+`lowtide.verify.check.regions` works the same numbers out again, by other means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+
+from lowtide.analyse.model import MemoryModel
+from lowtide.graph import Kind, Op
+from lowtide.ops.forms import Concat
+from lowtide.ops.index import FIXED, Index, Range
+from lowtide.ops.table import kind_of
+from lowtide.rewrites import RegionBound
+from lowtide.stop import Limits
+from lowtide.transform.cut import Cutter, needed
+
+MOST_BETWEEN = 64
+"""Ops from one to another of a region that are looked at; further apart, they may be in one."""
+
+
+def region_bound(
+    cutter: Cutter, memory: MemoryModel, footprint: Sequence[int], goal: int, limits: Limits
+) -> RegionBound:
+    """The greatest bound over the ops of a graph, or the first that reaches the goal; the time ends it as well.
+
+    Parameters
+    ----------
+    footprint
+        Bytes at each op, by position, in some order of the whole ops: no bound at an op is above it.
+    goal
+        Bytes that a plan reaches.
+    """
+    bounds = RegionBounds(cutter, memory)
+    best = RegionBound(bytes=bounds.ends(), op=None)
+    for i in sorted(range(len(footprint)), key=lambda i: (-footprint[i], i)):
+        if footprint[i] <= best.bytes or best.bytes >= goal or limits.over():
+            break
+        op = cutter.graph.ops[i].id
+        value = bounds.at(op, best.bytes)
+        if value > best.bytes:
+            best = RegionBound(bytes=value, op=op)
+    return best
+
+
+class RegionBounds:
+    """Bounds at single ops.
+
+    Parameters
+    ----------
+    cutter
+        What may be cut.
+    memory
+        The graph under a target.
+    """
+
+    def __init__(self, cutter: Cutter, memory: MemoryModel) -> None:
+        self.cutter, self.graph, self.target = cutter, memory.graph, memory.target
+        self._cut: dict[tuple[int, int], int] = {}
+        self._known = len(memory.graph.ops)
+        self.axes = cache(cutter.axes)
+        self.reads_all, self.runs_all = cache(self._reads_all), cache(self._runs_all)
+        for op in reversed(self.graph.ops):  # readers first: no deep recursion
+            self.runs_all(op.id)
+        self.joined = cache(self._joined)
+        self._between = cache(self._ops_between)
+
+    def ends(self) -> int:
+        """What is there at the start, and at the end."""
+        tensors = self.graph.tensors
+        inputs = [t.id for t in tensors if t.kind is Kind.INPUT and t.id in self.graph.consumers]
+        return max(self._sum(inputs), self._sum(t.id for t in tensors if t.kind is Kind.OUTPUT))
+
+    def at(self, op: int, least: int = 0) -> int:
+        """What a plan needs at an op at least, however it runs; any number up to `least` if it is no more than that."""
+        value = self.whole(op)
+        for axis in self.axes(op):
+            if value <= least:
+                break
+            value = min(value, self.cut(op, axis))
+        return value
+
+    def whole(self, op: int) -> int:
+        """What is there while an op runs whole; 0 where it may leave some rows out."""
+        if not self.runs_all(op):
+            return 0
+        own = self.graph.op_by_id[op]
+        after = self._needed[self._event[("ran", op)]]
+        held = [*self._tensors(self._there(self._given(own)) & after)]
+        made = {*own.outputs, *held}
+        reads = {t for t in own.inputs if self.reads_all(op, t)}
+        if self.in_place(own):
+            return max(self._sum({*reads, *held}), self._sum(made))
+        return self._sum(reads | made)
+
+    def _joined(self, tensor: int) -> int:
+        """What is there when parts of a tensor are put together; 0: none need be."""
+        graph, own = self.graph, self._group[tensor]
+        readers = graph.consumers.get(tensor, ())
+        output = graph.tensor_by_id[tensor].kind is Kind.OUTPUT
+        if not output and (not readers or not all(self.reads_all(op, tensor) for op in readers)):
+            return 0
+        after = self._results if output else self._needed[self._event[("joined", tensor)]]
+        there = self._there(self._before[tensor]) & after
+        held = [t for t in self._tensors(there) if self._group[t] != own]
+        return self._sum([tensor]) + graph.tensor_by_id[tensor].size + self._sum(held)
+
+    def cut(self, op: int, axis: int) -> int:
+        """What a plan needs at least if it cuts an op along an axis in two parts or more."""
+        ops = self.graph.ops
+        while self._known > self.graph.index_of[op]:  # readers first
+            self._known -= 1
+            at = ops[self._known]
+            for a in self.axes(at.id):
+                leaves = (self._leaves(at.id, a, t) for t in at.outputs)
+                self._cut[(at.id, a)] = max([self._part(at.id, a), *leaves])
+        return self._cut[(op, axis)]
+
+    def _leaves(self, op: int, axis: int, tensor: int) -> int:
+        """What a tensor that is made in parts comes to: joined, or read in parts by all its readers."""
+        joined = self.joined(tensor)
+        output = self.graph.tensor_by_id[tensor].kind is Kind.OUTPUT
+        if not joined or output or self.cutter.dim(op, tensor, axis) is None:
+            return joined
+        most = 0
+        for reader in self.graph.consumers.get(tensor, ()):
+            axes = self.together(op, axis, reader)
+            if not axes:
+                return joined
+            most = max(most, min(self._cut[(reader, other)] for other in axes))
+        return min(joined, most)
+
+    def _part(self, op: int, axis: int) -> int:
+        """What some part holds of what it reads and makes: the most of three grains, as each is in some part."""
+        own, known, how = self.graph.op_by_id[op], self.cutter.meaning(op), self.cutter.spelling(op, axis)
+        assert known is not None, own.label
+        assert how is not None, own.label
+        size, grain, access = known.access.sizes[axis], how.grain, known.access
+        most = 0
+        for at in {0, size // grain // 2 * grain, (size - 1) // grain * grain} if self.runs_all(op) else {0}:
+            rows = (at, min(size, at + grain))
+            around = access.aligned({axis: rows})[axis]
+            reads: dict[int, int] = {}
+            for i, t, dims in self.cutter.reads(op):
+                if axis not in access.reduce or i not in access.once:
+                    reads[t] = max(reads.get(t, 0), self._rows_bytes(t, dims, axis, around))
+            writes: dict[int, int] = {}
+            for t in own.outputs:
+                d = self.cutter.dim(op, t, axis)
+                writes[t] = self._bytes(t) if d is None else self._bytes(t) * (rows[1] - rows[0]) // self._shape(t)[d]
+            together = [reads, writes] if self.in_place(own, cut=True) else [{**reads, **writes}]
+            most = max(most, *map(self._most, together))
+        return most
+
+    def _rows_bytes(self, t: int, dims: Sequence[Index | None], axis: int, rows: Range) -> int:
+        size = self._bytes(t)
+        for index, length in zip(dims, self._shape(t), strict=True):
+            if index is not None and index.axis == axis and length:
+                first, end = index.need(*rows, length)
+                size = size * (end - first) // length
+        return size
+
+    def _shape(self, t: int) -> tuple[int, ...]:
+        return self.graph.tensor_by_id[t].shape or ()
+
+    # bytes
+
+    @cached_property
+    def _group(self) -> dict[int, int]:
+        """For each tensor one that stands for all that may share its storage, whatever is overwritten."""
+        above: dict[int, int] = {}
+
+        def root(t: int) -> int:
+            while above.get(t, t) != t:
+                t = above[t]
+            return t
+
+        for t in self.graph.tensors:
+            if t.alias_of is not None:
+                above[root(t.id)] = root(t.alias_of)
+        for op in self.graph.ops:
+            if op.outputs and (source := self._source(op)) is not None:
+                above[root(op.outputs[0])] = root(source)
+        return {t.id: root(t.id) for t in self.graph.tensors}
+
+    def _source(self, op: Op) -> int | None:
+        """The tensor that an op, or a part of it, may hand on as a view."""
+        source, row = self.target.view_source(self.graph, op), kind_of(op.type)
+        return op.inputs[0] if source is None and row is not None and row.view and op.inputs else source
+
+    @cached_property
+    def _free(self) -> frozenset[int]:
+        """Groups that may cost nothing: of constants, and of inputs that are the caller's."""
+        kinds = {Kind.CONSTANT} if self.target.count_inputs else {Kind.CONSTANT, Kind.INPUT}
+        return frozenset(self._group[t.id] for t in self.graph.tensors if t.kind in kinds)
+
+    def _bytes(self, t: int) -> int:
+        return 0 if self._group[t] in self._free else self.graph.tensor_by_id[t].size
+
+    def _sum(self, tensors: Iterable[int]) -> int:
+        return self._most({t: self._bytes(t) for t in tensors})
+
+    def _most(self, sizes: dict[int, int]) -> int:
+        """Bytes of tensors, only the largest of those that may share a storage."""
+        groups: dict[int, int] = {}
+        for t, size in sizes.items():
+            groups[self._group[t]] = max(groups.get(self._group[t], 0), size)
+        return sum(groups.values())
+
+    def in_place(self, op: Op, *, cut: bool = False) -> bool:
+        """Whether what an op, or a part of it, makes may lie where what it reads lay."""
+        target = self.target
+        if target.in_place_inputs(self.graph, op) or target.overlap_inputs(self.graph, op):
+            return True
+        may = target.rule or op.overwrites is not None or op.type in target.elementwise_types
+        return cut and bool(may or (target.in_place != "never" and kind_of(op.type) is not None))
+
+    # what is before and after in every plan: sets of tensors, and of ops, as bits
+
+    @cached_property
+    def _bit(self) -> dict[int, int]:
+        return {t.id: 1 << i for i, t in enumerate(self.graph.tensors)}
+
+    @cached_property
+    def _results(self) -> int:
+        return sum(self._bit[t.id] for t in self.graph.tensors if t.kind is Kind.OUTPUT)
+
+    @cached_property
+    def _inputs(self) -> int:
+        return sum(self._bit[t.id] for t in self.graph.tensors if t.kind is Kind.INPUT)
+
+    def _tensors(self, bits: int) -> Iterator[int]:
+        tensors = self.graph.tensors
+        while bits:
+            low = bits & -bits
+            yield tensors[low.bit_length() - 1].id
+            bits ^= low
+
+    def _reads_all(self, op: int, t: int) -> bool:
+        """Whether an op is given all of a tensor: by all its parts together, or by one part that is all of it."""
+        if not self.axes(op):
+            return True
+        covered = any(read == t and self._covers(op, t, dims) for _, read, dims in self.cutter.reads(op))
+        return covered and self.runs_all(op)
+
+    def _runs_all(self, op: int) -> bool:
+        """Whether all rows of an op run in every plan: what nobody reads, of what is cut, is never made."""
+        graph, made = self.graph, self.graph.op_by_id[op].outputs
+        if not self.axes(op) or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made):
+            return True
+        readers = [(reader, t) for t in made for reader in graph.consumers.get(t, ())]
+        return not readers or any(self.reads_all(reader, t) for reader, t in readers)
+
+    def _covers(self, op: int, t: int, dims: Sequence[Index | None]) -> bool:
+        known = self.cutter.meaning(op)
+        assert known is not None
+        for index, size in zip(dims, self._shape(t), strict=True):
+            if index is None or index.axis == FIXED or index.axis not in self.axes(op):
+                continue
+            gapless = 0 < index.num <= index.hi - index.lo + index.den
+            if not gapless or needed(known, index.axis, index, (0, known.access.sizes[index.axis]), size) != (0, size):
+                return False
+        return True
+
+    @cached_property
+    def _before(self) -> dict[int, int]:
+        """For each tensor it and those that are whole before it is."""
+        result: dict[int, int] = {t.id: self._bit[t.id] for t in self.graph.tensors}
+        for op in self.graph.ops:
+            bits = 0
+            for t in op.inputs:
+                bits |= result[t] if self.reads_all(op.id, t) else 0
+            for t in op.outputs:
+                result[t] |= bits
+        return result
+
+    def _given(self, op: Op) -> int:
+        """Tensors that are whole before an op runs whole."""
+        bits = 0
+        for t in op.inputs:
+            bits |= self._before[t] if self.reads_all(op.id, t) else 0
+        return bits
+
+    def _there(self, before: int) -> int:
+        return before | self._inputs
+
+    @cached_property
+    def _needed(self) -> dict[int, int]:
+        """For each bit of `_event` the tensors that are needed whole behind it, in every plan; results always are."""
+        graph, event = self.graph, self._event
+        above: dict[int, int] = {}
+        for op in graph.ops:
+            bits = 0
+            for i, t in enumerate(self._followed(op)):
+                made = above.get(graph.producer.get(t, -1), 0) | event[("joined", t)]
+                bits = bits & made if i and self._is_concat(op) else bits | made
+            above[op.id] = bits | event[("ran", op.id)]
+        needed_behind = dict.fromkeys(event.values(), self._results)
+        for op in reversed(graph.ops):
+            ran = event[("ran", op.id)]
+            within = needed_behind[ran]
+            for t in op.inputs:
+                within |= self._bit[t] if self.reads_all(op.id, t) else 0
+            if self._is_concat(op):
+                for k in _bits(above[op.id] ^ ran):
+                    needed_behind[1 << k] |= within
+                continue
+            for t in self._followed(op):
+                needed_behind[event[("joined", t)]] |= within
+                if t in graph.producer:
+                    needed_behind[event[("ran", graph.producer[t])]] |= within
+        return needed_behind
+
+    @cached_property
+    def _event(self) -> dict[tuple[str, int], int]:
+        """A bit for each op, as it runs whole, and for each tensor, as its parts are put together."""
+        ran = [("ran", op.id) for op in self.graph.ops]
+        joined = [("joined", t.id) for t in self.graph.tensors]
+        return {event: 1 << i for i, event in enumerate((*ran, *joined))}
+
+    def _is_concat(self, op: Op) -> bool:
+        known = self.cutter.meaning(op.id)
+        return known is not None and isinstance(known.form, Concat) and bool(self.axes(op.id))
+
+    def _followed(self, op: Op) -> list[int]:
+        """Tensors of each of which each part of an op reads something; of those of a join, one at least."""
+        known = self.cutter.meaning(op.id)
+        if known is None or not self.axes(op.id):
+            return list(op.inputs)
+        once = known.access.once
+        return [t for i, t in enumerate(op.operands or op.inputs) if t is not None and i not in once]
+
+    # who can be in one region
+
+    def together(self, op: int, axis: int, reader: int) -> frozenset[int]:
+        """Axes of a reader along which it can be in the region of an op that is cut along an axis."""
+        axes: dict[int, frozenset[int]] = {op: frozenset({axis})}
+        for at in self._between(op, reader):
+            makers = {self.graph.producer.get(t) for t in self.graph.op_by_id[at].inputs}
+            allowed = frozenset(self.axes(at))
+            for maker in makers:
+                if maker in axes and maker is not None:
+                    allowed &= frozenset(b for a in axes[maker] for b in self._linked(maker, a, at))
+            axes[at] = allowed
+        return axes[reader]
+
+    def _ops_between(self, op: int, reader: int) -> tuple[int, ...]:
+        """Ops on the ways from one to another, and the last one; that alone if they are too far apart."""
+        graph = self.graph
+        start, end = graph.index_of[op], graph.index_of[reader]
+        if end - start > MOST_BETWEEN:
+            return (reader,)
+        ahead, back = {op}, {reader}
+        for at in graph.ops[start + 1 : end]:
+            if any(graph.producer.get(t) in ahead for t in at.inputs):
+                ahead.add(at.id)
+        for at in reversed(graph.ops[start + 1 : end]):
+            if any(r in back for t in at.outputs for r in graph.consumers.get(t, ())):
+                back.add(at.id)
+        return (*(at.id for at in graph.ops[start + 1 : end] if at.id in ahead & back), reader)
+
+    def _linked(self, maker: int, axis: int, reader: int) -> set[int]:
+        """Axes along which a reader reads in parts what an op makes in parts along its axis."""
+        found: list[set[int]] = []
+        for t in self.graph.op_by_id[maker].outputs:
+            d = self.cutter.dim(maker, t, axis)
+            for dims in (dims for _, read, dims in self.cutter.reads(reader) if read == t):
+                index = None if d is None else dims[d]
+                found.append({index.axis} if index is not None and index.axis != FIXED and index.num > 0 else set())
+        return set.intersection(*found) if found else set()
+
+
+def _bits(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low

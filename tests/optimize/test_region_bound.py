@@ -1,0 +1,175 @@
+"""The bound over all regions: below every plan that cuts, reached where that can be, and seen by the checker too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.optimize.region_bound import RegionBounds, region_bound
+from lowtide.read import read_model
+from lowtide.report.text import plan_text
+from lowtide.rewrites import RegionBound
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN, Target
+from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.parts import apply
+from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
+from support.small_nets import Nets, random_net
+
+TARGETS = ("strict", "generic", "onnxruntime")
+
+
+def _read(model: Nets | object) -> Graph:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        proto = model.model() if isinstance(model, Nets) else model
+        path.write_bytes(proto.SerializeToString())  # type: ignore[union-attr]
+        return read_model(path)
+
+
+@st.composite
+def _nets(draw: st.DrawFn) -> Graph:
+    return _read(random_net(lambda options: draw(st.sampled_from(tuple(options))), draw(st.sampled_from((3, 6, 10)))))
+
+
+def _peak(graph: Graph, target: Target) -> int:
+    """The least peak over all orders, or one near it."""
+    memory = memory_model(graph, target)
+    return profile(memory, Exact().schedule(memory, Limits(2)).order).peak
+
+
+def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list[Region]]:
+    """Regions over intervals of the own order: any axis, any stripes, some of these put together again."""
+    ids = list(cutter.graph.own_order)
+    for _ in range(count):
+        regions, at = [], 0
+        while at < len(ids):
+            interval = ids[at : at + draw.randint(1, 8)]
+            at += len(interval)
+            axes = cutter.axes(interval[-1])
+            grown = cutter.grow(interval, interval[-1], draw.choice(axes)) if axes and draw.random() < 0.75 else None
+            if grown is None:
+                continue
+            region = cutter.region(interval, grown, draw.choice((2, 3, 5, 16)), push=draw.random() < 0.5)
+            last = region.stripes - 1
+            kept = [*sorted(draw.sample(range(last), draw.randint(0, last))), last]
+            regions.append(Region(tuple(Cut(c.op, c.axis, tuple(c.ends[i] for i in kept)) for c in region.cuts)))
+        if regions:
+            yield regions
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(_nets(), st.sampled_from(TARGETS), st.integers(0, 2**32))
+def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
+    """Not the best order of the whole ops, and no order of the parts of random regions; and the checker proves it."""
+    target = BUILT_IN[name]
+    graph = target.as_seen(graph)
+    cutter = Cutter(graph)
+    bounds = RegionBounds(cutter, memory_model(graph, target))
+    at = {op.id: bounds.at(op.id) for op in graph.ops}
+    bound = max(bounds.ends(), *at.values())
+    assert bound <= _peak(graph, target)
+    for regions in _decisions(cutter, random.Random(seed), 8):
+        try:
+            parts = apply(cutter, regions, graph.own_order)
+        except ValueError:  # a region before and behind an op
+            continue
+        assert bound <= _peak(parts.graph, target), regions
+    for op, value in at.items():
+        assert _Search(graph, target, value).refuted(op)
+        assert not _Search(graph, target, value + 1).refuted(op)
+
+
+def _squeezed(stride: int = 1) -> Nets:
+    """Squeeze and excitation: what is scaled has to be there whole until its mean is known."""
+    nets = Nets(lambda options: next(iter(options)))
+    x = nets.input((1, 4, 16, 16))
+    (a,) = nets.node("Conv", [x, nets.floats((8, 4, 3, 3), 0.2)], pads=[1, 1, 1, 1])
+    (mean,) = nets.node("GlobalAveragePool", [a])
+    (gate,) = nets.node("Conv", [mean, nets.floats((8, 8, 1, 1), 0.2)])
+    (scaled,) = nets.node("Mul", [a, gate])
+    nets.node("Conv", [scaled, nets.floats((2, 8, 3, 3), 0.2)], pads=[1, 1, 1, 1], strides=[stride, stride])
+    return nets
+
+
+def test_what_is_scaled_by_its_own_mean_is_there_whole() -> None:
+    """In parts it is put together, twice there; whole, it stands beside what it is made of."""
+    graph = _read(_squeezed())
+    made, mean, gate, scaled, last = (op.id for op in graph.ops)
+    bounds = RegionBounds(Cutter(graph), memory_model(graph, BUILT_IN["strict"]))
+    first, between = 4 * 16 * 16 * 4, 8 * 16 * 16 * 4
+    assert bounds.whole(made) == first + between
+    assert bounds.joined(graph.op_by_id[made].outputs[0]) == 2 * between
+    assert bounds.at(made) == first + between
+    for axis in bounds.axes(made):
+        assert not bounds.together(made, axis, scaled)
+        assert bounds.cut(made, axis) == 2 * between
+    assert bounds.together(scaled, 2, last)
+    assert mean != gate
+
+
+@pytest.mark.slow
+def test_a_plan_says_over_what_it_is_least() -> None:
+    """Where the gate is multiplied in place nothing needs less, whatever is cut; else the plan says how far it is."""
+    graph = _read(_squeezed())
+    least = lowtide.plan(graph, target="generic", allow="fission", time=10)
+    assert least.proved_over == "orders_and_regions"
+    assert least.region_bound == RegionBound(bytes=least.peak_bytes, op=0)
+    assert "least over all orders, whatever is cut" in plan_text(least)
+    more = lowtide.plan(graph, target="strict", allow="fission", time=10)
+    assert more.proved_over == "orders"
+    assert more.region_bound is not None
+    assert more.region_bound.bytes < more.peak_bytes
+    assert f"{more.region_bound.bytes:,} B" in plan_text(more)
+    for plan in (least, more):
+        assert "regions" in {check.name for check in lowtide.verify(graph, plan).checks}
+    assert lowtide.plan(graph, target="generic", time=10).region_bound is None
+
+
+@pytest.mark.slow
+def test_a_bound_that_is_not_proved_is_refused() -> None:
+    """One byte more, another op, an op that is none, a word too much or too little: each is seen."""
+    graph = _read(_squeezed())
+    plan = lowtide.plan(graph, target="strict", allow="fission", time=10)
+    bound = plan.region_bound
+    assert bound is not None
+    wrong = [
+        {"region_bound": RegionBound(bytes=bound.bytes + 1, op=bound.op)},
+        {"region_bound": RegionBound(bytes=bound.bytes, op=4)},
+        {"region_bound": RegionBound(bytes=bound.bytes, op=99)},
+        {"region_bound": RegionBound(bytes=bound.bytes, op=None)},
+        {"region_bound": RegionBound(bytes=plan.peak_bytes + 1, op=bound.op)},
+        {"proved_over": "orders_and_regions"},
+        {"proved_over": "orders_and_regions", "region_bound": None},
+        {"proved_over": "orders_and_regions", "region_bound": RegionBound(bytes=plan.peak_bytes, op=bound.op)},
+    ]
+    for change in wrong:
+        with pytest.raises(VerificationError) as caught:
+            lowtide.verify(graph, msgspec.structs.replace(plan, **change))
+        assert caught.value.failure == "regions", change
+
+
+def test_the_goal_ends_the_search() -> None:
+    """The first op at which the goal is reached; without time, what holds at the start and the end."""
+    graph = _read(_squeezed())
+    memory = memory_model(graph, BUILT_IN["strict"])
+    footprint = profile(memory, range(len(graph.ops))).footprint
+    best = region_bound(Cutter(graph), memory, footprint, 10**9, Limits(10))
+    assert region_bound(Cutter(graph), memory, footprint, best.bytes, Limits(10)) == best
+    ends = region_bound(Cutter(graph), memory, footprint, 10**9, Limits(0))
+    assert ends.op is None
+    assert ends.bytes == 4 * 16 * 16 * 4
