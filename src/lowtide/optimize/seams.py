@@ -1,8 +1,9 @@
 """The seams that lower the peak: all at once, then without those that do not.
 
-What seams gain is often theirs together: one concat fewer leaves the peak where the next one is. So all are cut, and
-then concats are left as they are, half of those that are left at a time, as long as the exact scheduler finds an order
-within the same peak. What is left needs the fewest parts that this search finds; a bound is over orders of these parts.
+What seams gain is often theirs together: one concat fewer leaves the peak where the next one is. So all are cut, or all
+that are there where the order without cuts is high, whichever is lower, and then concats are left as they are, half of
+those that are left at a time, as long as the exact scheduler finds an order within the same peak. What is left needs
+the fewest parts that this search finds; a bound is over orders of these parts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _ROUNDS = 4
 """How often sums are added up in the order in which the last order had their operands."""
 _ONE = 0.25
 """Share of the time that is left for one order of parts."""
+_NEAR = (0.95, 0.8, 0.65, 0.5)
+"""Shares of the peak above which an order is near it."""
 _STATES_BYTES = 2**24
 """Memory of the search for one: an order that is not found with it counts as none."""
 
@@ -144,21 +147,37 @@ class _Search:
         return None if self.most_ops and len(result.graph.ops) > self.most_ops else result
 
     def run(self, enough: int) -> _Tried | None:
-        """All seams, then those that are needed, then with operands sliced where they are; None if that is no use."""
-        best = self.all_at_once(frozenset())
-        if best is None or best.peak >= max(self.footprint, default=0):
+        """Seams where the peak is, or all of them, then those that are needed; then with operands sliced."""
+        peak = max(self.footprint, default=0)
+        near, everything = self.near_the_peak(peak, fine=False), self.all_at_once()
+        best = min((t for t in (near, everything) if t is not None), key=lambda t: t.peak, default=None)
+        if best is None or best.peak >= peak:
             return None
         best = self.in_turns(self.fewest(best, max(best.peak, enough)))
         if best.peak > enough and not self.limits.over():
-            left = frozenset(c.op for c in best.parts.seams.cuts)
-            finer = self.all_at_once(frozenset(o for o in self.concats if o not in best.choice.without or o in left))
-            if finer is not None and finer.peak < best.peak:
+            finer = self.near_the_peak(best.peak, fine=True)
+            if finer is not None:
                 best = self.in_turns(self.fewest(finer, max(finer.peak, enough)))
         return best
 
-    def all_at_once(self, fine: frozenset[int]) -> _Tried | None:
+    def near_the_peak(self, peak: int, *, fine: bool) -> _Tried | None:
+        """Seams of concats that are there where the order without cuts is near a peak or above, as low as any of a few
+        such choices; None if none is below the peak."""
+        best, before = None, frozenset[int]()
+        for share in _NEAR:
+            hot = frozenset(o for o in self.concats if self._is_hot(o, int(share * peak)))
+            choice = _Choice(frozenset(self.concats) - hot, hot if fine else frozenset())
+            parts = None if hot == before or self.limits.over() else self.parts(choice)
+            before = hot
+            if parts is not None:
+                tried = self.order(choice, parts)
+                if tried.peak < (peak if best is None else best.peak):
+                    best = tried
+        return best
+
+    def all_at_once(self) -> _Tried | None:
         """Every seam; those with the most parts are left out while there are too many."""
-        choice = _Choice(frozenset(), fine)
+        choice = _Choice()
         left = sorted(self.concats, key=lambda o: len(self.cutter.graph.op_by_id[o].inputs))
         parts = self.parts(choice)
         while parts is None and left and self.most_ops and not self.limits.over():

@@ -91,15 +91,14 @@ class _Seamed:
         self.b, self.seams = builder, seams
         self.graph, self.cutter = builder.old, builder.cutter
         self.at: dict[int, tuple[int, dict[Range, int]]] = {}
-        self.cut = {c.op for c in seams.cuts}
+        self.cuts = {c.op: c for c in seams.cuts}
 
     def run(self) -> list[tuple[int, Op]]:
         """Each new op, with the op that it stands for."""
         result: list[tuple[int, Op]] = []
-        cuts = {c.op: c for c in self.seams.cuts}
         for op in self.graph.ops:
             self.b.ops = []
-            cut = cuts.get(op.id)
+            cut = self.cuts.get(op.id)
             along = operand_rows(self.cutter, op.id)
             if along is not None:
                 self._join(op, along[0])
@@ -117,7 +116,7 @@ class _Seamed:
             inner = self.at.get(t)
             if inner is not None and inner[0] == dim:
                 pieces.update({(at + a, at + b): piece for (a, b), piece in inner[1].items()})
-            if inner is None or inner[0] != dim or self.graph.producer.get(t) not in self.cut:
+            if inner is None or inner[0] != dim or self.graph.producer.get(t) not in self.cuts:
                 pieces[at, at + size] = t
             at += size
         self.at[op.outputs[0]] = (dim, pieces)
@@ -227,7 +226,7 @@ class _Seamed:
         if around is not None:
             within = (box[dim][0] - around[0], box[dim][1] - around[0])
             t, box = pieces[around], tuple(within if d == dim else rows for d, rows in enumerate(box))
-        elif self.graph.producer.get(t) in self.cut:
+        elif self.graph.producer.get(t) in self.cuts:
             raise ValueError(f"{op.label} reads other pieces of {tensor.label} than there are")
         output, piece = self._sliced(t, box), self.b.pieces.get(t)
         whole = shape if piece is None else tuple(b - a for a, b in piece.box)
@@ -254,7 +253,7 @@ class _Seamed:
 
     def _reads_whole(self, reader: int, t: int, pieces: Iterable[Range]) -> bool:
         """Whether an op reads more than pieces of a tensor: it is not cut, or not along its dimension."""
-        cut = next((c for c in self.seams.cuts if c.op == reader), None)
+        cut = self.cuts.get(reader)
         if cut is None:
             return True
         along = operand_rows(self.cutter, reader)
