@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace tide {
 
 namespace {
@@ -12,6 +14,9 @@ constexpr int64_t kMostWidened = 200'000;  // a wider beam than one is not tried
 constexpr int kCutsAtFirst = 64, kCutsBetween = 16;
 constexpr int64_t kSavedPart = 4;         // one in so many states of a slice is put aside
 constexpr int64_t kAimedPart = 4;         // a beam of aim() may take so many slices
+constexpr int kDrawnWidth = 256;          // of the beams of redraw()
+constexpr int64_t kDrawnPart = 4;         // one in so many states of a slice is put aside for them
+constexpr uint64_t kDrawnFromTheEnd = 4;  // one in so many of them
 constexpr uint64_t kDraws = 4;            // beams that try a budget, the first without, the others with random ties
 constexpr uint64_t kDrawsFromTheEnd = 3;  // one in so many, the first among them
 
@@ -51,6 +56,23 @@ void Descent::descend(int64_t slice, const std::function<bool()>& stop) {
   if (saved_ <= int64_t{2} * width_ * reduced_.forward.n) return;
   try_below(std::exchange(saved_, 0), stop);
   width_ *= 2;
+}
+
+void Descent::redraw(int64_t slice, const std::function<bool()>& stop) {
+  saved_for_draws_ += slice / kDrawnPart;
+  if (saved_for_draws_ < int64_t{kDrawnWidth} * reduced_.forward.n) return;
+  const Bytes unit = incumbent_.unit(), bound = incumbent_.lower_bound();
+  Bytes best = incumbent_.peak();
+  for (const Found& found : found_)
+    if (!found.beam.macros.empty()) best = std::min(best, found.beam.peak);
+  while (saved_for_draws_ > 0 && best > bound && !stop()) {
+    const bool from_the_end = ++draws_ % kDrawnFromTheEnd == 0;
+    const uint64_t seed = mix(incumbent_.options().seed + draws_ * kGolden);
+    BeamResult result = beam(reduced_.problem(from_the_end), kDrawnWidth, best - unit, best, seed, stop);
+    saved_for_draws_ -= result.states + 1;
+    if (!result.macros.empty()) best = result.peak;
+    found_.push_back({from_the_end, std::move(result)});
+  }
 }
 
 // Beams that aim at a budget below the best: up to it all peaks are equal, so the least f decides. Ties broken at

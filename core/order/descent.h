@@ -23,7 +23,10 @@ class Descent {
   // Puts a part of a slice of states aside, and where there are enough, spends them on wider beams. Only reads what the
   // thread that takes up reads.
   void descend(int64_t slice, const std::function<bool()>& stop);
-  // Offers what descend() found.
+  // Beams of one width that aim just below the best, each with ties broken in another way: where most orders of least f
+  // lead astray, many draws find what no wider beam does.
+  void redraw(int64_t slice, const std::function<bool()>& stop);
+  // Offers what descend() and redraw() found.
   void take_up();
 
  private:
@@ -41,6 +44,8 @@ class Descent {
   int aimed_ = 64;     // width of the next beams of aim()
   int width_ = 128;    // and of descend()
   int64_t saved_ = 0;  // states put aside for these
+  int64_t saved_for_draws_ = 0;
+  uint64_t draws_ = 0;  // beams of redraw() so far
   std::vector<Found> found_;
 };
 

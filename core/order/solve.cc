@@ -19,8 +19,11 @@ namespace {
 using Stop = std::function<bool()>;
 
 constexpr int kCutsAtOnce = 64;  // in a row, before something else is tried
-// Cutting a network of so many nodes takes about the time of expanding a state.
-constexpr int64_t kWorkPerState = 10;
+// Nodes that propagation may cut for each state of a slice. At first it takes a fifth of the time that the states take;
+// in threaded slices as much, and more where there are many macros: what it asks of each is then of its neighbours
+// only, and refutes in a second what no search does in a minute, such as a scan unrolled in every layer.
+constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 40, kMostThreadedWork = 120;
+constexpr int64_t kMacrosPerWork = 6;
 // Slices grow by 5/2 up to the longest; from the threaded ones on, two threads share them.
 constexpr int64_t kThreadedSlice = 30'000, kLongestSlice = 200'000;
 // Symmetries are looked for once a slice is so many times the first.
@@ -101,8 +104,15 @@ class Solver {
 
   void take_other_turns(int64_t slice, bool wide, const Stop& stop) {
     engines_.turn_others(slice, wide, stop);
-    if (on_.propagate && slice > now_.options().first_slice) questions_.ask(kWorkPerState * slice, stop);
+    const bool together = slice >= kThreadedSlice;
+    if (on_.propagate && slice > now_.options().first_slice)
+      questions_.ask((together ? threaded_work() : kWorkPerState) * slice, stop);
     if (on_.beams) descent_.descend(slice, stop);
+    if (on_.beams && together) descent_.redraw(slice, stop);
+  }
+
+  int64_t threaded_work() const {
+    return std::clamp(reductions_.free().forward.n / kMacrosPerWork, kLeastThreadedWork, kMostThreadedWork);
   }
 
   void look_for_symmetry() {
