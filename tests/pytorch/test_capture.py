@@ -63,6 +63,7 @@ def equal(model: Any, loss_fn: Any, batch: tuple[Any, ...], calls: int = 2) -> b
 
 
 @needs_torch
+@pytest.mark.slow
 def test_a_criterion_with_weights_of_its_own() -> None:
     """They are given tensors of the step, as the module's are."""
     criterion = torch.nn.CrossEntropyLoss(weight=torch.rand(4), label_smoothing=0.1)
@@ -70,6 +71,7 @@ def test_a_criterion_with_weights_of_its_own() -> None:
 
 
 @needs_torch
+@pytest.mark.slow
 def test_a_batch_of_names_a_buffer_that_moves_and_a_layer_that_is_not_used() -> None:
     """Keyword arguments, state outside of the optimizer, parameters without a gradient, a constant in the code."""
 
@@ -89,6 +91,7 @@ def test_a_batch_of_names_a_buffer_that_moves_and_a_layer_that_is_not_used() -> 
 
 
 @needs_torch
+@pytest.mark.slow
 def test_checkpoints_layouts_and_parametrizations() -> None:
     """torch's own checkpoint, channels last, spectral norm, autocast, random numbers in the code."""
     nn = torch.nn
@@ -111,6 +114,7 @@ def test_checkpoints_layouts_and_parametrizations() -> None:
 
 
 @needs_torch
+@pytest.mark.slow
 def test_outputs_that_lie_in_inputs_and_in_each_other() -> None:
     """A forward pass returns what the module returns, whosever memory it is."""
 
@@ -130,6 +134,7 @@ def test_outputs_that_lie_in_inputs_and_in_each_other() -> None:
 
 
 @needs_torch
+@pytest.mark.slow
 def test_planning_needs_no_memory() -> None:
     """A step of many gigabytes on the meta device, where nothing can be measured."""
     with torch.device("meta"):
@@ -141,6 +146,7 @@ def test_planning_needs_no_memory() -> None:
 
 
 @needs_torch
+@pytest.mark.slow
 def test_a_batch_that_is_changed_and_recurrent_kernels_are_refused() -> None:
     """With what to do."""
 
@@ -155,6 +161,7 @@ def test_a_batch_that_is_changed_and_recurrent_kernels_are_refused() -> None:
 
 
 @needs_torch
+@pytest.mark.slow
 def test_a_cost_table_is_a_file_and_saves_the_measuring(tmp_path: Path) -> None:
     """It goes out and in as it is; what it lacks is measured; with all of it nothing is."""
     model, batch = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), (torch.randn(3, 4), torch.randn(3, 8))

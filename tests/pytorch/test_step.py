@@ -22,7 +22,7 @@ with suppress(ImportError):
     torch = import_module("torch")
     torch.set_num_threads(1)  # small nets, and other tests beside them
 
-pytestmark = pytest.mark.skipif(torch is None, reason="needs the extra torch")
+pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
 
 
 def optimizers() -> dict[str, Callable[[Any], Any]]:
@@ -72,7 +72,6 @@ def differing(step: Step, net: Any, eager: Any, optimizer: Any, eager_optimizer:
     return names
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
     """Two budgets between the largest op and own order: ops run again, and the allocator gives out what was planned."""
@@ -93,7 +92,6 @@ def test_within_a_budget_three_steps_are_eagers_bit_by_bit(name: str) -> None:
         assert abs(measured - step.predicted_peak_bytes) <= step.predicted_peak_bytes / 1000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(zip(NETS, optimizers() if torch else NETS, strict=True)))
 def test_three_steps_are_eagers_bit_by_bit(name: str, kind: str) -> None:
     """Every net with another optimizer: losses, parameters, buffers, state; and the allocator gives out what the plan
