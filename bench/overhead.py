@@ -152,8 +152,8 @@ def lines(document: dict[str, Any]) -> list[str]:
         "",
         "*extended*: the file in parts beside the file that was cut, in the same kernels. *all*: cut for the blocked",
         "kernels, then optimised at that level and put in order, beside the model as onnxruntime runs it by its",
-        "defaults. *bound*: on the predicted overhead. *measured*: the median of three ratios, each of medians of 15",
-        "runs in turn (fewer where they take over 6 s), in processor time; *from*, *to*: the least and the largest.",
+        "defaults. *bound*: on the predicted overhead. *measured*: the median of three ratios, each of medians of",
+        "15 runs in turn (fewer if they take over 6 s), in processor time; *from*, *to*: the least and the largest.",
         "",
         *table(HEAD, rows),
     ]

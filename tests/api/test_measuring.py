@@ -13,6 +13,7 @@ from lowtide.cli import main
 from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel
 from lowtide.cost.signature import of_entry
+from lowtide.run.node_seconds import node_session
 from lowtide.transform.cut import Cutter
 from support.small_nets import pyramid
 
@@ -78,6 +79,12 @@ def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 def _no_file(*_: object, **__: object) -> None:
     raise OSError
+
+
+def test_profiles_of_sessions_that_open_together_are_apart(model: Path, tmp_path: Path) -> None:
+    """Their names hold the time, which may be the same."""
+    sessions = [node_session(str(model), "extended", 1, str(tmp_path)) for _ in range(4)]
+    assert len({session.end_profiling() for session in sessions}) == 4
 
 
 def test_the_schema_is_there(capsys: pytest.CaptureFixture[str]) -> None:

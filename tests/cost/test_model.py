@@ -86,6 +86,26 @@ def test_parts_lie_between_what_was_measured(graph: Graph) -> None:
     assert model.part(conv, axis, 1)[1] == "roofline"
 
 
+def test_no_part_is_much_faster_than_its_share(graph: Graph) -> None:
+    """A measurement that came out too short is not what a search for the least time is to live on."""
+    cutter = Cutter(graph)
+    conv = _conv(cutter)
+    known = cutter.meaning(conv)
+    assert known is not None
+    axis = next(a for a in cutter.axes(conv) if known.access.sizes[a] >= 8 and a not in known.access.reduce)
+    axes, size = cutter.grow([conv], conv, axis), known.access.sizes[axis]
+    assert axes is not None
+    parts = apply(cutter, [cutter.region([conv], axes, 2)])
+    part = next(op for op in parts.graph.ops if op.id in parts.parts and parts.parts[op.id].of == conv)
+    whole = of_op(graph, graph.op_by_id[conv], known)
+    half = of_op(parts.graph, part, Cutter(parts.graph).meaning(part.id))
+    model = CostModel(costs([whole.entry(1e-3), half.entry(1e-6)]), cutter)
+    rows = parts.parts[part.id].rows
+    assert rows is not None
+    assert model.part(conv, axis, rows[1])[0] == int(0.85 * 1_000_000 * rows[1] / size)
+    assert model.part(conv, axis, size)[0] == 1_000_000
+
+
 @settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.integers(1, 50), st.integers(0, 10**6), min_size=1), st.integers(1, 60))
 def test_a_line_stays_between_its_ends(points: dict[int, int], rows: int) -> None:

@@ -34,6 +34,8 @@ ROUNDS = 2
 """How often each node is timed alone, far apart."""
 _CURVES, _POINTS, _MOST_PARTS = 3, 5, 3000
 """How often the curve is drawn with what is known by then, points of it that are run, and ops of one at the most."""
+_PROFILE = 2e-6
+"""Seconds that the profile takes of a node at the most; what looks like more is other work on the machine."""
 _SEARCH = 0.15
 """Share of the time for a curve."""
 
@@ -259,7 +261,7 @@ class _Measuring:
         """What a node takes where nobody writes a profile: as much less for each as sessions with more nodes show."""
         many = sum(nodes * nodes for nodes, _ in self.profile)
         each = sum(nodes * rest for nodes, rest in self.profile) / many if many else 0.0
-        return max(seconds / 4, seconds + min(0.0, each))
+        return max(seconds / 4, seconds + max(-_PROFILE, min(0.0, each)))
 
     def _more(self, in_session: dict[Signature, float]) -> dict[str, float]:
         """By family, how many times longer an op takes in a session than alone."""

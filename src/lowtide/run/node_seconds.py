@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -247,7 +248,7 @@ def node_session(model: bytes | str, level: Level, threads: int, folder: str = "
     options.enable_mem_reuse = options.enable_mem_pattern = False
     if folder:
         options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "node")
+        options.profile_file_prefix = str(Path(folder) / uuid4().hex)  # the time that is added may be that of another
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
