@@ -92,6 +92,7 @@ ELSEWHERE = {
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
     "verify/check/test_parts.py": "rewrites api/cutting api/cut_search api/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",
+    "api/test_recomputing.py": "verify/check/recompute",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

@@ -25,7 +25,7 @@ from lowtide.plan import (
     Stopped,
     TrafficProof,
 )
-from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Recompute, Rewrite
+from lowtide.rewrites import Exactness, PlanPart, PlanPiece, Recomputation, Recompute, Rewrite
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class PlanKeys(TypedDict, total=False):
     traffic_proof: TrafficProof
     spilling: Spilling
     rewrites: list[Rewrite] | None
+    recomputation: Recomputation
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: Literal["orders"] | None
