@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from lowtide.certificates import Certificate, CutCertificate
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
-from lowtide.rewrites import VERSIONS, Exactness, PlanCost, PlanPart, PlanPiece, ProvedOver, RegionBound, Rewrite
+from lowtide.rewrites import (
+    VERSIONS,
+    Exactness,
+    PlanCost,
+    PlanPart,
+    PlanPiece,
+    ProvedOver,
+    Recomputation,
+    RegionBound,
+    Rewrite,
+)
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -32,50 +43,6 @@ INTERRUPTED = 130
 
 HOST = "host"
 """Name of what stands behind the last memory of a plan with spilling, without a bound."""
-
-FlowArc = tuple[int | None, int | None, int | None, int]
-"""``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
-touches it to another (None: graph input at the front, graph output at the end). Without a tensor the arc is a
-precedence: it leads from an op to one that must run before it."""
-
-
-class FlowCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow of a cut certificate: the case in which `in_place`, if any, is the input that the op overwrites."""
-
-    in_place: int | None
-    flow: list[FlowArc]
-
-
-class CutCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="cut", tag_field="kind", omit_defaults=True):
-    """No order has a footprint below `value_bytes` at `op`.
-
-    `downset` is what runs before `op` in the cheapest case. `flow` proves the value by max-flow min-cut duality:
-    bytes pushed from what must have run before `op` to what must run later. An op that may overwrite one of several
-    inputs has a flow for each further case in `cases`; an op that may overwrite exactly one has it in `in_place`.
-    """
-
-    op: int
-    value_bytes: int
-    downset: list[int]
-    flow: list[FlowArc]
-    in_place: int | None = None
-    cases: list[FlowCase] = []
-
-
-class SearchCertificate(msgspec.Struct, frozen=True, kw_only=True, tag="search", tag_field="kind"):
-    """Search found no order of peak at most `refuted_bytes`; `lowtide verify --prove` searches again."""
-
-    refuted_bytes: int
-    direction: str
-    states: int
-    switches: dict[str, bool]
-
-
-class NoCertificate(msgspec.Struct, frozen=True, tag="none", tag_field="kind"):
-    """Nothing is proved beyond the footprint of the largest single op."""
-
-
-Certificate = CutCertificate | SearchCertificate | NoCertificate
 
 
 class PlanOp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -352,7 +319,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what the outputs may differ by. With `allow`, no budget is said to be impossible: what is proved is about orders.
+    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and memory of the search; `arena_lost` in it is where an arena above its bound loses bytes.
     """
@@ -394,6 +361,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: ProvedOver | None = None

@@ -9,8 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
-from lowtide.plan import NoCertificate, Plan, PlanOp, Seconds
+from lowtide.plan import Plan, PlanOp, Seconds
 from lowtide.run.onnx import run_onnx
 
 pytest.importorskip("onnxruntime")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from lowtide import _core, zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
+from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.schedule.exact import Exact, core_model
 from lowtide.stop import Limits, Progress
 from lowtide.target import BUILT_IN

@@ -18,9 +18,9 @@ import lowtide
 from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
+from lowtide.certificates import NoCertificate, SearchCertificate
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import NoCertificate, SearchCertificate
 from lowtide.schedule import registry
 from lowtide.schedule.exact import Exact
 from lowtide.schedule.method import Schedule

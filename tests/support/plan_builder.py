@@ -6,19 +6,9 @@ from collections import deque
 
 from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.analyse.storage import effective_aliases, memory_model
+from lowtide.certificates import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.graph import Graph
-from lowtide.plan import (
-    Certificate,
-    CutCertificate,
-    FlowArc,
-    FlowCase,
-    NoCertificate,
-    Plan,
-    PlanOp,
-    PlanTensor,
-    SearchCertificate,
-    Seconds,
-)
+from lowtide.plan import Plan, PlanOp, PlanTensor, Seconds
 from lowtide.target import Target
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from support.brute import must_run_before, optimal_order

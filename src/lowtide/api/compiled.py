@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lowtide.api.answer import PlanKeys
 from lowtide.api.banks import MemoryUse, uses_of
 from lowtide.api.goals import OneArena, SeveralMemories
-from lowtide.plan import NoCertificate, RuntimeArenas, RuntimeParts, Status
+from lowtide.certificates import NoCertificate
+from lowtide.plan import RuntimeArenas, RuntimeParts, Status
 from lowtide.sizes import parse_size
 from lowtide.target import Target, resolve
 

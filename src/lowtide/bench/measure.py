@@ -9,8 +9,8 @@ from typing import Any, Literal
 from lowtide.analyse.liveness import largest_single_op, profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.bench.timing import one_line, quickest
+from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.graph import Graph
-from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.schedule.method import Method, Schedule
 from lowtide.schedule.registry import left_to_order
 from lowtide.stop import Limits

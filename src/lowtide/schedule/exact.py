@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from lowtide import _core
 from lowtide.analyse.storage import MemoryModel
+from lowtide.certificates import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.plan import Certificate, CutCertificate, FlowArc, FlowCase, NoCertificate, SearchCertificate
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.stop import Limits, Progress

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from lowtide.analyse.storage import MemoryModel
-from lowtide.plan import Certificate, NoCertificate, Stopped
+from lowtide.certificates import Certificate, NoCertificate
+from lowtide.plan import Stopped
 from lowtide.stop import Limits
 
 

@@ -46,8 +46,8 @@ from typing import Any, ClassVar, Literal
 from lowtide import _core
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.analyse.storage import MemoryModel
+from lowtide.certificates import Certificate, NoCertificate, SearchCertificate
 from lowtide.errors import InputError
-from lowtide.plan import Certificate, NoCertificate, SearchCertificate
 from lowtide.schedule.core_model import core_model
 from lowtide.schedule.method import Schedule
 from lowtide.schedule.order import Kahn

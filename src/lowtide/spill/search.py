@@ -16,8 +16,9 @@ from itertools import product
 from typing import Any, ClassVar
 
 from lowtide import _core
+from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
-from lowtide.plan import CutCertificate, TrafficPart, TrafficProof
+from lowtide.plan import TrafficPart, TrafficProof
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart

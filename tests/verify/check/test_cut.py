@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 import pytest
 
+from lowtide.certificates import CutCertificate, FlowCase
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import CutCertificate, FlowCase
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.cut import check_cut
 from lowtide.verify.check.memory import CheckedMemory, work_out

@@ -15,9 +15,10 @@ import pytest
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
+from lowtide.certificates import NoCertificate, SearchCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import NoCertificate, Plan, PlanOp, SearchCertificate
+from lowtide.plan import Plan, PlanOp
 from lowtide.target import BUILT_IN, Target
 from lowtide.verify.check.bound import next_footprint
 from lowtide.verify.check.layout import storage_offsets
@@ -208,9 +209,10 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 
 def test_every_named_failure_is_provoked() -> None:
-    """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts a file each."""
+    """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts, others a file."""
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
+        "recompute",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from lowtide.certificates import NoCertificate
 from lowtide.errors import VerificationError
 from lowtide.ops.tflite import part as tflite_part
-from lowtide.plan import NoCertificate, Plan
+from lowtide.plan import Plan
 from lowtide.target import BUILT_IN
 from lowtide.transform.cut import Cutter
 from lowtide.verify.check.parts import parted

@@ -10,9 +10,10 @@ import pytest
 
 import lowtide
 from lowtide import zoo
+from lowtide.certificates import CutCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import CutCertificate, Plan, TrafficPart, TrafficProof
+from lowtide.plan import Plan, TrafficPart, TrafficProof
 from lowtide.spill.bound import live_too_much
 from lowtide.spill.orders import least_peak
 from lowtide.spill.problem import Memory, SpillProblem, spill_problem

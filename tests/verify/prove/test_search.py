@@ -8,9 +8,9 @@ from random import Random
 import msgspec
 import pytest
 
+from lowtide.certificates import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import CutCertificate, NoCertificate, SearchCertificate
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.prove.search import prove, refute

@@ -11,9 +11,10 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals.one_arena import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search
 from lowtide.api.problem import Problem
+from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
-from lowtide.plan import HOST, NoCertificate, PlanConflict, PlanMemory, PlanMove, Residency, TrafficProof
+from lowtide.plan import HOST, PlanConflict, PlanMemory, PlanMove, Residency, TrafficProof
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 from lowtide.api.answer import PlanKeys
 from lowtide.api.job import Options, Search
 from lowtide.api.problem import Problem
+from lowtide.certificates import Certificate, CutCertificate, NoCertificate
 from lowtide.errors import InputError, sound
-from lowtide.plan import Certificate, CutCertificate, NoCertificate, Status
+from lowtide.plan import Status
 from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:

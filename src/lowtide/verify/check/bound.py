@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import gcd
 
+from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import CutCertificate, Plan, SearchCertificate
+from lowtide.plan import Plan
 from lowtide.sizes import format_size
 from lowtide.target import Target
 from lowtide.verify.check.cut import check_cut
@@ -93,7 +94,7 @@ def check_budget(plan: Plan, target: Target, statuses: tuple[str, ...] | None = 
         allowed: tuple[str, ...] = statuses
     elif plan.budget_bytes is None:
         allowed = ("ok",)
-    elif plan.least_required_bytes + reserve > plan.budget_bytes and not plan.allow:
+    elif plan.least_required_bytes + reserve > plan.budget_bytes and (not plan.allow or plan.recomputation is not None):
         allowed = ("impossible",)
     elif plan.required_bytes > plan.budget_bytes:
         allowed = ("over_budget",)

@@ -35,9 +35,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lowtide.certificates import CutCertificate, FlowArc
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import CutCertificate, FlowArc
 from lowtide.verify.check.memory import CheckedMemory
 
 FAILURE = "certificate"

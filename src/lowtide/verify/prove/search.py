@@ -33,9 +33,10 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
+from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import CutCertificate, Plan, SearchCertificate
+from lowtide.plan import Plan
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.bound import check_bound, largest_single_op
