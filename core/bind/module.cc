@@ -38,11 +38,12 @@ tide::Lives profile(const tide::Model& model, const std::vector<int>& order) {
 }  // namespace
 
 namespace bind {
-void order(nb::module_& m);   // bind/order.cc
-void place(nb::module_& m);   // bind/place.cc
-void papers(nb::module_& m);  // bind/papers.cc
-void spill(nb::module_& m);   // bind/spill.cc
-void cut(nb::module_& m);     // bind/cut.cc
+void order(nb::module_& m);     // bind/order.cc
+void place(nb::module_& m);     // bind/place.cc
+void papers(nb::module_& m);    // bind/papers.cc
+void spill(nb::module_& m);     // bind/spill.cc
+void cut(nb::module_& m);       // bind/cut.cc
+void sequence(nb::module_& m);  // bind/sequence.cc
 }  // namespace bind
 
 NB_MODULE(_core, m) {
@@ -73,4 +74,5 @@ NB_MODULE(_core, m) {
   bind::papers(m);
   bind::spill(m);
   bind::cut(m);
+  bind::sequence(m);
 }

@@ -858,3 +858,81 @@ def best_path(
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
     """Ways of ever lower peaks and ever more weight, the whole graph first."""
+
+class SequenceProblem:
+    """
+    Ops that may run again: (reads, makes, after, cost, workspace, saving, once); values: (size, maker or -1, kept).
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, int, int, bool]],
+        values: Sequence[tuple[int, int, bool]],
+    ) -> None: ...
+    def footprints(self, order: Sequence[int]) -> list[int]:
+        """Bytes live while each run of a sequence of ops is on."""
+
+    def shuffle(self, order: Sequence[int], steps: int, seed: int) -> list[tuple[list[int], int]]:
+        """
+        A sequence after so many random changes of it, and the peak after each.
+        """
+
+class SequenceResult:
+    """What the search for a sequence with repeated runs found."""
+
+    @property
+    def found(self) -> bool:
+        """Whether the peak is within the budget."""
+
+    @property
+    def cost(self) -> int:
+        """Time of all runs."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+
+    @property
+    def order(self) -> list[int]:
+        """The ops as they run, some of them more than once."""
+
+    @property
+    def steps(self) -> int:
+        """Repairs that were tried."""
+
+    @property
+    def chains(self) -> int:
+        """Chains of repeated runs that were tried."""
+
+    @property
+    def stopped(self) -> Literal["proof", "complete", "time", "memory", "interrupt"]:
+        """How the search ended."""
+
+    __match_args__: tuple = ...
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def search_sequence(
+    problem: SequenceProblem,
+    order: Sequence[int],
+    budget: int,
+    seed: int,
+    seconds: float,
+    steps: int = -1,
+    enough: int = 0,
+    moves: bool = True,
+    repairs: bool = True,
+    report: object | None = None,
+) -> SequenceResult:
+    """
+    Least time of a sequence whose peak is within a budget, by peak shaving and repairs.
+    """
+
+def price_cut(
+    problem: SequenceProblem, op: int, p: int, q: int, with_proof: bool = False
+) -> tuple[int, int, list[tuple[int, int, int, int]]]:
+    """
+    Least sum of min(q cost, p size) when an op first runs, bytes held there, flow as (value, from, to, amount).
+    """

@@ -20,6 +20,9 @@ from lowtide.names import brief, shorten
 MAX_BYTES = 2**62
 """No graph may hold more bytes than this, so that every sum fits a signed 64-bit integer."""
 
+MAX_COST = 1e300
+"""No op costs as much, so that sums are finite."""
+
 MAX_ID = 2**63 - 1
 """Largest id of an op or a tensor; ids are not negative."""
 
@@ -138,6 +141,8 @@ class Op:
     `overwrites` are those inputs that the op's only output, of the same size, may lie over if they die there, whatever
     its type is, under targets without a runtime's own rule; ``None``: the type decides.
 
+    `cost` is how long a run takes, in a unit that the whole graph shares; ``None``: not known.
+
     `attributes` holds all that the format says of the op beside its operands, under the format's names, as plain,
     picklable values: numbers, texts, bytes, None, tuples of these, and `Array` for tensors. A list of more than
     `MAX_VALUE_BYTES` is an `Array` without value. By dialect:
@@ -164,6 +169,7 @@ class Op:
     operands: tuple[int | None, ...] = ()
     bodies: tuple[Graph, ...] = ()
     overwrites: tuple[int, ...] | None = None
+    cost: float | None = None
 
     @property
     def label(self) -> str:
@@ -303,6 +309,8 @@ def _check(graph: Graph) -> None:
         if op.id in ops:
             raise InputError(f"op id {op.id} is used twice; give every op an id of its own", place)
         _check_id("op", op.id, place)
+        if op.cost is not None and not 0 <= op.cost < MAX_COST:
+            raise InputError(f"{op.label} has cost {op.cost}; it must be from 0 to below 1e300", place)
         if op.workspace < 0:
             raise InputError(f"{op.label} has workspace {op.workspace}; it must not be negative", place)
         ops[op.id] = op

@@ -14,7 +14,17 @@ import msgspec
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
-from lowtide.rewrites import VERSIONS, Exactness, PlanCost, PlanPart, PlanPiece, ProvedOver, RegionBound, Rewrite
+from lowtide.rewrites import (
+    VERSIONS,
+    Exactness,
+    PlanCost,
+    PlanPart,
+    PlanPiece,
+    ProvedOver,
+    Recomputation,
+    RegionBound,
+    Rewrite,
+)  # fmt: skip
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -32,7 +42,6 @@ INTERRUPTED = 130
 
 HOST = "host"
 """Name of what stands behind the last memory of a plan with spilling, without a bound."""
-
 FlowArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, bytes)``. A tensor's arc carries flow through that tensor's storage, from an op that
 touches it to another (None: graph input at the front, graph output at the end). Without a tensor the arc is a
@@ -352,7 +361,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what the outputs may differ by. With `allow`, no budget is said to be impossible: what is proved is about orders.
+    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `search` counts states and memory of the search; `arena_lost` in it is where an arena above its bound loses bytes.
     """
@@ -394,6 +403,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: ProvedOver | None = None
@@ -417,11 +427,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dims: dict[str, int | list[int]] | None = None
 
     def __repr__(self) -> str:
-        return brief(
-            self,
-            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
-            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
-        )
+        keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
+        return brief(self, f"{keys}required_bytes traffic_bytes memories status stopped")
 
     @property
     def exit_status(self) -> int:

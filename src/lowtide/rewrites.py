@@ -43,10 +43,17 @@ class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     terms: list[Rows] | None = None
 
 
-class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_field="kind"):
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """Ops `readers` read another tensor in the place of `tensor`."""
+
+    tensor: int
+    readers: list[int]
+
+
+class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="recompute", tag_field="kind"):
     """Op `op` is op `of` once more and stands behind it; `readers` read from it what `of` makes as `replaced`.
 
-    `outputs` are its tensors, in the order of those of `of`.
+    `outputs` are its tensors, in the order of those of `of`; `more`: what else of it is read, and by whom.
     """
 
     op: int
@@ -54,6 +61,50 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, tag="recompute", tag_
     replaced: int
     outputs: list[int]
     readers: list[int]
+    more: list[Replaced] = []
+
+
+CountedAs = Literal["cost", "flops", "bytes"]
+"""What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made."""
+
+PriceArc = tuple[int | None, int | None, int | None, int]
+"""``(tensor, from op, to op, units)``. A tensor's arc leads from its storage's first maker (None: there from the start)
+to an op that reads it (None: kept to the end); without a tensor it leads from an op to one before it."""
+
+
+class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
+    """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
+    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes.
+
+    A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
+    at most q times its units, through a tensor's storage at most p times its bytes.
+    """
+
+    op: int
+    price: tuple[int, int]
+    scale: float
+    flow: list[PriceArc]
+
+
+class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What running ops again costs: all ops `once`, and as the plan runs them; `lower_bound`: no plan within the
+    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once)."""
+
+    counted: CountedAs
+    once: float
+    planned: float
+    lower_bound: float
+    certificate: PriceCertificate | None = None
+
+    @property
+    def overhead(self) -> float:
+        """Part of the cost that running ops again adds: 0.05 for five per cent."""
+        return self.planned / self.once - 1 if self.once else 0.0
+
+    @property
+    def least_overhead(self) -> float:
+        """What no plan within the budget adds less than."""
+        return self.lower_bound / self.once - 1 if self.once else 0.0
 
 
 class CutOp(msgspec.Struct, frozen=True, kw_only=True):

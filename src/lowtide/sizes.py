@@ -96,6 +96,24 @@ def parse_overhead(text: str | float) -> float:
     return value
 
 
+def parse_share(text: str | int, what: str) -> float:
+    """The part that a text such as ``"70%"`` says.
+
+    Raises
+    ------
+    InputError
+        No number of per cent above 0.
+
+    >>> parse_share("70%", "budget"), parse_share("12.5 %", "budget")
+    (0.7, 0.125)
+    """
+    match = _GAP.fullmatch(str(text)[:100])
+    value = 0.0 if match is None or not match[2] else float(Fraction(match[1]) / 100)
+    if not 0 < value <= 100:
+        raise InputError(f"{what} is {str(text)[:100]!r}; write a part of the own order's peak, as in 70%, or a size")
+    return value
+
+
 def round_up(size: int, unit: int) -> int:
     """The least multiple of `unit` that is not below `size`.
 

@@ -25,7 +25,17 @@ from lowtide.plan import (
     Stopped,
     TrafficProof,
 )
-from lowtide.rewrites import Exactness, PlanCost, PlanPart, PlanPiece, ProvedOver, Recompute, RegionBound, Rewrite
+from lowtide.rewrites import (
+    Exactness,
+    PlanCost,
+    PlanPart,
+    PlanPiece,
+    ProvedOver,
+    Recomputation,
+    Recompute,
+    RegionBound,
+    Rewrite,
+)
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ class PlanKeys(TypedDict, total=False):
     traffic_proof: TrafficProof
     spilling: Spilling
     rewrites: list[Rewrite] | None
+    recomputation: Recomputation
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: ProvedOver | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
-from lowtide.stop import Progress
+from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ def plan(
     target
         Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
     budget
-        Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``. Decides `status`.
+        Bytes that the arena and the reserve may take together; sizes such as ``"256KiB"``, or ``"70%"`` of the peak of
+        the own order. Decides `status`.
     reserve
         Bytes kept free of the budget.
     banks, board
@@ -103,8 +106,9 @@ def plan(
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
-        runtimes lack (under ``onnxruntime`` they are anyway). Nothing is changed where it gains nothing, or the budget
-        is met without.
+        runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
+        least time within the budget, by `Op.cost`. Nothing is changed where it gains nothing, or the budget is met
+        without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -166,7 +170,7 @@ def plan_job(
     problem = job.problem()
     read = clock.perf_counter()
     limits = job.search.limits(trace, report)
-    answer = solve_cut(job, problem, limits) if job.allow else job.goal.solve(problem, job.search, limits)
+    answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
@@ -180,6 +184,16 @@ def plan_job(
         total=done - began,
     )
     return msgspec.structs.replace(plan, seconds=seconds)
+
+
+def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
+    """As the job allows it."""
+    goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
+    if "recompute" in job.allow:
+        return solve_recomputing(replace(job, goal=goal), problem, limits)
+    if job.allow:
+        return solve_cut(replace(job, goal=goal), problem, limits)
+    return goal.solve(problem, job.search, limits)
 
 
 def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) -> Plan:

@@ -113,3 +113,18 @@ def kind_of(op_type: str) -> OpKind | None:
     if row is None and op_type.startswith("aten."):
         row = _rows().get(".".join(op_type.split(".")[:2]))
     return row
+
+
+def names_only(op_type: str) -> bool:
+    """Whether an op of this type, where it makes a tensor inside the memory of what it reads, writes nothing there.
+
+    So do views, and of ATen's ops those whose name does not end with an underscore.
+
+    >>> names_only("Reshape"), names_only("aten.t"), names_only("aten.relu_"), names_only("Add")
+    (True, True, False, False)
+    """
+    row = kind_of(op_type)
+    if row is not None and row.view:
+        return True
+    name = op_type.removeprefix("aten.")
+    return name != op_type and not name.partition(".")[0].endswith("_")

@@ -38,7 +38,8 @@ class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
-    output may lie over, if they die there; null: as the target says of its type."""
+    output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
+    in a unit of the graph's own, for plans that run ops again."""
 
     id: Id
     inputs: list[Id]
@@ -49,6 +50,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     flops: int | None = None
     after: list[Id] = []
     overwrites: list[Id] | None = None
+    cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,7 +93,7 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
     ops = [
         Op(
             o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after),
-            overwrites=None if o.overwrites is None else tuple(o.overwrites),
+            overwrites=None if o.overwrites is None else tuple(o.overwrites), cost=o.cost,
         )
         for o in raw.ops
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from lowtide.plan import CutCertificate, Plan, PlanMemory, RuntimeArenas, Runtim
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost
+from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Recompute
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -77,6 +77,7 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
     ]
     tail = [("cut", _cut_text(plan))] if plan.exactness else []
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
+    tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
     where = figures.arena_lost
@@ -218,6 +219,25 @@ def _cost_text(cost: PlanCost) -> str:
         f"{cost.device}, {threads}; ops: {ops}"
     )
 
+
+def recomputed_text(plan: Plan) -> str:
+    """How many ops run again, what that costs, and what it costs at least."""
+    told = plan.recomputation
+    assert told is not None, plan.graph
+    again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if not again:
+        return "no op: " + ("no plan fits" if plan.status == "impossible" else "the best order fits without")
+    added, least = 100 * told.overhead, 100 * told.least_overhead
+    proof = "the least there is" if told.planned == told.lower_bound else f"{least:.3f} % at least, in any order"
+    proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"
+    return f"{format_count(again, 'op')}, {added:.3f} % more {COUNTED[told.counted]}; {proof}"
+
+
+COUNTED = {
+    "cost": "cost, as the graph says it",
+    "flops": "floating-point operations, as no op has a cost",
+    "bytes": "bytes read and made, as no op has a cost",
+}
 
 EXACTNESS = {
     "bits": "bit for bit the same",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.table import kind_of
+from lowtide.ops.table import kind_of, names_only
 from lowtide.rewrites import Recompute
 from lowtide.transform.change import Change
 from lowtide.transform.rename import reading
@@ -48,6 +48,29 @@ def why_not(graph: Graph, clone: Clone) -> str | None:
         return f"{op.label} writes into the memory of another tensor"
     over = _overwritten(graph, op)
     return None if over is None else f"{over.label} writes over what {op.label} reads"
+
+
+def repeatable(graph: Graph) -> frozenset[int]:
+    """Ids of the ops that may run again, and give the same then, for whoever reads what they make.
+
+    An op that `after` speaks of is none of them: it is not known which run would be meant.
+    """
+    written = {
+        _lies_in(graph, t)[-1]
+        for op in graph.ops
+        for t in op.outputs
+        if graph.tensor_by_id[t].alias_of is not None and not names_only(op.type)
+    }
+    ordered = {u for op in graph.ops for u in op.after}
+    return frozenset(
+        op.id
+        for op in graph.ops
+        if not op.after
+        and op.id not in ordered
+        and not op.attributes.get("random")
+        and (names_only(op.type) or all(graph.tensor_by_id[t].alias_of is None for t in op.outputs))
+        and (written.isdisjoint(_lies_in(graph, t)[-1] for t in op.inputs) or _overwritten(graph, op) is None)
+    )
 
 
 def _overwritten(graph: Graph, op: Op) -> Op | None:

@@ -208,9 +208,10 @@ def test_each_broken_plan_fails_by_name(name: str) -> None:
 
 
 def test_every_named_failure_is_provoked() -> None:
-    """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts a file each."""
+    """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts, others a file."""
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
+        "recompute",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys, by_id, op_ids
@@ -13,7 +14,7 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import MAX_BYTES
 from lowtide.plan import PlanConflict, Status, least_required
-from lowtide.sizes import parse_size
+from lowtide.sizes import parse_share, parse_size
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
@@ -34,26 +35,38 @@ class OneArena(Ordering):
         Bytes kept free of the budget.
     spread
         Whether tensors reuse bytes only where the budget demands it.
+    share
+        The budget as a part of the own order's peak; 0: it is said in bytes, or not at all.
     """
 
     budget: int | None = None
     reserve: int = 0
     spread: bool = False
+    share: float = 0.0
 
     @classmethod
     def of(cls, budget: Size | None, reserve: Size | None, *, spread: bool) -> OneArena:
         """From sizes as a user says them. Raises `InputError` if one is none."""
-        budget_bytes = None if budget is None else parse_size(budget, "budget")
-        return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve", least=0), spread)
+        share = parse_share(budget, "budget") if isinstance(budget, str) and "%" in budget else 0.0
+        budget_bytes = None if budget is None or share else parse_size(budget, "budget")
+        return cls(budget_bytes, 0 if reserve is None else parse_size(reserve, "reserve", least=0), spread, share)
+
+    def for_problem(self, problem: Problem) -> OneArena:
+        """The goal with its budget in bytes."""
+        if not self.share:
+            return self
+        return replace(self, budget=int(Fraction(str(self.share)) * problem.own_order_peak_bytes), share=0.0)
 
     def check(self, job: Job) -> None:
         """Bytes can be spread out only within a budget, and not in a runtime's own arena; what is placed is not cut."""
-        if self.spread and self.budget is None:
+        if self.spread and self.budget is None and not self.share:
             raise InputError("--spread needs --budget: without a limit nothing would be reused")
         if self.spread and job.target.rule:
             raise InputError(f"target {job.target.name} places tensors by rules of its own; leave out --spread")
         if job.allow and job.rules.named:
-            raise InputError("--allow cuts tensors, and some are to keep a place of their own; leave one of them out")
+            raise InputError(
+                "--allow changes tensors, and some are to keep a place of their own; leave one of them out"
+            )
 
     def room(self, problem: Problem) -> int | None:
         """Bytes that a budget leaves for the arena, beside the reserve and what the runtime keeps; None without one."""

@@ -93,7 +93,7 @@ def check_budget(plan: Plan, target: Target, statuses: tuple[str, ...] | None = 
         allowed: tuple[str, ...] = statuses
     elif plan.budget_bytes is None:
         allowed = ("ok",)
-    elif plan.least_required_bytes + reserve > plan.budget_bytes and not plan.allow:
+    elif plan.least_required_bytes + reserve > plan.budget_bytes and (not plan.allow or plan.recomputation is not None):
         allowed = ("impossible",)
     elif plan.required_bytes > plan.budget_bytes:
         allowed = ("over_budget",)

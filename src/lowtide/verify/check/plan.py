@@ -21,6 +21,7 @@ from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
+from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import rewritten
@@ -49,6 +50,7 @@ FAILURES = {
     "memories": "memories have names and sizes, and hold no more than the plan says",
     "runtime_arenas": "the runtime's arenas lie in memories of the plan, as large as its parts make them",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
+    "recompute": "the order as runs of the user's own ops needs as much, and costs what is said, at least the bound",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
@@ -135,9 +137,10 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     regions = check_regions(graph, plan, target)
     if has_cuts(plan):
         checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
-        graph, memory = whole_graph, whole_memory
-    elif plan.rewrites:
-        raise VerificationError("rewrites", "ops are recomputed in a plan without moves")
+    elif (plan.rewrites is not None) != (plan.recomputation is not None and len(plan.order) > len(graph.ops)):
+        raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
+    user_graph, user_memory = graph, memory
+    graph, memory = whole_graph, whole_memory
     claimed = claimed_pairs(graph, plan, memory)
     steps = simulate(graph, memory, plan.order, claimed)
     partly = f", {len(plan.overlap):,} over a part of one" if plan.overlap else ""
@@ -145,6 +148,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     if plan.peak_bytes != steps.peak:
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
+    if plan.recomputation is not None:
+        checks.append(HeldRule("recompute", check_recomputation(user_graph, user_memory, plan, steps.footprint)))
 
     checks += [HeldRule("regions", regions)] if regions else []
     seen, note = check_bound(graph, plan, memory)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
-from lowtide.ops.table import kind_of
+from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import Recompute, Replaced
 from lowtide.verify.check.parts import has_cuts, parted
 
 
@@ -30,54 +31,108 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
         if clones:
             raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
         return parted(graph, plan)
+    user = graph
     for r in clones:
-        original = next((op for op in graph.ops if op.id == r.of), None)
-        if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
-            raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
-        if r.replaced not in original.outputs or any(t in graph.tensor_by_id for t in r.outputs):
-            raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
-        _check_repeats(graph, original)
-        pairs = dict(zip(original.outputs, r.outputs, strict=True))
-        names = {t.id: t.name for t in plan.tensors}
-        op_names = {op.id: op.name for op in plan.ops}
-        tensors = [
-            replace(graph.tensor_by_id[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, ""))
-            for t, new in pairs.items()
-        ]
-        ops = []
-        for op in graph.ops:
-            if op.id in r.readers:
-                if r.replaced not in op.inputs:
-                    raise VerificationError("rewrites", f"op {op.id} does not read tensor {r.replaced}")
-                op = replace(
-                    op,
-                    inputs=tuple(pairs[t] if t == r.replaced else t for t in op.inputs),
-                    operands=tuple(pairs[r.replaced] if t == r.replaced else t for t in op.operands),
-                )
-            ops.append(op)
-            if op.id == r.of:
-                ops.append(replace(op, id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values())))
-        if len(set(r.readers)) != len(r.readers) or not set(r.readers) <= {op.id for op in graph.ops}:
+        graph = _with_clone(graph, r, plan)
+    aliases = clones and any(t.alias_of is not None for t in user.tensors)
+    return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
+
+
+def _with_clone(graph: Graph, r: Recompute, plan: Plan) -> Graph:
+    """The graph with one op more."""
+    original = graph.op_by_id.get(r.of) if r.of in graph.index_of else None
+    if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
+        raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
+    replaced = [Replaced(tensor=r.replaced, readers=r.readers), *r.more]
+    if any(t in graph.tensor_by_id for t in r.outputs) or len({x.tensor for x in replaced}) != len(replaced):
+        raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
+    reason = why_not_again(graph, original)
+    if reason is not None:
+        raise VerificationError("rewrites", reason)
+    pairs = dict(zip(original.outputs, r.outputs, strict=True))
+    instead: dict[int, dict[int, int]] = {}
+    for x in replaced:
+        if x.tensor not in pairs:
+            raise VerificationError("rewrites", f"op {r.op} cannot make tensor {x.tensor} once more")
+        if len(set(x.readers)) != len(x.readers) or not set(x.readers) <= set(graph.index_of):
             raise VerificationError("rewrites", f"op {r.op} is for readers that are not there")
-        graph = replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
-    return graph
+        for reader in x.readers:
+            if x.tensor not in graph.op_by_id[reader].inputs:
+                raise VerificationError("rewrites", f"op {reader} does not read tensor {x.tensor}")
+            instead.setdefault(reader, {})[x.tensor] = pairs[x.tensor]
+    names = {t.id: t.name for t in plan.tensors}
+    op_names = {op.id: op.name for op in plan.ops}
+    tensors = [
+        replace(graph.tensor_by_id[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, ""))
+        for t, new in pairs.items()
+    ]
+    ops = []
+    for op in graph.ops:
+        ops.append(_reading(op, instead.get(op.id, {})))
+        if op.id == r.of:
+            ops.append(replace(op, id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values())))
+    return replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
 
 
-def _check_repeats(graph: Graph, op: Op) -> None:
-    """Whenever an op runs, it reads the same and makes the same, in memory of its own."""
+def _with_views(user: Graph, graph: Graph, of: Mapping[int, int]) -> Graph:
+    """The graph with what views make in the memory of what they now read; `of`: clone to the op that it is one of."""
+    above = {t.id: t.alias_of for t in graph.tensors}
+    user_above = {t.id: t.alias_of for t in user.tensors}
+    for op in graph.ops:
+        original = user.op_by_id[_origin(op.id, of)]
+        if not op.inputs:
+            continue
+        chain = _chain(user_above, original.inputs[0])
+        for t, former in zip(op.outputs, original.outputs, strict=True):
+            lies_in = user_above[former]
+            if lies_in in chain:
+                above[t] = _chain(above, op.inputs[0])[chain.index(lies_in)]
+    return replace(graph, tensors=tuple(replace(t, alias_of=above[t.id]) for t in graph.tensors))
+
+
+def _origin(op: int, of: Mapping[int, int]) -> int:
+    while op in of:
+        op = of[op]
+    return op
+
+
+def _chain(above: Mapping[int, int | None], tensor: int) -> list[int]:
+    """A tensor, the one in whose memory it lies, and so on."""
+    chain = [tensor]
+    while (up := above[chain[-1]]) is not None:
+        chain.append(up)
+    return chain
+
+
+def _reading(op: Op, instead: dict[int, int]) -> Op:
+    """The op with other tensors among what it reads."""
+    if not instead:
+        return op
+    return replace(
+        op,
+        inputs=tuple(instead.get(t, t) for t in op.inputs),
+        operands=tuple(None if t is None else instead.get(t, t) for t in op.operands),
+        overwrites=None if op.overwrites is None else tuple(instead.get(t, t) for t in op.overwrites),
+    )
+
+
+def why_not_again(graph: Graph, op: Op) -> str | None:
+    """None if the op, whenever it runs, reads the same and makes the same, in memory of its own; else the reason."""
+    if op.attributes.get("random"):
+        return f"{op.label} makes something else on every run"
+    if not names_only(op.type) and any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
+        return f"{op.label} writes into the memory of another tensor"
+    if all(t.alias_of is None for t in graph.tensors):
+        return None
     memory: dict[int, int] = {}
     for t in graph.tensors:
         at = t
         while at.alias_of is not None:
             at = graph.tensor_by_id[at.alias_of]
         memory[t.id] = at.id
-    if op.attributes.get("random"):
-        raise VerificationError("rewrites", f"{op.label} makes something else on every run")
-    if any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
-        raise VerificationError("rewrites", f"{op.label} writes into the memory of another tensor")
     read = {memory[t] for t in op.inputs}
     for later in graph.ops[graph.index_of[op.id] + 1 :]:
-        row = kind_of(later.type)
         written = [t for t in later.outputs if graph.tensor_by_id[t].alias_of is not None and memory[t] in read]
-        if written and not (row is not None and row.view):
-            raise VerificationError("rewrites", f"{later.label} writes over what {op.label} reads")
+        if written and not names_only(later.type):
+            return f"{later.label} writes over what {op.label} reads"
+    return None

@@ -1,0 +1,254 @@
+"""Ops that run again, on the graphs of MOCCASIN's repository and others: our plans beside what is published.
+
+    python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
+
+FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-link JSON, Checkmate's graphs and random
+layered ones), which its user fetches: nothing of it is here. Budgets are shares of the peak of each instance's own
+order as that repository counts it, parts of a byte dropped (it rounds up). A row has the least overhead found within
+`--time` seconds after the best order is known, the bound over all orders, the bound over orders with these first runs,
+what CP-SAT proves in the same first runs with two runs of an op (up to 110 ops, `--solver` seconds), and what papers
+print. Every sequence is walked once more by the plain code of `lowtide.verify`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.model import MemoryModel
+from lowtide.analyse.storage import memory_model
+from lowtide.api.models import load_own
+from lowtide.bench.machine import machine
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.optimize.recompute.bound import first_run_bound, price_bound
+from lowtide.optimize.recompute.moccasin import moccasin, why_not
+from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
+from lowtide.schedule.exact import Exact
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
+from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.recompute import footprints_of_runs
+
+PUBLISHED: dict[str, tuple[str, dict[int, tuple[str, str, str]]]] = {
+    "random_layered_n100_": ("RL1", {90: ("0.8", "0.8", "0.0"), 80: ("2.3", "2.3", "0.3"), 70: ("", "", "2.2")}),
+    "random_layered_n250_": ("RL2", {90: ("0.9", "0.9", "0"), 80: ("timeout", "4.9", "0"), 70: ("", "", "2.6")}),
+    "random_layered_n500_": (
+        "RL3", {90: ("timeout", "0.7", "0.03"), 80: ("timeout", "3.4", "2.3"), 70: ("", "", "4.8, at 73.5 %")},
+    ),
+    "random_layered_n1000_": (
+        "RL4", {90: ("timeout", "0.7", "0.4"), 80: ("timeout", "3.4", "2.5"), 70: ("", "", "7.4")},
+    ),
+    "fcn_8_vgg": ("CM1", {90: ("0.0", "0.0", "0.1"), 80: ("0.1", "0.1", "0.1"), 70: ("", "", "3.0")}),
+    "ResNet50": ("CM2", {90: ("0.1", "0.2", "0.2"), 80: ("0.3", "0.3", "0.4"), 70: ("", "", "0.8")}),
+}  # fmt: skip
+"""Overheads in per cent that papers print for a budget in per cent of the own order's peak: Checkmate's MILP and
+MOCCASIN (the latter's paper, ICML 2023, table 1), FastSA (Preferred Networks)."""
+
+OTHERS = ("VGG16", "VGG19", "MobileNet", "segnet", "vgg_unet")
+"""Checkmate's other training graphs."""
+
+MOST_ASKED = 64
+"""Ops at which the bound over all orders is asked for."""
+
+
+def node_link(path: Path) -> tuple[Graph, list[int]]:
+    """A graph of that repository, and its own order in positions: what the file gives, else by generations."""
+    document = json.loads(path.read_text())
+    random = "random_layered" in path.name
+    name, size, cost, ends = (
+        ("name", "out_cost", "duration", ("0", "1")) if random else ("id", "cost_ram", "cost_cpu", ("source", "target"))
+    )
+    nodes = {node[name]: node for node in document["nodes"]}
+    before: dict[Any, list[Any]] = {v: [] for v in nodes}
+    after: dict[Any, list[Any]] = {v: [] for v in nodes}
+    for link in document["links"]:
+        before[link[ends[1]]].append(link[ends[0]])
+        after[link[ends[0]]].append(link[ends[1]])
+    order = document["graph"].get("order") or list(_generations(before, after))
+    at = {v: i for i, v in enumerate(order)}
+    tensors = tuple(Tensor(i, nodes[v][size], Kind.ACTIVATION) for i, v in enumerate(order))
+    ops = tuple(Op(at[v], tuple(at[u] for u in before[v]), (at[v],), str(v), cost=nodes[v][cost]) for v in order)
+    return Graph(path.stem, tensors, ops), list(range(len(ops)))
+
+
+def _generations(before: dict[Any, list[Any]], after: dict[Any, list[Any]]) -> Iterator[Any]:
+    """Nodes whose predecessors are all there, generation by generation, in the order of the file."""
+    waiting = {v: len(u) for v, u in before.items()}
+    ready = [v for v, count in waiting.items() if not count]
+    while ready:
+        following = []
+        for v in ready:
+            yield v
+            for w in after[v]:
+                waiting[w] -= 1
+                if not waiting[w]:
+                    following.append(w)
+        ready = following
+
+
+def best_order(model: MemoryModel, seconds: float) -> tuple[tuple[int, ...], int, float]:
+    """Of least peak; the bound on that, and the seconds it took."""
+    began = time.perf_counter()
+    schedule = Exact().schedule(model, Limits(seconds))
+    return schedule.order, schedule.lower_bound, time.perf_counter() - began
+
+
+def rows(name: str, graph: Graph, budgets: tuple[int, ...], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """A row for each budget."""
+    model = memory_model(graph, BUILT_IN["strict"])
+    own = profile(model, range(len(graph.ops))).peak
+    order, least_peak, seconds = best_order(model, options.order)
+    problem = sequenced(model, order)
+    for percent in budgets:
+        budget = own * percent // 100
+        yield {
+            "instance": name,
+            "ops": len(graph.ops),
+            "budget_percent": percent,
+            "counted": problem.costs.counted,
+            "order_seconds": round(seconds, 3),
+            "best_order_percent": round(100 * profile(model, order).peak / own, 2),
+            "order_bound_percent": round(100 * least_peak / own, 2),
+            **row(problem, order, budget, options),
+        }
+
+
+def row(problem: Sequenced, order: tuple[int, ...], budget: int, options: argparse.Namespace) -> dict[str, Any]:
+    """What is found and proved for a budget."""
+    total, (least, op) = problem.costs.total, least_possible(problem)
+    if least > budget:
+        label = problem.model.graph.ops[op].label
+        return {"impossible": f"{label} alone needs {least:,} B of {budget:,}"}
+    limits = Limits(options.time, seed=options.seed)
+    quick = search(problem, order, budget, limits, steps=0)
+    first = options.time - limits.left_seconds
+    found = search(problem, order, budget, Limits(options.time, seed=options.seed))
+    graph = problem.model.graph
+    whole = problem.with_views(found.order)
+    walked = footprints_of_runs(graph, work_out(graph, BUILT_IN["strict"]), [graph.ops[i].id for i in whole])
+    assert max(walked) <= found.peak, "the plain walk needs more"
+    spent = sum(problem.costs.units[i] for i in whole)
+    result: dict[str, Any] = {
+        "met": found.found and max(walked) <= budget,
+        "peak_bytes": max(walked),
+        "budget_bytes": budget,
+        "overhead_percent": 100 * (spent / total - 1),
+        "first_plan_percent": 100 * (quick.cost / total - 1) if quick.found else None,
+        "first_plan_seconds": round(first, 3),
+        "runs_again": len(whole) - len(graph.ops),
+        "repairs": found.steps,
+        "chains": found.chains,
+    }
+    if spent > total:
+        result |= bounds(problem, order, list(found.order), budget, options)
+    return result
+
+
+def bounds(
+    problem: Sequenced, order: tuple[int, ...], found: list[int], budget: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Over all orders; over those with the first runs of the sequence that was found; and by CP-SAT."""
+    total, footprint = problem.costs.total, profile(problem.model, order).footprint
+    limits = Limits(options.bound)
+    steps = sorted(range(len(order)), key=lambda step: -footprint[step])[:MOST_ASKED]
+    price = price_bound(problem, budget, [order[s] for s in steps], lambda: not limits.over())
+    result: dict[str, Any] = {"bound_percent": 100 * price.units / total}
+    if not any(op.view for op in problem.ops):
+        result["first_run_bound_percent"] = 100 * first_run_bound(problem, budget, found) / total
+    if options.solver and len(order) <= 110 and why_not(problem) is None:
+        exact = moccasin(problem, order, budget, Limits(options.solver))
+        result["solver_percent"] = 100 * (exact.cost / total - 1) if exact.order else None
+        result["solver_proved"] = exact.proved
+    return result
+
+
+def text(value: Any, digits: int = 3) -> str:
+    """A figure in a table."""
+    return "" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def page(document: dict[str, Any]) -> str:
+    """Markdown."""
+    lines = [
+        "# Ops that run again", "",
+        f"{document['machine']['cpu']}, one core, lowtide {document['machine']['commit']}; `bench/remat.py`, seed "
+        f"{document['seed']}.", "",
+        "Overheads in per cent of the time of running each op once. *found*: within "
+        f"{document['seconds']:g} s after the best order; *first*: the first plan, and the seconds until it was there. "
+        "*all orders*: no plan costs less; *first runs*: none with the first runs of the plan found. *CP-SAT*: "
+        "retention intervals, two runs of an op, first runs in the best order; `=`: proved. The last three columns are "
+        "printed in papers.", "",
+        "| instance | ops | budget | best order | found | first | s | all orders | first runs | CP-SAT | Checkmate | "
+        "MOCCASIN | FastSA |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in document["rows"]:
+        start = f"| {r['instance']} | {r['ops']:,} | {r['budget_percent']} % | {r['best_order_percent']:.2f} % |"
+        if "impossible" in r:
+            lines.append(f"{start} impossible: {r['impossible']} |" + " |" * 8)
+            continue
+        found = text(r["overhead_percent"]) if r["met"] else "not met"
+        zero = r["met"] and not r["overhead_percent"]
+        solver = text(r.get("solver_percent")) + (" =" if r.get("solver_proved") else "")
+        cells = [
+            "0 (proved)" if zero else found,
+            text(r["first_plan_percent"]), text(r["first_plan_seconds"]), text(r.get("bound_percent")),
+            text(r.get("first_run_bound_percent")), solver, *(r.get("published") or ("", "", "")),
+        ]  # fmt: skip
+        lines.append(f"{start} " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Measure, row by row, and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--time", type=float, default=10.0, help="seconds of search for each budget")
+    parser.add_argument("--order", type=float, default=10.0, help="seconds for the best order")
+    parser.add_argument("--bound", type=float, default=10.0, help="seconds for the bound over all orders")
+    parser.add_argument("--solver", type=float, default=20.0, help="seconds for CP-SAT; 0: without")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
+    parser.add_argument("--budgets", default="90,80,70,60,50", help="for all but the published rows")
+    parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
+    options = parser.parse_args()
+    budgets = tuple(int(b) for b in options.budgets.split(","))
+    done: list[dict[str, Any]] = []
+    for prefix, (name, published) in PUBLISHED.items():
+        for path in _training(options.folder, prefix):
+            graph, _ = node_link(path)
+            for r in rows(name, graph, tuple(published), options):
+                done.append(r | {"published": published[r["budget_percent"]]})
+                print(json.dumps(done[-1]), flush=True)
+    for prefix in OTHERS:
+        for path in _training(options.folder, prefix):
+            for r in rows(prefix, node_link(path)[0], budgets, options):
+                done.append(r)
+                print(json.dumps(r), flush=True)
+    for path in options.captured:
+        for r in rows(path.name.partition(".")[0], load_own(path, {})[0], budgets, options):
+            done.append(r)
+            print(json.dumps(r), flush=True)
+    document = {
+        "machine": asdict(machine()),
+        "seed": options.seed,
+        "seconds": options.time,
+        "rows": done,
+    }
+    options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(page(document))
+
+
+def _training(folder: Path, prefix: str) -> list[Path]:
+    """The instance whose file begins so: of Checkmate's, the one for training."""
+    return [p for p in sorted(folder.glob(f"{prefix}*.json")) if "random_layered" in p.name or "_train_" in p.name]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+// Python bindings of sequences with repeated runs.
+#include <chrono>
+#include <limits>
+
+#include "bind/record.h"
+#include "bind/search.h"
+#include "sequence/price_cut.h"
+#include "sequence/search.h"
+#include "sequence/shave.h"
+#include "sequence/timeline.h"
+
+using tide::Bytes;
+using tide::Cost;
+
+namespace bind {
+
+namespace {
+
+using namespace nb::literals;
+
+using OpRow = std::tuple<std::vector<int>, std::vector<int>, std::vector<int>, Cost, Bytes, Bytes, bool>;
+using ValueRow = std::tuple<Bytes, int, bool>;
+
+tide::SequenceProblem make(const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
+  tide::SequenceProblem problem;
+  for (const auto& [reads, makes, after, cost, workspace, saving, once] : ops)
+    problem.ops.push_back({reads, makes, after, cost, workspace, saving, once});
+  for (const auto& [size, maker, kept] : values) problem.values.push_back({size, maker, kept});
+  return problem;
+}
+
+std::vector<Bytes> footprints(const tide::SequenceProblem& problem, const std::vector<int>& order) {
+  const tide::Timeline line(problem, order);
+  std::vector<Bytes> bytes;
+  for (int slot = line.begin(); slot != line.end(); slot = line.next(slot)) bytes.push_back(line.at(slot));
+  return bytes;
+}
+
+// Random changes of a sequence, some taken back: what it is after each, and its peak.
+std::vector<std::pair<std::vector<int>, Bytes>> shuffle(const tide::SequenceProblem& problem,
+                                                        const std::vector<int>& order, int steps, uint64_t seed) {
+  tide::Timeline line(problem, order);
+  tide::Shaver random(line, seed);
+  std::vector<std::pair<std::vector<int>, Bytes>> seen;
+  for (int i = 0; i < steps; ++i) {
+    const size_t mark = line.mark();
+    for (int k = random.below(8); k >= 0; --k) random.jolt();
+    random.wander(std::numeric_limits<Bytes>::max());
+    if (random.below(4) == 0) line.undo(mark);
+    if (random.below(16) == 0) line.spread();
+    seen.emplace_back(line.order(), line.peak());
+  }
+  return seen;
+}
+
+tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vector<int>& order, Bytes budget,
+                            uint64_t seed, double seconds, int64_t steps, Cost enough, bool moves, bool repairs,
+                            nb::handle report) {
+  tide::SequenceOptions options;
+  options.budget = budget;
+  options.seed = seed;
+  options.steps = steps;
+  options.enough = enough;
+  options.moves = moves;
+  options.repairs = repairs;
+  const auto began = std::chrono::steady_clock::now();
+  const auto ask = reporter<double, Cost>(report);
+  double next = 0;
+  options.stop = [&](Cost best) {
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    if (now > seconds) return tide::Stopped::kTime;
+    if (now < next) return tide::Stopped::kComplete;
+    next = now + 0.1;
+    return ask(now, best) ? tide::Stopped::kInterrupt : tide::Stopped::kComplete;
+  };
+  return unlocked([&] { return tide::search_sequence(problem, order, options); });
+}
+
+}  // namespace
+
+void sequence(nb::module_& m) {
+  nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
+                                    "Ops that may run again: (reads, makes, after, cost, workspace, saving, once); "
+                                    "values: (size, maker or -1, kept).")
+      .def(
+          "__init__",
+          [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
+            new (self) tide::SequenceProblem(make(ops, values));
+          },
+          "ops"_a, "values"_a)
+      .def("footprints", &footprints, "order"_a, "Bytes live while each run of a sequence of ops is on.")
+      .def("shuffle", &shuffle, "order"_a, "steps"_a, "seed"_a,
+           "A sequence after so many random changes of it, and the peak after each.");
+  using R = tide::SequenceResult;
+  record(m, "SequenceResult", "What the search for a sequence with repeated runs found.",
+         Field{"found", &R::found, "Whether the peak is within the budget."},
+         Field{"cost", &R::cost, "Time of all runs."}, Field{"peak", &R::peak, "Bytes."},
+         Field{"order", &R::order, "The ops as they run, some of them more than once."},
+         Field{"steps", &R::steps, "Repairs that were tried."},
+         Field{"chains", &R::chains, "Chains of repeated runs that were tried."},
+         Field{"stopped", &R::stopped, "How the search ended."});
+  m.def("search_sequence", &search, "problem"_a, "order"_a, "budget"_a, "seed"_a, "seconds"_a, "steps"_a = -1,
+        "enough"_a = 0, "moves"_a = true, "repairs"_a = true, "report"_a = nb::none(),
+        "Least time of a sequence whose peak is within a budget, by peak shaving and repairs.");
+  using C = tide::PriceCut;
+  m.def(
+      "price_cut",
+      [](const tide::SequenceProblem& problem, int op, int64_t p, int64_t q, bool with_proof) {
+        const C cut = unlocked([&] { return tide::price_cut(problem, op, p, q, with_proof); });
+        std::vector<std::tuple<int, int, int, int64_t>> arcs;
+        for (const tide::PriceArc& arc : cut.arcs) arcs.emplace_back(arc.value, arc.from, arc.to, arc.amount);
+        return std::make_tuple(cut.flow, cut.held, arcs);
+      },
+      "problem"_a, "op"_a, "p"_a, "q"_a, "with_proof"_a = false,
+      "Least sum of min(q cost, p size) when an op first runs, bytes held there, flow as (value, from, to, amount).");
+}
+
+}  // namespace bind

@@ -1,0 +1,147 @@
+#include "sequence/price_cut.h"
+
+#include <algorithm>
+
+#include "base/flow.h"
+
+namespace tide {
+
+namespace {
+
+constexpr int kBefore = 1, kAfter = 2;  // sides that ops are forced to
+
+int64_t product(int64_t a, int64_t b) {
+  const __int128 exact = static_cast<__int128>(a) * b;
+  return exact > FlowNetwork::kInfinite ? FlowNetwork::kInfinite : static_cast<int64_t>(exact);
+}
+
+class Network {
+ public:
+  Network(const SequenceProblem& problem, int v, int64_t p, int64_t q)
+      : problem_(problem), v_(v), p_(p), q_(q), flow_(2) {
+    find_sides();
+    add_ops();
+    for (int x = 0; x < static_cast<int>(problem_.values.size()); ++x) add_value(x);
+  }
+
+  PriceCut solve(bool with_proof) {
+    PriceCut cut;
+    cut.flow = flow_.augment(kSource, kSink);
+    find_held(cut);
+    if (!with_proof) return cut;
+    for (const auto& [arc, shown] : arcs_)
+      if (const int64_t amount = flow_.flow(arc); amount > 0) {
+        cut.arcs.push_back(shown);
+        cut.arcs.back().amount = amount;
+      }
+    return cut;
+  }
+
+ private:
+  static constexpr int kSource = 0, kSink = 1;
+
+  void find_sides() {
+    const int n = problem_.n();
+    side_.assign(n, 0);
+    readers_.assign(problem_.values.size(), {});
+    before_.assign(n, {});
+    for (int u = 0; u < n; ++u) {
+      for (const int x : problem_.ops[u].reads) {
+        readers_[x].push_back(u);
+        if (problem_.values[x].maker >= 0) before_[u].push_back(problem_.values[x].maker);
+      }
+      for (const int w : problem_.ops[u].after) before_[u].push_back(w);
+      std::sort(before_[u].begin(), before_[u].end());
+      before_[u].erase(std::unique(before_[u].begin(), before_[u].end()), before_[u].end());
+    }
+    side_[v_] = kAfter;
+    std::vector<char> above(n, 0);
+    above[v_] = 1;
+    for (int u = v_; u >= 0; --u)
+      if (above[u])
+        for (const int w : before_[u]) above[w] = 1;
+    for (int u = 0; u < n; ++u) {
+      if (u != v_ && above[u]) side_[u] = kBefore;
+      for (const int w : before_[u])
+        if (side_[w] == kAfter) side_[u] = kAfter;
+    }
+  }
+
+  void add_ops() {
+    node_.assign(problem_.n(), -1);
+    for (int u = 0; u < problem_.n(); ++u)
+      node_[u] = side_[u] == kBefore ? kSource : side_[u] == kAfter ? kSink : flow_.add_node();
+    for (int u = 0; u < problem_.n(); ++u) {
+      if (side_[u] != 0) continue;
+      for (const int w : before_[u])
+        if (side_[w] == 0) arcs_.push_back({flow_.add_arc(node_[u], node_[w], FlowNetwork::kInfinite), {-1, u, w, 0}});
+    }
+    makes_.assign(problem_.n(), -1);
+  }
+
+  void add_value(int x) {
+    const SequenceValue& value = problem_.values[x];
+    const SequenceOp& v = problem_.ops[v_];
+    if (value.size == 0 || std::find(v.reads.begin(), v.reads.end(), x) != v.reads.end()) return;
+    if (value.maker >= 0 && side_[value.maker] == kAfter) return;
+    const int from = value.maker < 0 ? kSource : node_[value.maker];
+    const int64_t held = product(p_, value.size);
+    int64_t capacity = held;
+    int begin = from;
+    if (value.maker >= 0 && !problem_.ops[value.maker].once) {
+      const SequenceOp& maker = problem_.ops[value.maker];
+      const int64_t again = product(q_, maker.cost);
+      if (maker.makes.size() == 1) {
+        capacity = std::min(held, again);
+      } else {  // one run makes all of them again
+        if (makes_[value.maker] < 0) {
+          makes_[value.maker] = flow_.add_node();
+          flow_.add_arc(from, makes_[value.maker], again);
+        }
+        begin = makes_[value.maker];
+      }
+    }
+    const int node = flow_.add_node();
+    flow_.add_arc(begin, node, capacity);
+    values_.push_back({x, node});
+    if (value.kept) arcs_.push_back({flow_.add_arc(node, kSink, FlowNetwork::kInfinite), {x, value.maker, -1, 0}});
+    for (const int r : readers_[x])
+      if (side_[r] != kBefore)
+        arcs_.push_back({flow_.add_arc(node, node_[r], FlowNetwork::kInfinite), {x, value.maker, r, 0}});
+  }
+
+  // What the least cut holds: values of the source's side whose readers are not all there, where holding is no dearer.
+  void find_held(PriceCut& cut) {
+    const std::vector<char> there = flow_.source_side(kSource);
+    const auto ran = [&](int u) { return side_[u] == kBefore || (side_[u] == 0 && there[node_[u]]); };
+    for (const int x : problem_.ops[v_].reads) cut.held += problem_.values[x].size;
+    for (const int x : problem_.ops[v_].makes) cut.held += problem_.values[x].size;
+    for (const auto& [x, node] : values_) {
+      const SequenceValue& value = problem_.values[x];
+      if (value.maker >= 0 && !ran(value.maker)) continue;
+      bool wanted = value.kept;
+      for (const int r : readers_[x]) wanted = wanted || !ran(r);
+      if (!wanted) continue;
+      const bool free = value.maker < 0 || problem_.ops[value.maker].once;
+      if (free || product(p_, value.size) <= product(q_, problem_.ops[value.maker].cost)) cut.held += value.size;
+    }
+  }
+
+  const SequenceProblem& problem_;
+  int v_;
+  int64_t p_, q_;
+  FlowNetwork flow_;
+  std::vector<char> side_;
+  std::vector<std::vector<int>> readers_, before_;
+  std::vector<int> node_, makes_;
+  std::vector<std::pair<int, PriceArc>> arcs_;
+  std::vector<std::pair<int, int>> values_;
+};
+
+}  // namespace
+
+PriceCut price_cut(const SequenceProblem& problem, int v, int64_t p, int64_t q, bool with_proof) {
+  return Network(problem, v, p, q).solve(with_proof);
+}
+
+}  // namespace tide

@@ -1,0 +1,157 @@
+"""How much time a plan within a budget spends at least on running ops again.
+
+Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): for one op and one price of a byte it is
+a minimum cut; it is concave in the price, so that the best price is found by halving. The knapsack holds for one order
+of first runs: before each op, what was made and is still to be read is held or made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from lowtide import _core
+from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.rewrites import PriceArc, PriceCertificate
+
+_MOST = 2**60
+_HALVINGS = 16
+
+
+@dataclass(frozen=True)
+class PriceBound:
+    """Units of cost that running ops again takes at least, whatever the order; the op and the price that show it."""
+
+    units: int
+    op: int = -1
+    price: tuple[int, int] = (0, 1)
+
+
+def price_bound(
+    problem: Sequenced, budget: int, ops: Sequence[int], in_time: Callable[[], bool] = lambda: True
+) -> PriceBound:
+    """The best price cut over some ops.
+
+    Parameters
+    ----------
+    budget
+        Bytes, sizes as they are.
+    ops
+        Positions to ask at, those first that promise most.
+    in_time
+        Whether to go on.
+    """
+    core, best = problem.core(bound=True), PriceBound(0)
+    q = _scale(problem)
+    for v in ops:
+        over = problem.touched_bytes(v) - budget
+        low, high = 0, _dearest(problem, q)
+        for _ in range(_HALVINGS):
+            if not in_time():
+                return best
+            p = max(1, _middle(low, high))
+            flow, held, _ = _core.price_cut(core, v, p, q)
+            value = -((-flow - p * over) // q)
+            if value > best.units:
+                best = PriceBound(value, v, (p, q))
+            # Where what is held at this price is more than there is room for, a byte is worth more.
+            if held - problem.untouched_bytes(v) > budget:
+                low = p
+            else:
+                high = p
+            if high - low <= 1:
+                break
+    return best
+
+
+def _middle(low: int, high: int) -> int:
+    """Between two prices, by their logarithms as long as they are far apart."""
+    if low and high > 4 * low:
+        return 1 << ((low.bit_length() + high.bit_length()) // 2)
+    if not low and high > 2**20:
+        return 1 << (high.bit_length() // 2)
+    return (low + high) // 2
+
+
+def _scale(problem: Sequenced) -> int:
+    """A power of two by which prices are whole numbers, such that sums of what they are worth stay in 62 bits."""
+    total = max(1, problem.costs.total)
+    sizes = max(1, sum(v.size for v in problem.values))
+    q = 1 << max(0, (_MOST // total).bit_length() - 1)
+    while q > 1 and _dearest(problem, q) * sizes > _MOST:
+        q >>= 1
+    return q
+
+
+def _dearest(problem: Sequenced, q: int) -> int:
+    """The price above which nothing is held that can be made again."""
+    ratios = [
+        Fraction(problem.costs.units[v.maker], v.size)
+        for v in problem.values
+        if v.size and v.maker >= 0 and not problem.ops[v.maker].once
+    ]
+    return int(max(ratios, default=Fraction(1)) * q) + 1
+
+
+def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | None:
+    """The flow that shows a bound; None if there is nothing to show."""
+    if bound.units <= 0:
+        return None
+    _, _, arcs = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, with_proof=True)
+    graph = problem.model.graph
+    ids = [op.id for op in graph.ops]
+
+    def arc(row: tuple[int, int, int, int]) -> PriceArc:
+        value, source, goal, amount = row
+        tensor = None if value < 0 else problem.model.storages[value].tensors[0]
+        return tensor, None if source < 0 else ids[source], None if goal < 0 else ids[goal], amount
+
+    return PriceCertificate(
+        op=ids[bound.op], price=bound.price, scale=problem.costs.scale, flow=[arc(row) for row in arcs]
+    )
+
+
+def first_run_bound(problem: Sequenced, budget: int, order: Sequence[int]) -> int:
+    """Units that any sequence takes again at least whose first runs come in this order.
+
+    Parameters
+    ----------
+    order
+        Positions; only the first of each counts.
+    """
+    order = list(dict.fromkeys(order))
+    step_of = {i: step for step, i in enumerate(order)}
+    last: dict[int, int] = {}
+    for i, op in enumerate(problem.ops):
+        for x in op.reads:
+            last[x] = max(last.get(x, 0), step_of[i])
+    best = 0
+    for step, v in enumerate(order):
+        touched = {*problem.ops[v].reads, *problem.ops[v].makes}
+        room = budget - problem.touched_bytes(v)
+        held: dict[int, int] = {}
+        for x, value in enumerate(problem.values):
+            begun = value.maker < 0 or step_of[value.maker] < step
+            if x in touched or value.shared or not begun or not (value.kept or last.get(x, -1) > step):
+                continue
+            if value.maker < 0 or problem.ops[value.maker].once:
+                room -= value.size
+            else:
+                held[value.maker] = held.get(value.maker, 0) + value.size
+        best = max(best, _knapsack([(problem.costs.units[u], size) for u, size in held.items()], room))
+    return best
+
+
+def _knapsack(items: list[tuple[int, int]], room: int) -> int:
+    """Least cost, rounded up, of what cannot stay: parts of items may, which only lowers it."""
+    excess = sum(size for _, size in items) - room
+    spent = Fraction(0)
+    for cost, size in sorted(items, key=lambda item: Fraction(item[0], item[1]) if item[1] else Fraction(0)):
+        if excess <= 0:
+            break
+        if size:
+            part = min(excess, size)
+            spent += Fraction(cost * part, size)
+            excess -= part
+    return -(-spent.numerator // spent.denominator)

@@ -1,0 +1,58 @@
+"""What running an op costs, as whole numbers of some unit.
+
+A graph says it op by op (`Op.cost`). Where none of its ops does, floating-point operations stand in if they are known
+(`Op.flops`), else the bytes that an op reads and makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+
+from lowtide.graph import Graph
+from lowtide.rewrites import CountedAs
+
+MOST_UNITS = 2**52
+"""Costs that are no whole numbers are counted in so many parts of their sum, at most."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of a graph's ops.
+
+    Attributes
+    ----------
+    counted
+        What they are: ``"cost"`` of the file, ``"flops"`` or ``"bytes"``.
+    units
+        Per op position, a whole number.
+    scale
+        Units that one of what is counted has: a power of two, 1 for whole numbers.
+    """
+
+    counted: CountedAs
+    units: tuple[int, ...]
+    scale: float
+
+    @property
+    def total(self) -> int:
+        """Units of running each op once."""
+        return sum(self.units)
+
+
+def costs_of(graph: Graph) -> Costs:
+    """What the ops of a graph cost."""
+    if any(op.cost is not None for op in graph.ops):
+        return _whole("cost", [float(op.cost or 0) for op in graph.ops])
+    if any(op.flops for op in graph.ops):
+        return _whole("flops", [float(op.flops or 0) for op in graph.ops])
+    sizes = {t.id: t.size for t in graph.tensors}
+    return _whole("bytes", [float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops])
+
+
+def _whole(counted: CountedAs, given: list[float]) -> Costs:
+    total = sum(given)
+    if total < MOST_UNITS and all(cost.is_integer() for cost in given):
+        return Costs(counted, tuple(int(cost) for cost in given), 1)
+    scale = 2.0 ** (52 - frexp(total)[1])
+    return Costs(counted, tuple(round(cost * scale) for cost in given), scale)

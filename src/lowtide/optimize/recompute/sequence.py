@@ -1,0 +1,259 @@
+"""A sequence of ops, some of them more than once, whose peak is within a budget: the core's search, asked in Python.
+
+What the search counts is what `docs/contract.md` does, but that nothing is written in place and that sizes are rounded
+up to the alignment: the plan's own peak is at most that of its sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide._core import SequenceProblem, SequenceResult, search_sequence
+from lowtide.analyse.model import MemoryModel
+from lowtide.graph import Kind
+from lowtide.ops.table import names_only
+from lowtide.optimize.recompute.costs import Costs, costs_of
+from lowtide.sizes import round_up
+from lowtide.stop import Limits, Progress
+from lowtide.transform.clone import repeatable
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an op makes for others: a storage of the model; `maker` -1: there from the start. `size` is bytes.
+
+    `shared`: another op makes a part of it.
+    """
+
+    size: int
+    maker: int
+    kept: bool
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """An op as the search sees it: values that it reads and makes, and whether it runs `once`.
+    A `view` makes nothing: it is run where its storage is read through it (`with_views`).
+
+    `saving`: bytes by which writing in place may lower what it touches.
+    """
+
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    workspace: int
+    saving: int
+    once: bool
+    view: bool = False
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """A model whose ops may run again.
+
+    Attributes
+    ----------
+    ops, values
+        By position; values stand for the model's storages.
+    costs
+        Of the ops.
+    """
+
+    model: MemoryModel
+    ops: tuple[Runnable, ...]
+    values: tuple[Value, ...]
+    costs: Costs
+
+    def core(self, unit: int = 1, *, bound: bool = False) -> SequenceProblem:
+        """As the core takes it, sizes rounded up to multiples of `unit` bytes.
+
+        For a `bound` the storages that several ops make are left out, as any of these may be the first.
+        """
+        before = self.model.graph.predecessors
+        views: set[int] = set() if bound else {i for i, op in enumerate(self.ops) if op.view}
+        left_out = {x for x, v in enumerate(self.values) if bound and v.shared}
+        rows = []
+        units = self.costs.units if bound else self._with_their_views()
+        for i, (op, cost) in enumerate(zip(self.ops, units, strict=True)):
+            reads = [x for x in op.reads if x not in left_out]
+            makers = {self.values[x].maker for x in reads}
+            makes = [x for x in op.makes if x not in left_out]
+            after = [u for u in before[i] if u not in makers and u not in views]
+            rows.append((reads, makes, after, cost, op.workspace, op.saving, op.once))
+        values = [
+            (0 if x in left_out else round_up(v.size, unit), -1 if x in left_out else v.maker, v.kept)
+            for x, v in enumerate(self.values)
+        ]
+        return SequenceProblem(rows, values)
+
+    def _with_their_views(self) -> list[int]:
+        """Costs of ops, each with all views of what it makes: they may have to run again with it."""
+        units = list(self.costs.units)
+        maker_of = {x: i for i, op in enumerate(self.ops) for x in op.makes}
+        for i, op in enumerate(self.ops):
+            if op.view and op.reads[0] in maker_of:
+                units[maker_of[op.reads[0]]] += units[i]
+        return units
+
+    def with_views(self, order: Sequence[int]) -> list[int]:
+        """A sequence of the other ops with views where they are first read after their storage was made, or, if nobody
+        does or they are outputs, right behind its last run."""
+        graph, step = self.model.graph, 0
+        maker_of = {x: i for i, op in enumerate(self.ops) for x in op.makes}
+        producer = {t: graph.index_of[op] for t, op in graph.producer.items()}
+        made_at: dict[int, int] = {}
+        viewed_at: dict[int, int] = {}
+        whole: list[int] = []
+
+        def view(i: int) -> None:
+            x = self.ops[i].reads[0]
+            if viewed_at.get(i, -1) >= made_at.get(x, 0):
+                return
+            above = producer.get(graph.ops[i].inputs[0])
+            if above is not None and self.ops[above].view:
+                view(above)
+            viewed_at[i] = step
+            whole.append(i)
+
+        ends: dict[int, list[int]] = {}
+        for i, op in enumerate(self.ops):
+            if op.view and (self._is_output(i) or not self._is_read(i)):
+                ends.setdefault(maker_of.get(op.reads[0], -1), []).append(i)
+        last = {i: step for step, i in enumerate(order)}
+        for step, i in enumerate(order):
+            for t in graph.ops[i].inputs:
+                above = producer.get(t)
+                if above is not None and self.ops[above].view:
+                    view(above)
+            whole.append(i)
+            made_at.update(dict.fromkeys(self.ops[i].makes, step))
+            if last[i] == step:
+                for v in ends.get(i, ()):
+                    view(v)
+        for v in ends.get(-1, ()):
+            view(v)
+        return whole
+
+    def _is_output(self, position: int) -> bool:
+        graph = self.model.graph
+        return any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in graph.ops[position].outputs)
+
+    def _is_read(self, position: int) -> bool:
+        return any(t in self.model.graph.consumers for t in self.model.graph.ops[position].outputs)
+
+    def touched_bytes(self, position: int) -> int:
+        """Bytes that an op needs by itself, in place where it may be."""
+        op = self.ops[position]
+        return sum(self.values[x].size for x in {*op.reads, *op.makes}) + op.workspace - op.saving
+
+    def untouched_bytes(self, position: int) -> int:
+        """What of the bytes that an op touches, as the core counts them for bounds, `touched_bytes` has not."""
+        op = self.ops[position]
+        counted = sum(self.values[x].size for x in {*op.reads, *op.makes} if not self.values[x].shared)
+        return counted - self.touched_bytes(position)
+
+
+def sequenced(model: MemoryModel, order: Sequence[int], costs: Costs | None = None) -> Sequenced:
+    """The model with its ops free to run again, but for those that would make something else, or whose memory another
+    op writes.
+
+    Parameters
+    ----------
+    order
+        Positions, each once: of the ops that make a part of a storage the first one begins it.
+    costs
+        Of the ops; those of the graph by default.
+    """
+    graph = model.graph
+    step_of = {i: step for step, i in enumerate(order)}
+    again = repeatable(graph)
+    views = _views(model)
+    makers: list[list[int]] = [[] for _ in model.storages]
+    for i in sorted(range(len(graph.ops)), key=step_of.__getitem__):
+        for s in dict.fromkeys(model.storage_of[t] for t in graph.ops[i].outputs if t in model.storage_of):
+            if i not in views:
+                makers[s].append(i)
+    values: list[Value] = []
+    reads: list[list[int]] = [[] for _ in graph.ops]
+    makes: list[list[int]] = [[] for _ in graph.ops]
+    once = {i for i, op in enumerate(graph.ops) if op.id not in again}
+    for s, storage in enumerate(model.storages):
+        maker = -1 if storage.at_start or not makers[s] else makers[s][0]
+        shared = len(makers[s]) > (maker >= 0)
+        once.update(makers[s] if shared else ())
+        for i in storage.users:
+            (makes if i == maker else reads)[i].append(s)
+        values.append(Value(storage.size, maker, storage.at_end, shared))
+    ops = tuple(
+        Runnable(
+            tuple(reads[i]),
+            tuple(makes[i]),
+            model.workspace[i],
+            max((o.saving for o in model.overwrites[i]), default=0),
+            i in once,
+            i in views and not values[reads[i][0]].shared,
+        )
+        for i in range(len(graph.ops))
+    )
+    return Sequenced(model, ops, tuple(values), costs_of(graph) if costs is None else costs)
+
+
+def _views(model: MemoryModel) -> frozenset[int]:
+    """Positions of ops that only give a part of a storage another name, and that no `after` speaks of."""
+    graph, storage_of = model.graph, model.storage_of
+    ordered = {u for op in graph.ops for u in op.after}
+    views = []
+    for i, op in enumerate(graph.ops):
+        if not op.inputs or op.after or op.id in ordered or model.workspace[i]:
+            continue
+        view = names_only(op.type) or model.target.view_source(graph, op) is not None
+        inside = {storage_of.get(t) for t in (*op.outputs, *op.inputs)}
+        if view and len(inside) == 1 and None not in inside and len(set(op.inputs)) == 1:
+            views.append(i)
+    return frozenset(views)
+
+
+def least_possible(problem: Sequenced) -> tuple[int, int]:
+    """Bytes that some op needs by itself, however often others run, and the position of that op."""
+    return max(((problem.touched_bytes(i), i) for i in range(len(problem.ops))), default=(0, 0))
+
+
+def search(
+    problem: Sequenced,
+    order: Sequence[int],
+    budget: int,
+    limits: Limits,
+    *,
+    steps: int = -1,
+    enough: int = 0,
+) -> SequenceResult:
+    """The sequence of least cost within a budget.
+
+    Parameters
+    ----------
+    order
+        Positions to begin with, some perhaps more than once; sequences near it are found first.
+    budget
+        Bytes, sizes rounded up to the model's alignment.
+    steps
+        Repairs to try at most; -1: as many as the time allows. The same number gives the same sequence.
+    enough
+        Units of cost at which to stop.
+
+    Returns
+    -------
+    SequenceResult
+        `cost` in units of `problem.costs`; without `found` the sequence that came lowest. Views are in no order
+        (`Sequenced.with_views`), and each run costs what those of its storage do.
+    """
+
+    least, _ = least_possible(problem)
+
+    def tell(seconds: float, best: int) -> bool:
+        if limits.report is not None:
+            limits.report(Progress(budget, least, seconds))
+        return False
+
+    core = problem.core(problem.model.alignment)
+    return search_sequence(core, list(order), budget, limits.seed, limits.left_seconds, steps, enough, report=tell)

@@ -1,0 +1,165 @@
+"""A sequence of ops, some of them more than once, as a graph in which each run is an op of its own.
+
+::
+
+    a b c a d   =>   a b c a' d        d reads what a' makes
+
+A run's readers are those that come before the next run of its op. Of an op that makes an output of the graph the last
+run keeps its name, else the first; the others are clones of it, as `lowtide.transform.clone` makes them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.rewrites import Recompute, Replaced
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A sequence as a graph.
+
+    Attributes
+    ----------
+    graph
+        The one with clones.
+    order
+        Ids of its ops, each once.
+    rewrites
+        How it comes from the user's own, one clone after the other.
+    """
+
+    graph: Graph
+    order: tuple[int, ...]
+    rewrites: tuple[Recompute, ...]
+
+
+@dataclass
+class _Run:
+    """A run of op `of`: its id in the new graph, what its tensors and those it reads are called there, and in which one
+    each of its tensors lies that is an alias."""
+
+    of: Op
+    id: int
+    makes: dict[int, int]
+    reads: dict[int, int]
+    inside: dict[int, int]
+
+
+def apply(graph: Graph, order: Sequence[int]) -> Runs:
+    """The graph of a sequence.
+
+    Parameters
+    ----------
+    order
+        Positions of ops; each at least once, behind what it needs, and only once if an `after` speaks of it. Runs that
+        nobody reads are left out, if their op runs elsewhere.
+    """
+    order = _read(graph, order)
+    runs = _named(graph, order)
+    rewrites = _rewrites(graph, runs)
+    clones: dict[int, list[int]] = {}
+    for rewrite in rewrites:
+        clones.setdefault(rewrite.of, []).insert(0, rewrite.op)
+    by_id = {run.id: run for run in runs}
+    ops: list[Op] = []
+    tensors = {t.id: t for t in graph.tensors}
+    for op in graph.ops:
+        for number in (op.id, *clones.get(op.id, ())):
+            run = by_id[number]
+            ops.append(_as_op(run))
+            tensors |= {new: _tensor_of(graph.tensor_by_id[t], new, run) for t, new in run.makes.items()}
+    whole = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
+    return Runs(whole, tuple(run.id for run in runs), tuple(rewrites))
+
+
+def _read(graph: Graph, order: Sequence[int]) -> tuple[int, ...]:
+    """The sequence without runs that nobody reads, of ops that run more than once."""
+    kept = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
+    wanted: set[int] = {i for i, op in enumerate(graph.ops) if kept.intersection(op.outputs)}
+    makers = {t: graph.index_of[op] for t, op in graph.producer.items()}
+    seen: set[int] = set()
+    left = [order.count(i) for i in range(len(graph.ops))] if len(set(order)) < len(order) else [1] * len(graph.ops)
+    backwards: list[int] = []
+    for i in reversed(order):
+        left[i] -= 1
+        if i not in wanted and (i in seen or left[i]):
+            continue  # what it makes is read from another run
+        backwards.append(i)
+        seen.add(i)
+        wanted.discard(i)
+        wanted.update(makers[t] for t in graph.ops[i].inputs if t in makers)
+    return tuple(reversed(backwards))
+
+
+def _named(graph: Graph, order: Sequence[int]) -> list[_Run]:
+    """The runs with their ids, and what they read from whom."""
+    count: dict[int, int] = {}
+    for i in order:
+        count[i] = count.get(i, 0) + 1
+    fresh_op = max((op.id for op in (*graph.ops, *graph.folded)), default=-1) + 1
+    fresh = max((t.id for t in graph.tensors), default=-1) + 1
+    latest: dict[int, int] = {}
+    done: dict[int, int] = {}
+    runs = []
+    for i in order:
+        op = graph.ops[i]
+        done[i] = done.get(i, 0) + 1
+        keeps = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
+        own = done[i] == (count[i] if keeps else 1)
+        number, makes = op.id, {t: t for t in op.outputs}
+        if not own:
+            number, fresh_op = fresh_op, fresh_op + 1
+            makes = {t: fresh + k for k, t in enumerate(op.outputs)}
+            fresh += len(op.outputs)
+        reads = {t: latest[t] for t in op.inputs if t in latest}
+        latest.update(makes)
+        above = {t: graph.tensor_by_id[t].alias_of for t in op.outputs}
+        inside = {t: latest.get(up, up) for t, up in above.items() if up is not None}
+        runs.append(_Run(op, number, makes, reads, inside))
+    return runs
+
+
+def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
+    """Clones, those of late ops first: who reads from a clone is there when it comes."""
+    readers: dict[int, list[int]] = {}
+    for run in runs:
+        for new in dict.fromkeys(run.reads.values()):
+            readers.setdefault(new, []).append(run.id)
+    rewrites = []
+    for run in sorted((run for run in runs if run.id != run.of.id), key=lambda r: (-graph.index_of[r.of.id], r.id)):
+        first, *more = [Replaced(tensor=t, readers=readers[new]) for t, new in run.makes.items() if new in readers]
+        rewrites.append(
+            Recompute(
+                op=run.id,
+                of=run.of.id,
+                replaced=first.tensor,
+                outputs=list(run.makes.values()),
+                readers=first.readers,
+                more=more,
+            )
+        )
+    return rewrites
+
+
+def _as_op(run: _Run) -> Op:
+    name = run.of.name if run.id == run.of.id else f"{run.of.label} (again)"
+    return replace(
+        run.of,
+        id=run.id,
+        name=name,
+        inputs=tuple(run.reads.get(t, t) for t in run.of.inputs),
+        outputs=tuple(run.makes[t] for t in run.of.outputs),
+        operands=tuple(None if t is None else run.reads.get(t, t) for t in run.of.operands),
+        overwrites=None if run.of.overwrites is None else tuple(run.reads.get(t, t) for t in run.of.overwrites),
+    )
+
+
+def _tensor_of(tensor: Tensor, new: int, run: _Run) -> Tensor:
+    """What a run makes as `new`: a view lies in what that run reads."""
+    above = run.inside.get(tensor.id)
+    if new == tensor.id:
+        return tensor if above == tensor.alias_of else replace(tensor, alias_of=above)
+    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=f"{tensor.label} (again)", alias_of=above)

@@ -1,0 +1,245 @@
+"""Plans that run ops again: the sequence as runs of the user's own ops, what it costs, and the bound on that.
+
+A run of an op makes its tensors anew; who reads one takes it from the last run before. Nothing here is shared with the
+search: lives are found by walking the sequence, and the flow of a certificate is added up op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import frexp
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Op
+from lowtide.ops.table import names_only
+from lowtide.plan import Plan
+from lowtide.rewrites import PriceCertificate, Recomputation, Recompute
+from lowtide.verify.check.memory import CheckedMemory
+from lowtide.verify.check.rewrites import why_not_again
+
+
+def footprints_of_runs(graph: Graph, memory: CheckedMemory, order: Sequence[int]) -> list[int]:
+    """Bytes live at each step of a sequence of ops that may run more than once, nothing written in place.
+
+    Parameters
+    ----------
+    order
+        Ids of ops.
+
+    Raises
+    ------
+    VerificationError
+        ``order``: an op reads what no run before it has made.
+    """
+    makers = _makers(graph, memory)
+    sizes: list[int] = []
+    lives: list[tuple[int, int]] = []  # first and last step of each of them
+    latest: dict[int, int] = {}
+    for i, storage in enumerate(memory.storages):
+        if storage.at_start:
+            latest[i] = len(lives)
+            sizes.append(storage.size)
+            lives.append((0, 0))
+    for step, v in enumerate(order):
+        for i in memory.touches[v]:
+            alone = makers[i] == [v] and not memory.storages[i].at_start
+            if alone or (i not in latest and v in makers[i]):
+                latest[i] = len(lives)
+                sizes.append(memory.storages[i].size)
+                lives.append((step, step))
+            elif i not in latest:
+                raise VerificationError("order", f"{graph.op_by_id[v].label} at step {step} reads what is not there")
+            lives[latest[i]] = (lives[latest[i]][0], step)
+    for i, run in latest.items():
+        if memory.storages[i].at_end:
+            lives[run] = (lives[run][0], len(order) - 1)
+    live = [memory.workspace[v] for v in order]
+    for size, (first, last) in zip(sizes, lives, strict=True):
+        for step in range(first, min(last + 1, len(order))):
+            live[step] += size
+    return live
+
+
+def origins(plan: Plan) -> list[int]:
+    """The plan's order in the user's own ops: a clone is a run of the op that it is one of."""
+    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    return [of.get(v, v) for v in plan.order]
+
+
+def units_of(graph: Graph, claim: Recomputation) -> tuple[dict[int, int], float]:
+    """What each op costs in whole units, and how many of them one of what is counted has."""
+    sizes = {t.id: t.size for t in graph.tensors}
+    if claim.counted == "cost":
+        given = {op.id: float(op.cost or 0) for op in graph.ops}
+    elif claim.counted == "flops":
+        given = {op.id: float(op.flops or 0) for op in graph.ops}
+    else:
+        given = {op.id: float(sum(sizes[t] for t in (*op.inputs, *op.outputs))) for op in graph.ops}
+    total = sum(given.values())
+    whole = total < 2**52 and all(cost == int(cost) for cost in given.values())
+    scale = 1.0 if whole else 2.0 ** (52 - frexp(total)[1])
+    return {v: round(cost * scale) for v, cost in given.items()}, scale
+
+
+def check_recomputation(graph: Graph, memory: CheckedMemory, plan: Plan, footprint: Sequence[int]) -> str:
+    """Check what the plan says of running ops again.
+
+    Parameters
+    ----------
+    graph, memory
+        The user's own.
+    footprint
+        Of the plan's order on its rewritten graph, step by step.
+
+    Raises
+    ------
+    VerificationError
+        ``recompute``: the sequence needs more without writing in place than there is room to save, costs are not what
+        the ops add up to, or the bound is more than is proved.
+    """
+    claim = plan.recomputation
+    assert claim is not None, plan.graph
+    order = origins(plan)
+    plain = footprints_of_runs(graph, memory, order)
+    savings = {v: max(memory.saved[v].values(), default=0) for v in dict.fromkeys(order)}
+    for step, (seen, bytes_) in enumerate(zip(plain, footprint, strict=True)):
+        if not seen - savings[order[step]] <= bytes_ <= seen:
+            raise VerificationError("recompute", f"step {step} needs {seen} bytes as runs of the ops, not {bytes_}")
+    units, scale = units_of(graph, claim)
+    once, planned = sum(units.values()), sum(units[v] for v in order)
+    for name, value, real in (("once", claim.once, once), ("planned", claim.planned, planned)):
+        if value != real / scale:
+            raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
+    least = once
+    if claim.certificate is not None:
+        budget = (plan.budget_bytes or 0) - (plan.reserve_bytes or 0)
+        least += proved_units(graph, memory, budget, claim.certificate, units, scale)
+    if claim.lower_bound > least / scale:
+        raise VerificationError("recompute", f"the bound is {claim.lower_bound}; proved is {least / scale}")
+    again = len(order) - len(graph.ops)
+    return f"{again:,} runs again add {100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least"
+
+
+def proved_units(
+    graph: Graph,
+    memory: CheckedMemory,
+    budget: int,
+    certificate: PriceCertificate,
+    units: dict[int, int],
+    scale: float,
+) -> int:
+    """Units that running ops again costs at least, within `budget` bytes.
+
+    Raises
+    ------
+    VerificationError
+        ``recompute``: the flow is none, or the certificate speaks of what is not there.
+    """
+    v, (p, q) = certificate.op, certificate.price
+    if v not in graph.index_of or certificate.scale != scale:
+        raise VerificationError("recompute", "the certificate is for nothing that is there")
+    if p < 0 or q <= 0:
+        raise VerificationError("recompute", f"a price of {p} / {q} is none")
+    touched = sum(memory.storages[i].size for i in memory.touches[v]) + memory.workspace[v]
+    touched -= max(memory.saved[v].values(), default=0)
+    flow = _flow(graph, memory, certificate, units)
+    return max(0, -((-flow - p * (touched - budget)) // q))
+
+
+def _flow(graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int]) -> int:
+    """The flow from what has run before the op to what runs later, all capacities kept."""
+    v, (p, q) = certificate.op, certificate.price
+    before, later = _ancestors(graph, v), _descendants(graph, v)
+    makers = _makers(graph, memory)
+    through: dict[int, int] = {}
+    surplus: dict[int | None, int] = {}
+    for tensor, source, goal, amount in certificate.flow:
+        if amount < 0:
+            raise VerificationError("recompute", f"an arc carries {amount}")
+        if tensor is None:
+            if source is None or goal is None or goal not in _needed(graph, source):
+                raise VerificationError("recompute", f"op {source} does not wait for op {goal}")
+        else:
+            storage = memory.storage_of.get(tensor)
+            if (
+                storage is None
+                or makers[storage] not in ([], [source])
+                or (makers[storage] == [] and source is not None)
+            ):
+                raise VerificationError("recompute", f"op {source} does not make tensor {tensor} by itself")
+            held = memory.storages[storage]
+            if v in held.users or not (held.at_end if goal is None else goal in held.users):
+                raise VerificationError("recompute", f"op {goal} does not wait for tensor {tensor}, or op {v} has it")
+            through[storage] = through.get(storage, 0) + amount
+        surplus[source] = surplus.get(source, 0) - amount
+        surplus[goal] = surplus.get(goal, 0) + amount
+    _check_capacities(graph, memory, through, makers, (p, q), units)
+    ends = {None, v, *before, *later}
+    for op, amount in surplus.items():
+        if amount and op not in ends:
+            raise VerificationError("recompute", f"at op {op} {amount} is lost")
+    arrived = sum(surplus.get(op, 0) for op in (v, *later))
+    kept = sum(a for t, _, goal, a in certificate.flow if t is not None and goal is None)
+    return arrived + kept
+
+
+def _check_capacities(
+    graph: Graph,
+    memory: CheckedMemory,
+    through: dict[int, int],
+    makers: list[list[int]],
+    price: tuple[int, int],
+    units: dict[int, int],
+) -> None:
+    """Through a storage goes no more than its bytes are worth, and through an op no more than running it again."""
+    p, q = price
+    again: dict[int, int] = {}
+    for storage, amount in through.items():
+        if amount > p * memory.storages[storage].size:
+            raise VerificationError("recompute", f"storage {storage} carries {amount}, more than its bytes are worth")
+        for maker in makers[storage]:
+            again[maker] = again.get(maker, 0) + amount
+    shared = {maker for own in makers if len(own) > 1 for maker in own}
+    shared |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
+    for maker, amount in again.items():
+        if amount > q * units[maker] and maker not in shared and why_not_again(graph, graph.op_by_id[maker]) is None:
+            raise VerificationError("recompute", f"{amount} goes through op {maker}, more than it costs")
+
+
+def _makers(graph: Graph, memory: CheckedMemory) -> list[list[int]]:
+    """Per storage, the ops that write a tensor of it: not those that give one another name."""
+    makers: list[list[int]] = [[] for _ in memory.storages]
+    for op in graph.ops:
+        view = names_only(op.type) or memory.views.issuperset(op.outputs)
+        written = [t for t in op.outputs if t in memory.storage_of and not (view and _reads_there(memory, op, t))]
+        for storage in {memory.storage_of[t] for t in written}:
+            makers[storage].append(op.id)
+    return makers
+
+
+def _reads_there(memory: CheckedMemory, op: Op, tensor: int) -> bool:
+    """Whether all that an op reads lies in the storage of what it makes."""
+    return {memory.storage_of.get(t) for t in op.inputs} == {memory.storage_of[tensor]}
+
+
+def _needed(graph: Graph, op: int) -> set[int]:
+    """Ops that an op directly waits for."""
+    return {graph.ops[i].id for i in graph.predecessors[graph.index_of[op]]} if op in graph.index_of else set()
+
+
+def _ancestors(graph: Graph, op: int) -> set[int]:
+    found: set[int] = set()
+    stack = [op]
+    while stack:
+        for u in _needed(graph, stack.pop()) - found:
+            found.add(u)
+            stack.append(u)
+    return found
+
+
+def _descendants(graph: Graph, op: int) -> set[int]:
+    found = {op}
+    for other in graph.ops[graph.index_of[op] + 1 :]:
+        if found & _needed(graph, other.id):
+            found.add(other.id)
+    return found - {op}

@@ -1,0 +1,146 @@
+"""Plans that run ops again: within the budget, checked, and said as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.optimize.recompute.sequence import least_possible
+from lowtide.plan import Plan, from_json
+from lowtide.verify.check.plan import verify_plan
+from support.command import Captured, run
+from support.sequences import STRICT, costly_graph, least_cost, own
+
+
+def held_or_made_again() -> Graph:
+    """A large tensor, made cheaply, is read at both ends of a graph that needs the room between."""
+    tensors = (
+        Tensor(0, 1, Kind.INPUT, "x"), Tensor(1, 4, Kind.ACTIVATION, "s"), Tensor(2, 3, Kind.ACTIVATION, "a"),
+        Tensor(3, 6, Kind.ACTIVATION, "b"), Tensor(4, 2, Kind.ACTIVATION, "c"), Tensor(5, 1, Kind.OUTPUT, "d"),
+    )  # fmt: skip
+    ops = (
+        Op(0, (0,), (1,), "make", cost=2), Op(1, (1,), (2,), "early", cost=10), Op(2, (2,), (3,), "wide", cost=20),
+        Op(3, (3,), (4,), "narrow", cost=8), Op(4, (4, 1, 0), (5,), "late", cost=10),
+    )  # fmt: skip
+    return Graph("again", tensors, ops, sha256="1" * 64)
+
+
+def plan_again(**settings: Any) -> Plan:
+    """Its plan in 10 bytes, where `make` runs twice."""
+    return lowtide.plan(held_or_made_again(), **{"target": "strict", "budget": 10, "allow": "recompute"} | settings)
+
+
+def test_an_op_runs_again_for_room():
+    """Within 10 bytes of 14; the cost is said, is proved least, and the plan goes through its file."""
+    plan = plan_again()
+    assert (plan.status, plan.peak_bytes, plan.lower_bound_bytes) == ("ok", 10, 9)
+    told = plan.recomputation
+    assert told is not None
+    assert (told.counted, told.once, told.planned, told.lower_bound) == ("cost", 50, 52, 52)
+    assert [r.of for r in plan.rewrites or ()] == [0]
+    assert plan.allow == ["recompute"]
+    verify_plan(held_or_made_again(), from_json(plan.to_json()), STRICT)
+
+
+def test_nothing_runs_again_where_the_best_order_fits():
+    """And where no plan can fit, for one op alone needs more."""
+    plan = plan_again(budget="100%")
+    assert plan.rewrites is None
+    assert plan.recomputation is not None
+    assert plan.recomputation.overhead == 0
+    none = plan_again(budget=8)
+    assert (none.status, none.rewrites) == ("impossible", None)
+    assert none.conflict is not None
+
+
+def test_a_share_is_of_the_own_orders_peak():
+    """Parts of a byte are dropped: 70 % of 14 bytes are 9."""
+    assert plan_again(budget="70%").budget_bytes == 9
+    assert lowtide.plan(held_or_made_again(), target="strict", budget="50%").budget_bytes == 7
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"budget": None}, "--budget 70%"),
+        ({"target": "onnxruntime"}, "--target generic"),
+        ({"method": "greedy"}, "leave out --method"),
+        ({"max_ops": 5}, "--max-ops"),
+        ({"allow": "fission,recompute"}, "name it alone"),
+        ({"budget": "0%"}, "70%"),
+        ({"budget": "x%"}, "70%"),
+    ],
+)
+def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str):
+    """With what to do instead."""
+    with pytest.raises(InputError, match=text):
+        plan_again(**settings)
+
+
+BROKEN = {
+    "cheaper than it is": {"planned": 51.0},
+    "other costs": {"once": 49.0},
+    "another unit": {"counted": "bytes"},
+    "a bound that is not proved": {"lower_bound": 52.0, "certificate": None},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_verify_finds_what_is_not_so(what: str):
+    """Each of these is refused as what it is."""
+    plan = plan_again()
+    assert plan.recomputation is not None
+    told = msgspec.structs.replace(plan.recomputation, **BROKEN[what])
+    with pytest.raises(VerificationError) as error:
+        verify_plan(held_or_made_again(), msgspec.structs.replace(plan, recomputation=told), STRICT)
+    assert error.value.failure == "recompute"
+
+
+def test_verify_wants_to_be_told_what_it_costs():
+    """A plan that runs ops again and does not say so is none."""
+    with pytest.raises(VerificationError) as error:
+        verify_plan(held_or_made_again(), msgspec.structs.replace(plan_again(), recomputation=None), STRICT)
+    assert error.value.failure == "rewrites"
+
+
+def test_plans_of_small_graphs_are_within_the_budget_and_no_cheaper_than_the_least():
+    """Each is verified as it is made; where it fits it costs at least what brute force says, and its bound at most."""
+    rng, met = Random(4), 0
+    for _ in range(12):
+        graph = costly_graph(rng, 6)
+        problem = own(graph)
+        budget = max(least_possible(problem)[0], max(problem.core().footprints(range(6))) - rng.randint(1, 4))
+        plan = lowtide.plan(graph, target="strict", budget=budget, allow="recompute", time=0.4)
+        told, least = plan.recomputation, least_cost(problem, budget)
+        assert told is not None
+        if plan.status == "ok" and least is not None:
+            met += 1
+            assert told.lower_bound <= least <= told.planned
+    assert met >= 6
+
+
+def test_the_command_plans_a_graph_json(capsys: Captured, tmp_path: Path):
+    """The file's costs, a share as budget, the text, the plan, and verify."""
+    graph = held_or_made_again()
+    document = {
+        "name": graph.name,
+        "tensors": [{"id": t.id, "size": t.size, "kind": str(t.kind)} for t in graph.tensors],
+        "ops": [
+            {"id": op.id, "inputs": list(op.inputs), "outputs": list(op.outputs), "cost": op.cost} for op in graph.ops
+        ],
+    }
+    model, plan = tmp_path / "again.graph.json", tmp_path / "plan.json"
+    model.write_text(json.dumps(document))
+    words = ["--target", "strict", "--allow", "recompute", "--budget", "75%", "--time", "1", "--plan", str(plan)]
+    status, out, _ = run(capsys, "plan", model, *words)
+    assert status == 0
+    assert "1 op, 4.000 % more cost, as the graph says it; the least there is" in out
+    assert run(capsys, "verify", model, plan)[0] == 0
