@@ -244,12 +244,8 @@ class ArenaLost(msgspec.Struct, frozen=True):
         What ends where the arena does: a tensor's name, or "workspace of ..."; and its size.
     step, op
         Step of its life at which the largest hole below it is smallest (of equal ones the highest), and the op there.
-    free_bytes
-        What is free below it at that step, in `hole_count` holes.
-    holes
-        The largest of them, the largest first.
-    text
-        All of it in one sentence.
+    free_bytes, hole_count, holes, text
+        What is free below it then, in how many holes, the largest of those, largest first; all of it in one sentence.
     """
 
     gap_bytes: int
@@ -268,10 +264,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    states, variables
-        How much the search took, whichever the method counts.
-    ops_moved
-        Ops out of the own order.
+    states, variables, ops_moved
+        How much the search took, whichever the method counts; and ops out of the own order.
     slow_bytes, slow_lower_bound_bytes
         Of a plan for several memories: what lies in slow ones, and what no assignment of this order has less of.
     arena_lost
@@ -321,7 +315,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
     what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `search` counts states and memory of the search; `arena_lost` in it is where an arena above its bound loses bytes.
     """
 
     version: int
@@ -385,11 +378,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dims: dict[str, int | list[int]] | None = None
 
     def __repr__(self) -> str:
-        return brief(
-            self,
-            "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes "
-            "optimal arena_bytes required_bytes traffic_bytes memories status stopped",
-        )
+        keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
+        return brief(self, f"{keys}required_bytes traffic_bytes memories status stopped")
 
     @property
     def exit_status(self) -> int:

@@ -83,8 +83,11 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
         )
     if not job.search.best:
         raise InputError("--allow recompute starts from the best order; leave out --method")
-    if job.max_ops or goal.spread:
-        raise InputError("--max-ops and --spread are not for --allow recompute; leave them out")
+    if job.max_ops or goal.spread or job.costs is not None:
+        raise InputError(
+            "--max-ops, --spread, --cost and --max-overhead are not for --allow recompute, which counts what the graph "
+            "says its ops cost; leave them out"
+        )
 
 
 def _without(job: Job, once: Answer, sequence: Sequenced) -> Answer:

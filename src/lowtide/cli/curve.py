@@ -18,8 +18,8 @@ def changes(p: Any) -> None:
         default="",
         metavar="WORD,...",
         help="fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
-        "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is "
-        "there (.onnx); recompute: run ops again, in the least time within --budget",
+        "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
+        "(.onnx); recompute: run ops again, in the least time within --budget",
     )
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
     cost_file(group)

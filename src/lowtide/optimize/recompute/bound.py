@@ -16,7 +16,7 @@ from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.rewrites import PriceArc, PriceCertificate
 
 _MOST = 2**60
-_HALVINGS = 16
+_HALVINGS = 24
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,19 @@ def _middle(low: int, high: int) -> int:
 
 
 def _scale(problem: Sequenced) -> int:
-    """A power of two by which prices are whole numbers, such that sums of what they are worth stay in 62 bits."""
-    total = max(1, problem.costs.total)
-    sizes = max(1, sum(v.size for v in problem.values))
-    q = 1 << max(0, (_MOST // total).bit_length() - 1)
-    while q > 1 and _dearest(problem, q) * sizes > _MOST:
-        q >>= 1
-    return q
+    """A power of two by which prices are whole numbers, such that costs times it stay in 62 bits."""
+    return 1 << max(0, (_MOST // max(1, problem.costs.total)).bit_length() - 1)
 
 
 def _dearest(problem: Sequenced, q: int) -> int:
-    """The price above which nothing is held that can be made again."""
+    """The price above which nothing is held that can be made again, or all bytes at that price leave 62 bits."""
     ratios = [
         Fraction(problem.costs.units[v.maker], v.size)
         for v in problem.values
         if v.size and v.maker >= 0 and not problem.ops[v.maker].once
     ]
-    return int(max(ratios, default=Fraction(1)) * q) + 1
+    sizes = sum(v.size for v in problem.values)
+    return min(int(max(ratios, default=Fraction(1)) * q) + 1, _MOST // max(1, sizes))
 
 
 def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | None:
