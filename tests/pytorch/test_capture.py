@@ -196,7 +196,7 @@ model = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(16, 16), torch
 batch = (torch.randn(64, 16), torch.randn(64, 16))
 keep = dict(measure=False, plan=sys.argv[2]) if len(sys.argv) > 2 else dict(measure=False, budget=24000)
 step = lowtide.torch.compile_step(model, torch.nn.functional.mse_loss, batch, **keep)
-step.emit(sys.argv[1] + ".py")
+step.emit(sys.argv[1] + ".txt")
 if len(sys.argv) == 2:
     step.save(sys.argv[1])
 print(float(step(*batch)), len(step.plan.ops) > len(step.graph.ops))
@@ -208,4 +208,4 @@ print(float(step(*batch)), len(step.plan.ops) > len(step.graph.ops))
     ]
     assert said[0].stdout == said[1].stdout
     assert said[0].stdout.endswith("True\n")
-    assert (tmp_path / "one.py").read_text() == (tmp_path / "two.py").read_text()
+    assert (tmp_path / "one.txt").read_text() == (tmp_path / "two.txt").read_text()
