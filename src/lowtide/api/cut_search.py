@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
-_SEAMS = 0.5
-"""Share of the time that is left after which the search for seams is over."""
+_SEAMS, _BOTH = 0.75, 0.85
+"""The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
 """Share of the time that is left for the first of several part graphs."""
 _TRIED = 6
@@ -49,12 +49,15 @@ class Proposal:
         Bytes that the runtime keeps for the parts beside what is planned.
     figures
         Of the search.
+    order
+        Op ids of the parts in the order of that peak, if there is one.
     """
 
     parts: PartGraph
     peak: int
     beside: int
     figures: dict[str, int]
+    order: tuple[int, ...] = ()
 
     @property
     def required(self) -> int:
@@ -163,10 +166,11 @@ class CutSearch:
         Where the runtime keeps bytes for each op, those that need the fewest bytes in all; within a number of ops that
         was asked for, those of the lowest peak that need fewer than without cuts; within a budget those of fewest ops.
         """
-        seamed = self._seams() if "seams" in self.job.allow else None
-        proposals = [] if seamed is None else [seamed]
-        if "fission" in self.job.allow and not self.interrupted:
-            proposals += [*self._regions(None), *(self._regions(seamed) if seamed is not None else ())]
+        proposals = self._regions(None) if "fission" in self.job.allow else []
+        seamed = self._seams() if "seams" in self.job.allow and not self.interrupted else None
+        if seamed is not None:
+            proposals.append(seamed)
+            proposals += self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
         proposals = [p for p in proposals if self._in_time(p.parts)]
         if not self._keeps:
             return sorted(proposals, key=lambda p: p.peak)
@@ -193,7 +197,7 @@ class CutSearch:
             self.cutter,
             self.problem.memory,
             self.uncut.order,
-            replace(self.limits, seconds=self.limits.seconds - self.limits.left_seconds * (1.0 - _SEAMS)),
+            self._until(_SEAMS),
             accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
             enough=self.goal.room(self.problem) or 0,
             most_ops=self.job.max_ops,
@@ -201,7 +205,7 @@ class CutSearch:
         self.interrupted = self.interrupted or best.interrupted
         if best.parts is None:
             return None
-        return self._proposal(best.parts, best.peak, {"seams_tried": best.tried})
+        return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
 
     def _regions(self, seamed: Proposal | None) -> list[Proposal]:
         """The best regions along the best order, of what seams left whole if there are some."""
@@ -214,12 +218,12 @@ class CutSearch:
             seams, problem = seamed.parts.seams, Problem.of(seamed.parts.graph, problem.target)
             whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
             cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole)
-            order = self.goal.find_order(problem, self.job.search, self._time()).order
+            order = tuple(problem.graph.index_of[o] for o in seamed.order)
             of = seamed.parts.parts
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
-        search = self._time()
+        search = self._until(_SEARCH if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
-        self.interrupted = not all(way.complete for way in ways) and not search.over()
+        self.interrupted = self.interrupted or (not all(way.complete for way in ways) and not search.over())
         if self.interrupted:
             return []
         ids = dict.fromkeys(origins[i] for i in reversed(order))
@@ -244,11 +248,9 @@ class CutSearch:
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
-    def _time(self) -> Limits:
-        """Limits of a search for regions."""
-        if "seams" not in self.job.allow:
-            return replace(self.limits, seconds=self.limits.seconds * _SEARCH)
-        return replace(self.limits, seconds=self.limits.seconds - self.limits.left_seconds * _SEARCH)
+    def _until(self, share: float) -> Limits:
+        """Limits of a search that is over after a share of the time."""
+        return replace(self.limits, seconds=self.limits.seconds * share)
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""

@@ -52,6 +52,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     from lowtide.api.cut_search import CutSearch
 
     check_format(problem)
+    if "seams" in job.allow and problem.graph.dialect != "onnx":
+        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget

@@ -11,6 +11,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan, from_json
 from lowtide.rewrites import CutSeams
 from lowtide.run_reports import RunReport
@@ -72,6 +73,14 @@ def test_words_that_belong_together(model: Path) -> None:
     """How sums are added up is a question of seams."""
     with pytest.raises(InputError, match="seams,accumulate"):
         lowtide.plan(model, allow="accumulate")
+
+
+def test_other_formats_are_refused() -> None:
+    """Only ONNX spells the parts at seams, which is said in one line."""
+    tensors = (Tensor(0, 4, Kind.INPUT, "a", (1,), "float32"), Tensor(1, 4, Kind.OUTPUT, "b", (1,), "float32"))
+    graph = Graph("net", tensors, (Op(0, (0,), (1,), "n", "RELU", operands=(0,)),), dialect="tflite")
+    with pytest.raises(InputError, match="only ONNX models are cut at seams"):
+        lowtide.plan(graph, target="generic", allow="seams")
 
 
 @pytest.mark.slow
