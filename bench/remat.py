@@ -181,8 +181,8 @@ def page(document: dict[str, Any]) -> str:
         f"{document['machine']['cpu']}, one core, lowtide {document['machine']['commit']}; `bench/remat.py`, seed "
         f"{document['seed']}.", "",
         "Overheads in per cent of the time of running each op once. *limit*: seconds of search, by the clock on the "
-        "wall of a machine with other work to do; *found*: what is found in them after the best order; *first*: the "
-        "first plan, and the seconds until it was there. "
+        "wall of a machine with other work to do; *found*: what is found in them after the best order; *first*: "
+        "the first plan, and the seconds until it was there. "
         "*all orders*: no plan costs less; *first runs*: none with the first runs of the plan found. *CP-SAT*: "
         "retention intervals, two runs of an op, first runs in the best order; `=`: proved. The last three columns are "
         "printed in papers.", "",

@@ -378,7 +378,7 @@ def _planning(
         _fixed(counted)
     there = p.add_argument_group(f"what there is ({UNITS_TEXT})")
     if budget:
-        there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take")
+        there.add_argument("--budget", metavar="SIZE", help="what arena and reserve may take (plan: also 70%%)")
         there.add_argument("--reserve", metavar="SIZE", help="bytes to keep free of the budget")
         _banks(there)
     if spilling:
