@@ -101,7 +101,10 @@ class Outcome:
 
 
 def run(row: Row, folders: dict[str, str]) -> Outcome:
-    """Run a row's command in this process."""
+    """Run a row's command in this process, with the models that are built for it."""
+    for name in (name for name in MODELS if f"{{tmp}}/{name}" in row.words):
+        if not Path(folders["tmp"], name).exists():
+            MODELS[name](Path(folders["tmp"], name))
     words = [word.format_map(folders) for word in shlex.split(row.words)]
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
@@ -121,9 +124,6 @@ def replay(models: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome | Row]:
         for row in ROWS:
             if only and not row.name.startswith(only):
                 continue
-            for name in (name for name in MODELS if f"{{tmp}}/{name}" in row.words):
-                if not Path(tmp, name).exists():
-                    MODELS[name](Path(tmp, name))
             paths = [Path(w.format_map(folders)) for w in row.words.split() if w.startswith(("{onnx}", "{tflite}"))]
             yield run(row, folders) if all(path.exists() for path in paths) else row
 

@@ -65,6 +65,7 @@ ELSEWHERE = {
     "run/test_timing.py": "run/ort_process",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
+    "verify/check/test_cut.py": "certificates",
     "report/test_torch.py": "run_reports",
     "api/test_sharing.py": "verify/check/shared",
     "verify/check/test_moves.py": "write/command_stream",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -31,8 +32,10 @@ REPLAY, CLAIMS = _script("replay"), _script("claims")
                          ids=lambda row: f"{row.name} {row.words}")  # fmt: skip
 def test_what_users_stumbled_over_is_as_it_should_be(row, tmp_path: Path) -> None:
     """The command's exit status, and what it has to print."""
-    if "{tmp}/p.tflite" in row.words:
-        pytest.skip("it follows a row that needs a model; bench/replay.py MODELS runs both")
+    if "{tmp}/p.tflite" in row.words or ("{tmp}/i.json" in row.words and row.words.startswith("verify")):
+        pytest.skip("it follows another row; bench/replay.py MODELS runs both")
+    if "{tmp}/large.onnx" in row.words:
+        pytest.skip("it writes 4.5 GB; bench/replay.py MODELS runs it")
     outcome = REPLAY.run(row, {"tmp": str(tmp_path), "onnx": "", "tflite": ""})
     assert not outcome.wrong, outcome.printed
 
@@ -40,7 +43,8 @@ def test_what_users_stumbled_over_is_as_it_should_be(row, tmp_path: Path) -> Non
 def test_rows_without_their_model_are_left_out(tmp_path: Path) -> None:
     """And said to be; a row that is not as it should be says what is wrong."""
     left_out = [row for row in REPLAY.replay(tmp_path, ("A",)) if isinstance(row, REPLAY.Row)]
-    assert len(left_out) == sum(row.name.startswith("A") for row in REPLAY.ROWS)
+    needy = [row for row in REPLAY.ROWS if row.name.startswith("A") and re.search(r"\{(onnx|tflite)\}", row.words)]
+    assert left_out == needy
     wrong = REPLAY.run(REPLAY.Row("X", "pln", 0, "nothing of the kind"), {})
     assert wrong.wrong == "exit status 2, not 0; no 'nothing of the kind' in it"
 

@@ -125,8 +125,7 @@ def _plan(add: _Add) -> None:
     p = add(
         "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
-        "lowtide plan model.onnx --budget 256KiB --reserve 4KiB --dim batch=1",
-        "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --header arena.h --table arena.txt",
+        "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
         "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
     )  # fmt: skip

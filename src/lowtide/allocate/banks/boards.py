@@ -44,7 +44,7 @@ def boards() -> dict[str, Board]:
     """The built-in boards by name, in the order of the alphabet.
 
     >>> [b.name for b in boards()["esp32s3"].banks]
-    ['sram', 'psram']
+    ['sram', 'sram2', 'psram']
     """
     rows = ((name, {k: v for k, v in row.items() if k != "also"}) for name, row in _built_in().items())
     return {name: _board(name, row, "boards.toml") for name, row in rows}
