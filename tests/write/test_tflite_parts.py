@@ -126,6 +126,11 @@ def test_from_the_model_to_its_measure(tmp_path: Path, capsys: pytest.CaptureFix
     assert plan.rewrites
     assert plan.exactness == "bits"
     assert plan.required_bytes < uncut.required_bytes
+    figures, today = plan.runtime_figures, uncut.runtime_figures
+    assert figures is not None
+    assert today is not None
+    assert [f.default_bytes for f in figures] == [f.default_bytes for f in today]
+    assert [f.planned_bytes for f in figures] == [plan.required_bytes, plan.arena_bytes]
     report = lowtide.verify(model, plan, run=True)
     assert report.run is not None
     assert main(["verify", str(model), str(plan_path), "--run"]) == 0

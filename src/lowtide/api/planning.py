@@ -207,12 +207,8 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
-    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick)
-    if figures and answer.parts is not None:  # what it takes by its defaults is of the user's own graph
-        uncut = Planned(problem.graph.own_order, problem.own_order_peak_bytes, problem.own_order_peak_bytes, None)
-        own = runtime_figures(problem.memory, uncut, quick=True) or ()
-        today = {f.what: f.default_bytes for f in own}
-        figures = [msgspec.structs.replace(f, default_bytes=today[f.what]) for f in figures if f.what in today]
+    uncut = None if answer.parts is None else problem.memory
+    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 
 

@@ -113,7 +113,8 @@ class ProgressLine:
         self._last_report = self._last_sign = now
         best, bound = progress.best_bytes, progress.bound_bytes
         gap = 100 * (best - bound) / best if best else 0.0
-        self._last = f"{label}best {format_size(best)}, bound {format_size(bound)}, gap {gap:.2f} %"
+        proved = f", bound {format_size(bound)}, gap {gap:.2f} %" if bound else ""
+        self._last = f"{label}best {format_size(best)}{proved}"
         done = f"{bar(bound / best if best else 1.0)} " if self._terminal else ""
         self._tell(f"{done}{self._last}, {progress.seconds:.0f} s")
 

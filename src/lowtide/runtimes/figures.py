@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure
@@ -16,7 +18,9 @@ from lowtide.runtimes.registry import runtime_of
 from lowtide.target import resolve
 
 
-def runtime_figures(memory: MemoryModel, planned: Planned, *, quick: bool = False) -> list[RuntimeFigure] | None:
+def runtime_figures(
+    memory: MemoryModel, planned: Planned, *, quick: bool = False, uncut: MemoryModel | None = None
+) -> list[RuntimeFigure] | None:
     """Both sides of each figure of a target's runtime.
 
     Parameters
@@ -25,6 +29,8 @@ def runtime_figures(memory: MemoryModel, planned: Planned, *, quick: bool = Fals
         The graph under its target.
     quick
         Whether to leave out the arena that another runtime's own planner makes of the plan, which takes a search.
+    uncut
+        The user's own graph where `memory` is of its parts: what is taken by the defaults is of that.
 
     Returns
     -------
@@ -33,8 +39,18 @@ def runtime_figures(memory: MemoryModel, planned: Planned, *, quick: bool = Fals
     """
     own = runtime_of(memory.target)
     if type(own) is Plain and memory.graph.dialect == "onnx":
-        return _beside(memory.graph, planned, quick=quick)
-    return own.figures(memory, planned)
+        figures = _beside(memory.graph, planned, quick=quick)
+        return figures if uncut is None else _with_defaults_of(uncut.graph, figures)
+    return own.figures(memory if uncut is None else uncut, planned)
+
+
+def _with_defaults_of(graph: Graph, figures: Sequence[RuntimeFigure]) -> list[RuntimeFigure]:
+    """The figures, but with what is taken by the defaults for another graph."""
+    own = _beside(graph, Planned(graph.own_order, 0, 0, None), quick=True)
+    return [
+        msgspec.structs.replace(figure, default_bytes=today.default_bytes)
+        for figure, today in zip(figures, own, strict=True)
+    ]
 
 
 def _beside(graph: Graph, planned: Planned, *, quick: bool) -> list[RuntimeFigure]:
