@@ -21,9 +21,9 @@ from typing import Any
 SAME_LINES = 6
 FLOW = (
     "errors", "stop", "names", "interrupt", "version", "files", "outputs", "graph", "sizes", "schemas", "ops", "opset",
-    "cost", "rules", "target", "boards", "certificates", "rewrites", "plan", "run_reports", "read", "analyse",
-    "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "optimize", "verify", "run", "write", "report",
-    "executorch", "zoo", "api", "torch", "bench", "cli",
+    "rules", "target", "boards", "certificates", "rewrites", "plan", "run_reports", "read", "analyse",
+    "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize", "verify", "run", "write",
+    "report", "executorch", "zoo", "api", "torch", "bench", "cli",
 )  # fmt: skip
 """The rooms in the order in which data flows (docs/architecture.md); a room imports what stands before it."""
 

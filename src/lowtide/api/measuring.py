@@ -7,7 +7,6 @@ with sizes, for the parts that no session had.
 
 from __future__ import annotations
 
-import platform
 import statistics
 import tempfile
 import time as clock
@@ -232,6 +231,7 @@ class _Measuring:
     def file(self, version: str) -> CostFile:
         """What is known by now. What was only run alone takes as much more as what was run both ways."""
         from lowtide.cost.fit import fit
+        from lowtide.run.timing import cpu_name
 
         level, threads, _, _ = self.how
         known = {signature: statistics.median(times) for signature, times in self.seen.items()}
@@ -251,7 +251,7 @@ class _Measuring:
             runtime="onnxruntime",
             runtime_version=version,
             level=level,
-            device=device(),
+            device=cpu_name(),
             threads=threads,
             families=families,
             entries=entries,
@@ -280,15 +280,3 @@ def _with_weights(model: Path, folder: Path) -> Path:
         return model
     with_random_weights(model, folder / "weighted.onnx")
     return folder / "weighted.onnx"
-
-
-def device() -> str:
-    """What the CPU calls itself."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lowtide
+from lowtide.run.timing import cpu_name
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,9 @@ def machine() -> Machine:
         commit=_commit(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         system=f"{platform.system()} {platform.machine()}",
-        cpu=_cpu(),
+        cpu=cpu_name(),
         cores=os.cpu_count() or 1,
     )
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _commit() -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -97,3 +98,15 @@ class _Worker:
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
+
+
+def cpu_name() -> str:
+    """What the CPU calls itself."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -82,6 +82,21 @@ NOT_WITH_MOVES = {
 """What a plan with moves says nothing of, and the failure if it does."""
 
 
+def _check_target(graph: Graph, plan: Plan, target: Target) -> None:
+    """That the plan is for this model and these rules."""
+    if plan.model_sha256 != graph.sha256:
+        raise InputError(
+            f"the plan is for another model (sha256 {plan.model_sha256[:12]}, not {graph.sha256[:12]}); "
+            "plan this model again",
+            graph.source or graph.name,
+        )
+    if plan.target != target.name:
+        raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
+    if plan.rules is not None and plan.rules != target:
+        differing = ", ".join(f.name for f in fields(target) if getattr(target, f.name) != getattr(plan.rules, f.name))
+        raise VerificationError("target", f"the plan says other rules than {target.name!r} has: {differing}")
+
+
 def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool = True) -> Report:
     """Check everything that a plan says.
 
@@ -106,17 +121,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     VerificationError
         The first check that failed; `failure` is a key of `FAILURES`.
     """
-    if plan.model_sha256 != graph.sha256:
-        raise InputError(
-            f"the plan is for another model (sha256 {plan.model_sha256[:12]}, not {graph.sha256[:12]}); "
-            "plan this model again",
-            graph.source or graph.name,
-        )
-    if plan.target != target.name:
-        raise VerificationError("target", f"the plan is for {plan.target!r}, not {target.name!r}")
-    if plan.rules is not None and plan.rules != target:
-        differing = ", ".join(f.name for f in fields(target) if getattr(target, f.name) != getattr(plan.rules, f.name))
-        raise VerificationError("target", f"the plan says other rules than {target.name!r} has: {differing}")
+    _check_target(graph, plan, target)
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
