@@ -152,7 +152,7 @@ def _own_shapes(patch: pytest.MonkeyPatch) -> None:
 
 def _whole_scales(patch: pytest.MonkeyPatch) -> None:
     """Rows of weights keep the scales of the first rows."""
-    patch.setattr(parts, "_quant_of", lambda quant, box: quant)
+    patch.setattr(parts, "quant_of_rows", lambda quant, box: quant)
 
 
 def _own_options(patch: pytest.MonkeyPatch) -> None:

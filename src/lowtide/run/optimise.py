@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.onnx.shapes import with_small_constants
-from lowtide.run.random_weights import missing_weights
 
 Level = Literal["extended", "all"]
 
@@ -80,6 +79,8 @@ def write_optimized(model: Path, out: Path, dims: Mapping[str, int], level: Leve
 
 def _why_not(model: Path, error: Exception) -> str:
     """Which file of weights is missing, if one is: what onnxruntime says of that is hard to read."""
+    from lowtide.run.random_weights import missing_weights
+
     try:
         missing = missing_weights(model)
     except InputError:
