@@ -80,10 +80,9 @@ tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vec
 }  // namespace
 
 void sequence(nb::module_& m) {
-  nb::class_<tide::SequenceProblem>(
-      m, "SequenceProblem",
-      "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
-      "values: (size, maker or -1, kept).")
+  nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
+                                    "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
+                                    "values: (size, maker or -1, kept).")
       .def(
           "__init__",
           [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
