@@ -18,13 +18,14 @@ namespace {
 
 using namespace nb::literals;
 
-using OpRow = std::tuple<std::vector<int>, std::vector<int>, std::vector<int>, Cost, Bytes, Bytes, bool>;
+using OpRow =
+    std::tuple<std::vector<int>, std::vector<int>, std::vector<int>, Cost, Bytes, Bytes, bool, std::vector<int>>;
 using ValueRow = std::tuple<Bytes, int, bool>;
 
 tide::SequenceProblem make(const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
   tide::SequenceProblem problem;
-  for (const auto& [reads, makes, after, cost, workspace, saving, once] : ops)
-    problem.ops.push_back({reads, makes, after, cost, workspace, saving, once});
+  for (const auto& [reads, makes, after, cost, workspace, saving, once, until] : ops)
+    problem.ops.push_back({reads, makes, after, cost, workspace, saving, once, until});
   for (const auto& [size, maker, kept] : values) problem.values.push_back({size, maker, kept});
   return problem;
 }
@@ -80,7 +81,7 @@ tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vec
 
 void sequence(nb::module_& m) {
   nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
-                                    "Ops that may run again: (reads, makes, after, cost, workspace, saving, once); "
+                                    "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
                                     "values: (size, maker or -1, kept).")
       .def(
           "__init__",

@@ -22,8 +22,9 @@ struct SequenceOp {
   std::vector<int> after;  // ops whose first run comes before this one's, though no value says so
   Cost cost = 0;
   Bytes workspace = 0;
-  Bytes saving = 0;   // of what it touches, at most, where it writes over what it reads (bounds alone count it)
-  bool once = false;  // it must not run again
+  Bytes saving = 0;          // of what it touches, at most, where it writes over what it reads (bounds alone count it)
+  bool once = false;         // it must not run again
+  std::vector<int> until{};  // ops that change what it reads: it runs before the first run of each
 };
 
 struct SequenceProblem {

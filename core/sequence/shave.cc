@@ -38,7 +38,7 @@ void Shaver::chain_for(int op, int peak, int before, size_t length) {
   while (true) {
     for (const int x : p.ops[newest].reads) {
       const int maker = p.values[x].maker;
-      if (maker < 0 || in_chain_[maker] || p.ops[maker].once) continue;
+      if (maker < 0 || in_chain_[maker] || p.ops[maker].once || line_.barred(maker, before)) continue;
       if (line_.last(x, line_.source(x, before)) < peak) wanted_.push_back(x);
     }
     if (chain_.size() >= length) break;
@@ -71,7 +71,7 @@ void Shaver::gather(int peak, Bytes excess, double noise) {
     const int source = line_.source(x, peak);
     if (source < 0) continue;
     const auto next = std::lower_bound(readers.begin(), readers.end(), peak);
-    if (*next == peak || line_.source(x, *next) != source) continue;
+    if (*next == peak || line_.source(x, *next) != source || line_.barred(value.maker, *next)) continue;
     Bytes made = 0;
     for (const int y : p.ops[value.maker].makes) made += p.values[y].size;
     const double blur = noise > 0 ? std::exp(noise * (uniform() + uniform() + uniform() - 1.5)) : 1;

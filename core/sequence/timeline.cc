@@ -20,8 +20,11 @@ int below(const std::vector<int>& slots, int slot, int floor) {
 
 Timeline::Timeline(const SequenceProblem& problem, const std::vector<int>& order) : problem_(&problem) {
   followers_.assign(problem.n(), {});
-  for (int v = 0; v < problem.n(); ++v)
+  earlier_.assign(problem.n(), {});
+  for (int v = 0; v < problem.n(); ++v) {
     for (const int u : problem.ops[v].after) followers_[u].push_back(v);
+    for (const int w : problem.ops[v].until) earlier_[w].push_back(v);
+  }
   build(order, -1);
 }
 
@@ -88,7 +91,14 @@ int Timeline::last(int value, int source) const {
   return below(events_[value], until, source);
 }
 
+bool Timeline::barred(int op, int slot) const {
+  for (const int w : problem_->ops[op].until)
+    if (!slots_of_[w].empty() && slots_of_[w].front() < slot) return true;
+  return false;
+}
+
 bool Timeline::can_put(int op, int slot) const {
+  if (barred(op, slot)) return false;
   const SequenceOp& o = problem_->ops[op];
   for (const int x : o.reads)
     if (source(x, slot) < 0) return false;
@@ -120,6 +130,8 @@ std::pair<int, int> Timeline::window(int slot) const {
     if (maker >= 0) low = std::max(low, slots_of_[maker].front());
   }
   for (const int u : o.after) low = std::max(low, slots_of_[u].front());
+  for (const int u : earlier_[op]) low = std::max(low, slots_of_[u].back());
+  for (const int w : o.until) high = std::min(high, slots_of_[w].front());
   if (first) {
     for (const int w : followers_[op]) high = std::min(high, slots_of_[w].front());
   }

@@ -51,6 +51,8 @@ class Timeline {
   // The last slot at which what that run made is there.
   int last(int value, int source) const;
 
+  // Whether an op whose runs must come before this slot has run: what the op reads is changed by then.
+  bool barred(int op, int slot) const;
   // Whether everything that an op reads is there, or can be, at a slot.
   bool can_put(int op, int slot) const;
   // Whether the op runs elsewhere, and its readers are served from there.
@@ -100,6 +102,7 @@ class Timeline {
   std::vector<std::vector<int>> slots_of_;   // per op
   std::vector<std::vector<int>> events_;     // per value
   std::vector<std::vector<int>> followers_;  // per op, those that are to come after it
+  std::vector<std::vector<int>> earlier_;    // per op, those all of whose runs are to come before it
   std::vector<Done> changes_;
   static constexpr int kStart = 0;  // the slot before all runs, where what is there from the start begins
 };

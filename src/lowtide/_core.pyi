@@ -861,12 +861,12 @@ def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | 
 
 class SequenceProblem:
     """
-    Ops that may run again: (reads, makes, after, cost, workspace, saving, once); values: (size, maker or -1, kept).
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept).
     """
 
     def __init__(
         self,
-        ops: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, int, int, bool]],
+        ops: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, int, int, bool, Sequence[int]]],
         values: Sequence[tuple[int, int, bool]],
     ) -> None: ...
     def footprints(self, order: Sequence[int]) -> list[int]:

@@ -96,7 +96,7 @@ def verify(
 
 
 def verify_file(graph: Graph, target: Target) -> Report:
-    """Check the offline plan that a .tflite file holds, with code that shares nothing with the planner.
+    """Check the offline plan that a .tflite file holds, with code of the checker alone.
 
     A file that lowtide wrote says for whose kernels its plan holds, and is judged by that unless `target` names some.
 

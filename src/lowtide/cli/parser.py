@@ -225,7 +225,7 @@ def _compare(add: _Add, *, methods: bool) -> None:
 def _verify(add: _Add) -> None:
     """The checker."""
     p = add(
-        "verify", "check a plan with code that shares nothing with the planner", commands.verify,
+        "verify", "check a plan with code of its own; --run: in the runtime it is for", commands.verify,
         "lowtide verify model.onnx model.plan.json",
         "lowtide verify model.onnx model.plan.json --run --prove",
         "lowtide verify planned.tflite",

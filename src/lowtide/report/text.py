@@ -36,10 +36,33 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
         from lowtide.report.spilling import spilling_text
 
         return spilling_text(plan, verbose=verbose)
-    search, figures = dict(plan.search or {}), plan.figures
+    rows = _size_rows(plan)
+    head = [
+        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
+        ("target", f"{plan.target}, alignment {plan.alignment}"),
+        ("method", f"{plan.method}, {_stopped_text(plan)}"),
+    ]
+    tail = _tail_rows(plan, verbose=verbose)
+    width = max(len(row[0]) for row in (*head, *rows, *tail))
+    return "\n".join(
+        [
+            columns([(key.ljust(width), text) for key, text in head]),
+            "",
+            *figures_rows(plan.runtime_figures, plan.target),
+            columns([(key.ljust(width), *_size_cells(size), note) for key, size, note in rows], right=[1]),
+            "",
+            columns([(key.ljust(width), text) for key, text in tail]),
+        ]
+    )
+
+
+def _size_rows(plan: Plan) -> list[tuple[str, int, str]]:
+    """Peak, bound, arenas, and what is required of a budget: bytes, and a word on each."""
+    better = change(plan.own_order_peak_bytes, plan.peak_bytes)
+    unproved = "; not proved least, as --require-optimal asks" if plan.status == "unproved" else ""
     rows: list[tuple[str, int, str]] = [
         ("own order peak", plan.own_order_peak_bytes, ""),
-        ("peak", plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
+        ("peak", plan.peak_bytes, better + unproved),
         ("lower bound", plan.lower_bound_bytes, proof_text(plan)),
         *_region_rows(plan),
     ]
@@ -56,66 +79,50 @@ def plan_text(plan: Plan, *, verbose: bool = False) -> str:
             )
     elif plan.runtime_arena_bytes is not None:
         rows.append(("runtime arena", plan.runtime_arena_bytes, RUNTIME_ARENA[_runtime(plan)] + _at_least(plan)))
+    return rows + _budget_rows(plan)
+
+
+def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
+    """What is required, and what there is."""
     reserve = f"arena and a reserve of {format_size(plan.reserve_bytes)}" if plan.reserve_bytes else ""
-    if plan.budget_bytes is not None:
-        over = plan.required_bytes - plan.budget_bytes
-        verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
-        if plan.status == "impossible":
-            alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
-            why = "one op needs more by itself, sizes rounded up" if alone else "the lower bound is above the budget"
-            verdict += f", and no plan can fit: {why}"
-        rows.append(("required", plan.required_bytes, reserve))
-        rows.append(("budget", plan.budget_bytes, verdict))
-    elif reserve:
-        rows.append(("required", plan.required_bytes, reserve))
-    if plan.status == "unproved":
-        rows[1] = ("peak", plan.peak_bytes, f"{rows[1][2]}; not proved least, as --require-optimal asks")
-    moved = figures.ops_moved
-    head = [
-        ("model", f"{plan.graph}, {format_count(len(plan.order), 'op')}" + _folded(plan)),
-        ("target", f"{plan.target}, alignment {plan.alignment}"),
-        ("method", f"{plan.method}, {_stopped_text(plan)}"),
-    ]
+    if plan.budget_bytes is None:
+        return [("required", plan.required_bytes, reserve)] if reserve else []
+    over = plan.required_bytes - plan.budget_bytes
+    verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
+    if plan.status == "impossible":
+        alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
+        why = "one op needs more by itself, sizes rounded up" if alone else "the lower bound is above the budget"
+        verdict += f", and no plan can fit: {why}"
+    return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
+
+
+def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
+    """What was done to the graph and its order, and what that took."""
+    search, figures = dict(plan.search or {}), plan.figures
     tail = [("cut", _cut_text(plan))] if plan.exactness else []
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
-    where = figures.arena_lost
-    if where is not None and not plan.memories:
-        tail.append(("bytes lost", where.text))
-    if moved is not None:
-        tail.append(("moved", f"{moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
+    if figures.arena_lost is not None and not plan.memories:
+        tail.append(("bytes lost", figures.arena_lost.text))
+    if figures.ops_moved is not None:
+        tail.append(("moved", f"{figures.ops_moved:,} of {format_count(len(plan.order), 'op')} out of own order"))
     if plan.runtime_arena_bytes is not None and plan.runtime_parts is None and _runtime(plan) == "onnxruntime":
         tail += _session_rows(plan.runtime_arena_bytes)
     why = conflict_text(plan)
     if why is not None:
         tail.append(("too much", why))
     s = plan.seconds
-    tail.append(
-        (
-            "seconds",
-            f"read {s.read:.2f}, schedule {s.schedule:.2f}, allocate {s.allocate:.2f}, verify {s.verify:.2f}, "
-            f"total {s.total:.2f}",
-        )
-    )
+    parts = f"read {s.read:.2f}, schedule {s.schedule:.2f}, allocate {s.allocate:.2f}, verify {s.verify:.2f}"
+    tail.append(("seconds", f"{parts}, total {s.total:.2f}"))
     if verbose:
         tail += [
             (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
             for key, value in search.items()
         ]
         tail.append(("certificate", _certificate_text(plan)))
-    width = max(len(row[0]) for row in (*head, *rows, *tail))
-    return "\n".join(
-        [
-            columns([(key.ljust(width), text) for key, text in head]),
-            "",
-            *figures_rows(plan.runtime_figures, plan.target),
-            columns([(key.ljust(width), *_size_cells(size), note) for key, size, note in rows], right=[1]),
-            "",
-            columns([(key.ljust(width), text) for key, text in tail]),
-        ]
-    )
+    return tail
 
 
 def _runtime(plan: Plan) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def why_not(graph: Graph, order: Ordered[int]) -> str | None:
             if t in graph.producer and t not in there:
                 return f"{op.label} reads {graph.tensor_by_id[t].label}, which is not made yet"
         if op_id in done:
-            if op.attributes.get("random") or any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs):
+            if runs_once(graph, op):
                 return f"{op.label} cannot run twice"
             writer = next((w for w in writers.get(op_id, ()) if w in done), None)
             if writer is not None:
@@ -125,6 +125,11 @@ def why_not(graph: Graph, order: Ordered[int]) -> str | None:
         done.add(op_id)
     missing = len(graph.ops) - len(done)
     return f"{missing} ops do not run" if missing else None
+
+
+def runs_once(graph: Graph, op: Op) -> bool:
+    """Whether an op is random, or changes memory that is there."""
+    return bool(op.attributes.get("random")) or any(graph.tensor_by_id[t].alias_of is not None for t in op.outputs)
 
 
 def writers_over(graph: Graph) -> dict[int, tuple[int, ...]]:

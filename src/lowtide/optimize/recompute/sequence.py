@@ -80,7 +80,7 @@ class Sequenced:
             makers = {self.values[x].maker for x in reads}
             makes = [x for x in op.makes if x not in left_out]
             after = [u for u in before[i] if u not in makers and u not in views]
-            rows.append((reads, makes, after, cost, op.workspace, op.saving, op.once))
+            rows.append((reads, makes, after, cost, op.workspace, op.saving, op.once, []))
         values = [
             (0 if x in left_out else round_up(v.size, unit), -1 if x in left_out else v.maker, v.kept)
             for x, v in enumerate(self.values)
