@@ -33,18 +33,17 @@ class Path {
   PathResult run() {
     PathResult best = uncut();
     Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
-    Bytes step = std::max<Bytes>(1, high / kFirstStep);  // little by little first: so something stands when time is up
+    Bytes step = std::max<Bytes>(1, high / kFirstStep);  // a little first, so that something stands when time is up
     for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
       const Bytes limit = std::max(low + (high - low) / 2, high - step);
       PathResult found;
       if (way(limit, found) && few(found)) {
         high = found.peak;
         best = std::move(found);
-        step *= 2;
       } else if (!stopped_) {
         low = limit + 1;
-        step = high - low + 1;
       }
+      step = high - low + 1;
     }
     PathResult polished = best;
     if (!stopped_) polish(polished);
