@@ -124,7 +124,7 @@ beside parameters, buffers, batch and state.
 Budgets are shares of own order's peak, 75, 50, 30 and 15 % of the way up from `floor`: what the largest op takes
 alone, which no plan is below. `ops` are the step's, `runs` how many run. `time`: the ops' measured seconds over own
 order's, predicted; seconds of whole steps are in the JSON, from a machine that others used too: they say little. Ops
-that run again come from a plain greedy, which proves nothing.
+that run again come from the search for sequences, which proves nothing.
 """
 COLUMNS = (
     "net", "budget", "ops", "runs", "planned", "allocator", "storages", "eager's", "floor", "time", "bits",
