@@ -112,6 +112,7 @@ def test_verify_wants_to_be_told_what_it_costs():
     assert error.value.failure == "rewrites"
 
 
+@pytest.mark.slow
 def test_plans_of_small_graphs_are_within_the_budget_and_no_cheaper_than_the_least():
     """Each is verified as it is made; where it fits it costs at least what brute force says, and its bound at most."""
     rng, met = Random(4), 0
