@@ -64,6 +64,7 @@ def test_every_public_value_survives(tmp_path: Path):
         assert repr(again) == repr(value), name
 
 
+@pytest.mark.slow
 def test_nothing_public_is_forgotten(tmp_path: Path):
     """Each class that `lowtide` exports is among those tried, or an error (tests/test_errors.py)."""
     values = [v for value in _values(tmp_path).values() for v in (value if isinstance(value, list) else [value])]

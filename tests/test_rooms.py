@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import lowtide
 
 SOURCE = Path(lowtide.__file__).parent
@@ -145,6 +147,7 @@ def test_every_module_has_its_tests():
     assert not missing, f"give each its tests/ROOM/test_MODULE.py, or a line in {Path(__file__).name}: {missing}"
 
 
+@pytest.mark.slow
 def test_the_table_is_not_stale():
     """Every file and module in it is there, and no module has its mirrored file as well."""
     listed = [entry for modules in ELSEWHERE.values() for entry in modules.split()]

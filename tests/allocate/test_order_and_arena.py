@@ -43,6 +43,7 @@ def test_a_network_of_a_hundred_cells() -> None:
     assert best_layout(model, schedule.order, Limits()).allocation.arena_bytes == schedule.lower_bound
 
 
+@pytest.mark.slow
 def test_the_best_of_the_orders_is_kept() -> None:
     """Never above the arena of the order itself, of no higher peak, and the same again."""
     rng = Random(4)

@@ -15,6 +15,7 @@ from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.sequence import least_possible
 from lowtide.plan import Plan, from_json
+from lowtide.report.text import plan_text
 from lowtide.rewrites import Recompute
 from lowtide.verify.check.plan import verify_plan
 from support.command import Captured, run
@@ -68,6 +69,18 @@ def test_a_share_is_of_the_own_orders_peak():
     assert lowtide.plan(held_or_made_again(), target="strict", budget="50%").budget_bytes == 7
 
 
+def test_the_screen_says_what_is_so():
+    """That nothing need run again, that nothing fits, or that nothing was found; no bound over sequences is claimed."""
+    fits, none = plan_text(plan_again(budget="100%")), plan_text(plan_again(budget=8))
+    assert "no op: the best order fits without" in fits
+    assert "no op: no plan fits" in none
+    assert "no plan can fit: one op needs more by itself" in none
+    assert "proved least over all orders in which each op runs once" in fits
+    over = plan_text(msgspec.structs.replace(plan_again(budget=8), status="over_budget"))
+    assert "no op: none was found that fits" in over
+    assert "can fit" not in over
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -112,6 +125,7 @@ def test_verify_wants_to_be_told_what_it_costs():
     assert error.value.failure == "rewrites"
 
 
+@pytest.mark.slow
 def test_plans_of_small_graphs_are_within_the_budget_and_no_cheaper_than_the_least():
     """Each is verified as it is made; where it fits it costs at least what brute force says, and its bound at most."""
     rng, met = Random(4), 0

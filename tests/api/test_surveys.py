@@ -156,6 +156,7 @@ def test_options_reach_their_method(tmp_path: Path):
         lowtide.compare(path, ["own"], options={"exact": {"cut": "false"}})
 
 
+@pytest.mark.slow
 def test_published_figures_stand_beside_measured_ones():
     """Under the paper's own memory rules and its method's own settings; elsewhere there are none."""
     rpo, hmcos, exact = lowtide.compare("zoo:darts_imagenet", ["rpo", "hmcos", "exact"], target="hmcos")

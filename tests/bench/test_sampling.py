@@ -76,6 +76,7 @@ def space(*network: str | Graph, watch: Watch | None = None, **options: Any) -> 
     return distribution(run(SpaceSuite(*network, **options), watch))
 
 
+@pytest.mark.slow
 def test_distribution_of_swiftnet() -> None:
     """Bins and shares add up; the optimum is marked; a few per cent are within 250 KB (SERENITY, Figure 3: 4.1 %)."""
     found = space("swiftnet_cell_a", orders=20_000)

@@ -237,6 +237,7 @@ def test_channelwise_in_blocks(data: st.DataObject, block: int) -> None:
     check(Channelwise(1, blocks=((1, block),)), lambda x, s: x * np.repeat(s, block, axis=1), (x, scale))
 
 
+@pytest.mark.slow
 @given(
     st.data(), st.sampled_from([(0,), (1,), (0, 2), (0, 1, 2)]), st.booleans(), st.sampled_from(["sum", "max", None])
 )

@@ -126,6 +126,7 @@ def test_what_the_search_gives_is_valid_and_within_the_budget_it_claims(length: 
     assert list(order) == list(search(graph, seconds, budget, 5.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6))
 def test_nothing_runs_again_behind_what_changes_what_it_reads(length: int, seed: int) -> None:
@@ -167,6 +168,7 @@ def updated(graph: Graph) -> Graph:
     return Graph("updated", tensors, (*ops, graph.ops[-1]))
 
 
+@pytest.mark.slow
 def test_a_long_chain_fits_into_a_third() -> None:
     """Sixty equal ops there and back, and each runs a second time at most."""
     length = 60

@@ -213,6 +213,7 @@ def test_groups_are_disjoint_and_convex():
                 before.difference_update(ready)
 
 
+@pytest.mark.slow
 def test_the_same_every_time():
     """Order and counters, but for the seconds, are the same on every run (the released code's are not)."""
     model = model_of("darts_imagenet")

@@ -117,6 +117,7 @@ def _check_rows(graph: Graph, result: parts.PartGraph) -> None:
             assert t in read or result.graph.tensor_by_id[t].kind is Kind.OUTPUT or of in unread, op.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITE)
 def test_small_networks_in_every_cut(name: str, tmp_path: Path) -> None:
     """Every axis of every op, with what has to be cut along, and by itself."""

@@ -50,6 +50,7 @@ def test_random_networks_of_floats_in_parts(first: int) -> None:
     assert not [text for seed in range(first, first + 20) for text in _random_cuts(seed, "float32")]
 
 
+@pytest.mark.slow
 def test_a_residual_network_in_parts() -> None:
     """Halos of two convolutions, a sum whose operands lag behind each other, in two, three and seven stripes."""
     whole = Whole(residual().bytes())

@@ -118,6 +118,7 @@ def test_gpt_training_keeps_what_the_backward_pass_reads(ahead: int, most: int) 
         zoo.build("gpt_training:width=100")
 
 
+@pytest.mark.slow
 def test_gpt_training_of_the_bench() -> None:
     """The instance that the benchmarks place has about 18,000 buffers."""
     graph = zoo.build("gpt_training:layers=72,ahead=1").graph()

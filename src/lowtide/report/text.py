@@ -91,7 +91,9 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
     verdict = f"{format_size(over)} over budget" if over > 0 else f"{format_size(-over)} to spare"
     if plan.status == "impossible":
         alone = plan.least_required_bytes + (plan.reserve_bytes or 0) <= plan.budget_bytes
-        why = "one op needs more by itself, sizes rounded up" if alone else "the lower bound is above the budget"
+        why = "the lower bound is above the budget"
+        if alone or plan.recomputation is not None:
+            why = "one op needs more by itself" + (", sizes rounded up" if alone else "")
         verdict += f", and no plan can fit: {why}"
     return [("required", plan.required_bytes, reserve), ("budget", plan.budget_bytes, verdict)]
 
@@ -186,6 +188,8 @@ def proof_text(plan: Plan) -> str:
     if plan.optimal:
         if plan.proved_over == "orders_and_regions":
             return "the peak is proved least over all orders, whatever is cut"
+        if plan.recomputation is not None:
+            return "the peak is proved least over all orders in which each op runs once"
         return "the peak is proved least" + (" over all orders of these parts" if plan.exactness else "")
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
@@ -234,7 +238,9 @@ def recomputed_text(plan: Plan) -> str:
     assert told is not None, plan.graph
     again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
     if not again:
-        return "no op: " + ("no plan fits" if plan.status == "impossible" else "the best order fits without")
+        over = "none was found that fits, and that there is none is not proved"
+        why = {"impossible": "no plan fits", "over_budget": over}
+        return "no op: " + why.get(plan.status, "the best order fits without")
     added, least = 100 * told.overhead, 100 * told.least_overhead
     proof = "the least there is" if told.planned == told.lower_bound else f"{least:.3f} % at least, in any order"
     proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"

@@ -34,6 +34,7 @@ def test_what_fits_somewhere_is_found(both: int, head: int, tail: int, banks: li
     assert sum(way.sizes) == (head + tail if way.apart else sizes.both)
 
 
+@pytest.mark.slow
 @given(SIZES, SIZES, SIZES, BANKS)
 def test_no_way_that_fits_has_fewer_bytes_in_slow_memories(both: int, head: int, tail: int, banks: list[Bank]):
     """A byte in the second memory counts 1, in the third 2."""
