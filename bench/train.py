@@ -22,8 +22,9 @@ from typing import Any
 from lowtide.bench.machine import machine
 from lowtide.bench.train_nets import NETS, training
 from lowtide.errors import InputError
+from lowtide.run.live_storages import storages_peak
 from lowtide.torch import Costs, Step, compile_step
-from lowtide.torch.meter import allocator_peak, storages_peak
+from lowtide.torch.meter import allocator_peak
 
 SHARES = (0.75, 0.5, 0.3, 0.15)
 """Budgets, as parts of the way from what the largest op takes alone to what own order takes."""

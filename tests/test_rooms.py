@@ -63,7 +63,7 @@ ELSEWHERE = {
     "rules/tflm/test_libraries.py": "rules/tflm/flexbuffer",
     "runtimes/tflm/test_persistent.py": "runtimes/tflm/builds "
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
-    "run/test_torch.py": "bench/torch_nets",
+    "run/test_torch.py": "run/live_storages bench/torch_nets",
     "run/test_timing.py": "run/ort_process",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",

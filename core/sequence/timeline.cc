@@ -182,6 +182,13 @@ void Timeline::undo(size_t mark) {
   }
 }
 
+std::pair<int, int> Timeline::around(const SequenceValue& value, int slot) const {
+  if (value.maker < 0) return {kStart, end_ + 1};
+  const std::vector<int>& runs = slots_of_[value.maker];
+  const auto after = std::lower_bound(runs.begin(), runs.end(), slot);
+  return {*(after - 1), after == runs.end() ? end_ + 1 : *after};
+}
+
 void Timeline::add(int op, int slot) {
   const SequenceOp& o = problem_->ops[op];
   op_[slot] = op;
@@ -192,13 +199,7 @@ void Timeline::add(int op, int slot) {
     const SequenceValue& value = problem_->values[x];
     std::vector<int>& events = events_[x];
     const auto at = std::lower_bound(events.begin(), events.end(), slot);
-    int until = end_ + 1, from = kStart;
-    if (value.maker >= 0) {
-      const std::vector<int>& runs = slots_of_[value.maker];
-      const auto after = std::lower_bound(runs.begin(), runs.end(), slot);
-      if (after != runs.end()) until = *after;
-      from = *(after - 1);
-    }
+    const auto [from, until] = around(value, slot);
     if (at == events.end() || *at >= until) {
       const int old = at == events.begin() ? from : std::max(from, *(at - 1));
       // What is there from the start and read by nobody takes no room.
@@ -250,13 +251,7 @@ void Timeline::remove(int op, int slot) {
     const SequenceValue& value = problem_->values[x];
     std::vector<int>& events = events_[x];
     const auto event = events.erase(std::lower_bound(events.begin(), events.end(), slot));
-    int until = end_ + 1, from = kStart;
-    if (value.maker >= 0) {
-      const std::vector<int>& made = slots_of_[value.maker];
-      const auto after = std::lower_bound(made.begin(), made.end(), slot);
-      if (after != made.end()) until = *after;
-      from = *(after - 1);
-    }
+    const auto [from, until] = around(value, slot);
     if (event == events.end() || *event >= until) {
       const int old = event == events.begin() ? from : std::max(from, *(event - 1));
       const bool unread = value.maker < 0 && events.empty();

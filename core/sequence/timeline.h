@@ -87,6 +87,8 @@ class Timeline {
     int before;  // the slot before a run that was taken away; -1: it was put in
   };
   void build(const std::vector<int>& order, int roomy);
+  // The run that a value comes from at a slot, and the next one that makes it anew, or behind the end.
+  std::pair<int, int> around(const SequenceValue& value, int slot) const;
   void add(int op, int slot);
   void remove(int op, int slot);
   void link(int slot, int before);

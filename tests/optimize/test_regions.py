@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -75,6 +76,21 @@ def test_the_core_counts_as_the_part_graph(
     assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
 
 
+def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Iterator[tuple[int, list[int], Region]]:
+    """Where each region begins that ends with an op, its interval and the region: stripes of every number up to 16, or
+    of powers of 2."""
+    for begin in range(end):
+        interval = ids[begin:end]
+        for axis in cutter.axes(ids[end - 1]):
+            axes = cutter.grow(interval, ids[end - 1], axis)
+            if axes is None:
+                continue
+            for push in (False, True):
+                for stripes in range(2, 17):
+                    if every or not stripes & (stripes - 1):
+                        yield begin, interval, cutter.region(interval, axes, stripes, push=push)
+
+
 def _lowest(cutter: Cutter, target: Target, *, every: bool) -> int:
     """The lowest peak over all ways along the own order, by trying them: stripes of every number, or of powers of 2."""
     graph = cutter.graph
@@ -83,19 +99,9 @@ def _lowest(cutter: Cutter, target: Target, *, every: bool) -> int:
     best = [0] + [2**62] * len(ids)
     for end in range(1, len(ids) + 1):
         best[end] = max(best[end - 1], steps.footprint[end - 1])
-        for begin in range(end):
-            interval = ids[begin:end]
-            for axis in cutter.axes(ids[end - 1]):
-                axes = cutter.grow(interval, ids[end - 1], axis)
-                if axes is None:
-                    continue
-                for push in (False, True):
-                    for stripes in range(2, 17):
-                        if not every and stripes & (stripes - 1):
-                            continue
-                        region = cutter.region(interval, axes, stripes, push=push)
-                        peak, _ = _region_peak(cutter, region, target, interval)
-                        best[end] = min(best[end], max(best[begin], peak))
+        for begin, interval, region in _regions_to(cutter, ids, end, every=every):
+            peak, _ = _region_peak(cutter, region, target, interval)
+            best[end] = min(best[end], max(best[begin], peak))
     return best[-1]
 
 
@@ -173,21 +179,11 @@ def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, ever
     fronts: list[set[tuple[int, int]]] = [{(0, 0)}] + [set() for _ in ids]
     for end in range(1, len(ids) + 1):
         here = {(max(p, steps.footprint[end - 1]), t + whole[end - 1]) for p, t in fronts[end - 1]}
-        for begin in range(end):
-            interval = ids[begin:end]
-            for axis in cutter.axes(ids[end - 1]):
-                axes = cutter.grow(interval, ids[end - 1], axis)
-                if axes is None:
-                    continue
-                for push in (False, True):
-                    for stripes in range(2, 17):
-                        if not every and stripes & (stripes - 1):
-                            continue
-                        region = cutter.region(interval, axes, stripes, push=push)
-                        peak, _ = _region_peak(cutter, region, target, interval)
-                        time = cost.parts(apply(cutter, [region])).nanoseconds - cost.whole().nanoseconds
-                        time += sum(whole[begin:end])
-                        here |= {(max(p, peak), t + time) for p, t in fronts[begin]}
+        for begin, interval, region in _regions_to(cutter, ids, end, every=every):
+            peak, _ = _region_peak(cutter, region, target, interval)
+            time = cost.parts(apply(cutter, [region])).nanoseconds - cost.whole().nanoseconds
+            time += sum(whole[begin:end])
+            here |= {(max(p, peak), t + time) for p, t in fronts[begin]}
         fronts[end] = {(p, t) for p, t in here if not any(q <= p and s <= t and (q, s) != (p, t) for q, s in here)}
     return min(p for p, t in fronts[-1] if t <= within)
 

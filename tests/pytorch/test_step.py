@@ -13,8 +13,9 @@ import pytest
 
 from lowtide.bench.train_nets import NETS, training
 from lowtide.errors import InputError
+from lowtide.run.live_storages import storages_peak
 from lowtide.torch import compile, compile_step
-from lowtide.torch.meter import allocator_peak, storages_peak
+from lowtide.torch.meter import allocator_peak
 from lowtide.torch.step import Step
 
 torch: Any = None

@@ -41,8 +41,8 @@ class Proposal:
 
     Attributes
     ----------
-    parts
-        What they give.
+    parts, problem
+        What they give, and that as a problem under the target.
     peak
         Bytes that their search saw.
     beside
@@ -54,6 +54,7 @@ class Proposal:
     """
 
     parts: PartGraph
+    problem: Problem
     peak: int
     beside: int
     figures: dict[str, int]
@@ -136,7 +137,7 @@ class CutSearch:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
         if not self._keeps:
             return False
-        least = largest_single_op(Problem.of(proposal.parts.graph, self.problem.target).memory)
+        least = largest_single_op(proposal.problem.memory)
         if self.job.max_ops:
             return least >= (best.keys.get("arena_bytes") or 0)
         return least + proposal.beside >= best.keys["required_bytes"]
@@ -185,9 +186,10 @@ class CutSearch:
         return sorted(less, key=promise)[:_TRIED]
 
     def _proposal(self, parts: PartGraph, peak: int, figures: dict[str, int]) -> Proposal:
+        problem = Problem.of(parts.graph, self.problem.target)
         if self._keeps:  # the peak in turn, an order that is there without a search
-            peak = Problem.of(parts.graph, self.problem.target).own_order_peak_bytes
-        return Proposal(parts, peak, beside(self.problem, parts.graph), figures)
+            peak = problem.own_order_peak_bytes
+        return Proposal(parts, problem, peak, beside(self.problem, parts.graph), figures)
 
     def _seams(self) -> Proposal | None:
         """The best seams; None if there are none, or none lower the peak."""
@@ -215,7 +217,7 @@ class CutSearch:
         problem, cutter = self.problem, self.cutter
         order, seams, origins = self.uncut.order, NO_SEAMS, [op.id for op in problem.graph.ops]
         if seamed is not None:
-            seams, problem = seamed.parts.seams, Problem.of(seamed.parts.graph, problem.target)
+            seams, problem = seamed.parts.seams, seamed.problem
             whole = {op.id for op in problem.graph.ops} - seamed.parts.parts.keys()
             cutter = Cutter(problem.graph, exact_bits=self.job.exact_bits, only=whole)
             order = tuple(problem.graph.index_of[o] for o in seamed.order)
@@ -238,7 +240,9 @@ class CutSearch:
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
         from lowtide.optimize.regions import Bounds, best_regions, front_ways
 
-        cost = None if self.job.costs is None else self.job.costs.model(cutter)
+        cost = self._costs
+        if self.job.costs is not None and cutter is not self.cutter:
+            cost = self.job.costs.model(cutter)
         if self._keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
@@ -255,7 +259,7 @@ class CutSearch:
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
         parts = proposal.parts
-        answer = self.goal.solve(Problem.of(parts.graph, self.problem.target), self.job.search, limits)
+        answer = self.goal.solve(proposal.problem, self.job.search, limits)
         search_keys = {"uncut_peak_bytes": self.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
             **answer.keys,

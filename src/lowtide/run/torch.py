@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 import time
-import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from lowtide.errors import InputError, MissingExtraError, VerificationError, first_line
 from lowtide.plan import Plan
+from lowtide.run.live_storages import storages_peak
 from lowtide.run.timing import RUNS, SECONDS
 from lowtide.run_reports import OutputComparison, Timing, TorchRunReport
 
@@ -124,34 +124,13 @@ def _run(torch: Any, program: Any, feed: Any) -> tuple[list[Any], int]:
     module = program.module()
     arguments, keywords = feed
     held = [t for t in (*leaves(feed), *module.parameters(), *module.buffers()) if isinstance(t, torch.Tensor)]
-    uncounted = {t.untyped_storage()._cdata for t in (*held, *leaves(program.constants)) if isinstance(t, torch.Tensor)}
-    live: dict[int, int] = {}
-    now = most = 0
+    constants = (t for t in leaves(program.constants) if isinstance(t, torch.Tensor))
 
-    class Count(import_module("torch.utils._python_dispatch").TorchDispatchMode):
-        """Sees every operator's outputs."""
+    def call() -> Any:
+        with torch.no_grad():
+            return module(*arguments, **keywords)
 
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal now, most
-            returned = function(*args, **(kwargs or {}))
-            for tensor in leaves(returned):
-                if not isinstance(tensor, torch.Tensor):
-                    continue
-                storage = tensor.untyped_storage()
-                if storage._cdata in uncounted or storage._cdata in live:
-                    continue
-                live[storage._cdata] = storage.nbytes()
-                now += storage.nbytes()
-                weakref.finalize(storage, gone, storage._cdata)
-            most = max(most, now)
-            return returned
-
-    def gone(key: int) -> None:
-        nonlocal now
-        now -= live.pop(key, 0)
-
-    with torch.no_grad(), Count():
-        returned = module(*arguments, **keywords)
+    returned, most = storages_peak(call, (*held, *constants))
     return [t.clone() for t in leaves(returned) if isinstance(t, torch.Tensor)], most
 
 

@@ -1,7 +1,7 @@
 """What a step really takes: storages that live at once, the allocator's own events, and single ops by themselves.
 
-Two meters that share nothing. `storages_peak` sees the results of every operator and when they die, and nothing of
-what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote down.
+Two meters that share nothing. `lowtide.run.live_storages` sees the results of every operator and when they die, and
+nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote down.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import itertools
 import os
 import statistics
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from lowtide.errors import first_line
@@ -27,43 +25,6 @@ RUNS = 3
 """Times that an op is timed; one that takes long is timed once."""
 
 LONG_SECONDS = 0.2
-
-
-def storages_peak(function: Callable[[], Any], uncounted: Iterable[Any] = ()) -> tuple[Any, int]:
-    """What a function returns, and the most bytes of storages that lived at once while it ran.
-
-    `uncounted` are tensors that are there before. Only what operators return is seen.
-    """
-    library()
-    leaves = import_module("torch.utils._pytree").tree_leaves
-    tensor = import_module("torch").Tensor
-    known = {t.untyped_storage()._cdata for t in uncounted}
-    live: dict[int, int] = {}
-    now = most = 0
-
-    def gone(key: int) -> None:
-        nonlocal now
-        now -= live.pop(key, 0)
-
-    class Count(import_module("torch.utils._python_dispatch").TorchDispatchMode):
-        """Sees every operator's results."""
-
-        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal now, most
-            returned = operator(*args, **(kwargs or {}))
-            for value in leaves(returned):
-                storage = value.untyped_storage() if isinstance(value, tensor) else None
-                if storage is None or storage._cdata in known or storage._cdata in live:
-                    continue
-                live[storage._cdata] = storage.nbytes()
-                now += storage.nbytes()
-                weakref.finalize(storage, gone, storage._cdata)
-            most = max(most, now)
-            return returned
-
-    with Count():
-        returned = function()
-    return returned, most
 
 
 def allocator_peak(function: Callable[[], Any]) -> tuple[Any, int]:

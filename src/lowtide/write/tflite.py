@@ -31,7 +31,7 @@ from lowtide.runtimes.tflm.offline import ONLINE, emptied_tensors, listed_offset
 from lowtide.write.slots import fill_slots
 
 _BUFFERS, _METADATA, _LAST_FIELD = 4, 6, 9
-_KERNELS_BYTES = 16
+KERNELS_BYTES = 16
 """Room for the name of a kernel library, always as much, so that a later plan overwrites it where it stands."""
 
 
@@ -104,7 +104,7 @@ def planned_bytes(
         wanted[OFFLINE_PLAN] = None
     written = offsets is not None and kernels
     if written or (OFFLINE_PLAN in wanted and any(name == KERNELS for name, _ in model.metadata)):
-        wanted[KERNELS] = (kernels if written else "").encode("ascii").ljust(_KERNELS_BYTES, b"\0")
+        wanted[KERNELS] = (kernels if written else "").encode("ascii").ljust(KERNELS_BYTES, b"\0")
     left = {name: new for name, new in wanted.items() if not _overwritten(out, model, name, new)}
     if not left:
         return bytes(out)

@@ -32,6 +32,7 @@ from lowtide.transform.parts import PartGraph
 from lowtide.transform.tflite_file import TfliteParts
 from lowtide.write.flat_front import Bytes, Entry, Number, Numbers, Old, Table, Tables, Text, with_front
 from lowtide.write.slots import check_order
+from lowtide.write.tflite import KERNELS_BYTES
 
 _CODES, _SUBGRAPHS, _BUFFERS, _METADATA, _LAST_FIELD = 1, 2, 4, 6, 9
 _GLUE_OPTIONS = {"CONCATENATION": 10, "SLICE": 0, "PAD": 0}
@@ -39,7 +40,6 @@ _GLUE_OPTIONS = {"CONCATENATION": 10, "SLICE": 0, "PAD": 0}
 _VERSIONS = {"CONCATENATION": {"int8": 2, "int16": 3}, "SLICE": {"int8": 2, "int16": 4}, "PAD": {"int8": 2, "int16": 3}}
 """Version from which on LiteRT's operators take an element type; 1 for the others."""
 _FIVE_DIMS = {"SLICE": 5, "PAD": 4}
-_KERNELS_BYTES = 16
 
 
 def write_tflite_parts(
@@ -269,7 +269,7 @@ class _Writer:
             placed = listed_offsets(model, {self.file_of.tensors[t]: at for t, at in offsets.items()})
             new[OFFLINE_PLAN] = struct.pack(f"<{3 + len(placed)}i", 0, len(model.subgraphs), len(placed), *placed)
             if kernels:
-                new[KERNELS] = kernels.encode("ascii").ljust(_KERNELS_BYTES, b"\0")
+                new[KERNELS] = kernels.encode("ascii").ljust(KERNELS_BYTES, b"\0")
         return [*kept, *(Table({0: Text(name), 1: Number("I", self._buffer(held))}) for name, held in new.items())]
 
     def _dependencies(self, order: Sequence[int]) -> list[list[tuple[int, int]]]:
