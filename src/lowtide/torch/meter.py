@@ -1,7 +1,8 @@
 """What a step really takes: storages that live at once, the allocator's own events, and single ops by themselves.
 
 Two meters that share nothing. `lowtide.run.live_storages` sees the results of every operator and when they die, and
-nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote down.
+nothing of what a kernel takes inside; `allocator_peak` reads each allocation and release that torch's profiler wrote
+down.
 """
 
 from __future__ import annotations
