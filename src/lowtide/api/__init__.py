@@ -21,6 +21,7 @@ from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
+from lowtide.api.reporting import Pictures, report
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
@@ -35,6 +36,7 @@ __all__ = [
     "MemoryUse",
     "MethodResult",
     "OneArena",
+    "Pictures",
     "Placement",
     "PlanFiles",
     "Rules",
@@ -60,6 +62,7 @@ __all__ = [
     "plan_sizes",
     "probe",
     "prove",
+    "report",
     "run",
     "runtime_optimized",
     "schema",
