@@ -148,14 +148,24 @@ class PlanView:
         try:
             rectangles = tuple(_rectangles(plan, profile))
             live = tuple(profile.bytes if plan.moves is None else _fast_bytes(plan, rectangles))
+            ops = tuple(_view_ops(plan))
         except (KeyError, IndexError, ValueError) as error:
             raise InputError(f"its profile is of other tensors or steps ({error}); plan again", place) from None
-        steps = len(plan.order)
-        if len(live) != steps or any(not 0 <= r.start <= r.end <= max(steps, 1) for r in rectangles):
-            raise InputError(f"its profile is not of its {steps:,} steps; plan again", place)
         bound = None if plan.moves is not None else plan.lower_bound_bytes
-        ops = tuple(_view_ops(plan))
-        return cls(plan, ops, rectangles, _memories(plan), live, tuple(profile.own_order_bytes), bound, _room(plan))
+        own = tuple(profile.own_order_bytes)
+        view = cls(plan, ops, rectangles, _memories(plan), live, own, bound, _room(plan))
+        if not view._adds_up():
+            raise InputError(f"its profile does not add up over its {len(ops):,} steps; plan again", place)
+        return view
+
+    def _adds_up(self) -> bool:
+        """Whether rectangles lie within the steps, and hold what is live at each of them."""
+        steps = len(self.ops)
+        placed = all(
+            0 <= r.start <= r.end <= max(steps, 1) and r.size >= 0 and (r.offset or 0) >= 0 for r in self.rectangles
+        )
+        sizes = (*self.live_bytes, *self.own_order_bytes, *(m.size for m in self.memories))
+        return placed and len(self.live_bytes) == steps and min((*sizes, *self.shared_bytes), default=0) >= 0
 
     @property
     def steps(self) -> int:
@@ -260,11 +270,12 @@ def _rectangles(plan: Plan, profile: PlanProfile) -> Iterator[Rectangle]:
     over = _overs(plan, lives, root_of, begins)
     for i, (root, start, end, memory, offset) in enumerate(lives):
         root_tensor, group = tensors[root], members[root]
+        size = profile.sizes.get(str(root), root_tensor.size)
         kind = min((t.kind for t in group), key=("output", "input", "constant", "activation").index)
         shares = tuple(t.name or f"tensor {t.id}" for t in group if t.id != root)
         yield Rectangle(
-            root, root_tensor.name or f"tensor {root}", kind, profile.sizes.get(str(root), root_tensor.size), start, end,
-            memory, offset, over.get(i), shares, root_tensor.dtype, root_tensor.shape,
+            root, root_tensor.name or f"tensor {root}", kind, size, start, end, memory,
+            offset, over.get(i), shares, root_tensor.dtype, root_tensor.shape,
             profile.used.get(str(root), (start, end)),
         )  # fmt: skip
     yield from _workspaces(plan, profile, names)
