@@ -102,8 +102,9 @@ class Browser:
     def open(self, path: Path) -> None:
         """Load a file and wait until its script is through."""
         self.events.clear()
+        self.run("document.documentElement.dataset.ready = 'before'")
         self.call("Page.navigate", url=path.as_uri())
-        self.wait(lambda: self.run("document.documentElement?.dataset.ready ?? ''") != "")
+        self.wait(lambda: self.run("document.documentElement?.dataset.ready ?? ''") in ("yes", "no"))
 
     def run(self, expression: str) -> Any:
         """Value of an expression in the page."""

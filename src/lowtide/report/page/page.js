@@ -77,9 +77,27 @@
     view.atPeak = new Uint8Array(view.count);
     for (const i of liveAt(view, view.peak)) view.atPeak[i] = 1;
     view.found = new Uint8Array(view.count);
+    view.label = labels(view.names);
     view.stepOf = new Map();
     for (let s = view.steps - 1; s >= 0; s--) view.stepOf.set(userName(view, s), s);
     return view;
+  }
+  // Names without what most of them have in common, which tells nobody which one it is.
+  function labels(names) {
+    const parts = names.map((name) => [...new Set(name.split(/[/;]/))]), often = new Map();
+    for (const list of parts) for (const part of list) often.set(part, (often.get(part) || 0) + 1);
+    const most = Math.max(4, names.length / 4);
+    return names.map((name, i) => parts[i].filter((part) => often.get(part) <= most).join("/") || name);
+  }
+  // So many letters of a label: its begin or its end, whichever tells more of them apart.
+  function cut(view, label, room) {
+    if (label.length <= room) return label;
+    view.heads ??= new Map();
+    if (!view.heads.has(room)) {
+      const different = (part) => new Set(view.label.map(part)).size;
+      view.heads.set(room, different((l) => l.slice(0, room - 1)) > different((l) => l.slice(1 - room)));
+    }
+    return view.heads.get(room) ? label.slice(0, room - 1) + "…" : "…" + label.slice(1 - room);
   }
   const userName = (view, step) => view.of[step] ?? view.ops[step];
   function liveAt(view, step) {
@@ -399,10 +417,9 @@
         if (view.over[i] >= 0) marks.append(shape("rect", { ...box, fill: `url(#${id})`, class: "hatched" }));
       }
       for (const i of seen) {
-        const [x, top, w, h] = place(i), room = Math.floor((w - 8) / 6.3);
+        const [x, top, w, h] = place(i), room = Math.floor((w - 6) / 6.9);
         if (h < 14 || room < 4) continue;
-        const name = view.names[i], text = name.length <= room ? name : "…" + name.slice(name.length - room + 1);
-        marks.append(shape("text", { x: x + 4, y: top + h / 2 + 4, class: "name" }, text));
+        marks.append(shape("text", { x: x + 4, y: top + h / 2 + 4, class: "name" }, cut(view, view.label[i], room)));
       }
       figure.svg.append(definitions, marks);
     }

@@ -66,14 +66,17 @@ def _cards(view: PlanView, before: PlanView | None) -> str:
         above = change(plan.peak_bytes, plan.arena_bytes)
         rows.append(("arena", plan.arena_bytes, "the peak" if above == "as before" else f"{above} beside the peak"))
     for name, size in fits(view):
-        note = "over the budget" if name == "excess" and size > 0 else "to spare" if name == "excess" else ""
-        rows.append((name, abs(size) if note == "to spare" else size, note))
-    cells = "".join(
-        f"<li><span>{text(name)}</span><b>{text(_short(size))}</b><span>{size:,} B{'; ' + text(note) if note else ''}"
-        "</span></li>"
-        for name, size, note in rows
-    )
-    return f'<ul class="cards">{cells}</ul>'
+        spare = name == "excess" and size <= 0
+        rows.append(
+            ("to spare" if spare else name, abs(size), "over the budget" if name == "excess" and not spare else "")
+        )
+    return f'<ul class="cards">{"".join(_card(*row) for row in rows)}</ul>'
+
+
+def _card(name: str, size: int, note: str) -> str:
+    bad = ' class="bad"' if name == "excess" else ""
+    more = f"; {text(note)}" if note else ""
+    return f"<li{bad}><span>{text(name)}</span><b>{_short(size)}</b><span>{size:,} B{more}</span></li>"
 
 
 def _short(size: int) -> str:
