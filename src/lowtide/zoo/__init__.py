@@ -23,11 +23,13 @@ from lowtide.zoo import (
     pnasnet,
     randwire,
     randwire_cifar,
+    segformer,
     swiftnet,
     synthetic,
     training,
     transformer,
     unet,
+    vovnet,
 )
 from lowtide.zoo.builder import Net
 from lowtide.zoo.network import Network
@@ -47,7 +49,9 @@ _FAMILIES = (
     hrnet,
     mcunet,
     unet,
+    vovnet,
     transformer,
+    segformer,
     training,
     synthetic,
 )
