@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import lowtide
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops import part as ops_part
 from lowtide.ops.access import Access, Box, Shape
@@ -27,6 +28,7 @@ from lowtide.transform.parts import apply
 from support.small_nets import random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
+from support.arena_run import spoiled
 from support.part_runs import difference, differs, feeds, tensors_of
 from support.part_suite import SUITE, broken
 
@@ -83,6 +85,47 @@ def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, 
         assert not differs(source, folder, cutter, result)
         _check_pieces(source, folder / "parts.onnx", result)
         _check_rows(cutter.graph, result)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(_cut_nets())
+def test_random_networks_in_parts_inside_an_arena(
+    drawn: tuple[bytes, list[tuple[int, int, int, int, int]]],
+) -> None:
+    """Where the plan lays parts over each other no op, nor the caller, finds other bytes than without an arena."""
+    model, ways = drawn
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        source = folder / "m.onnx"
+        source.write_bytes(model)
+        cutter = Cutter(read_model(source))
+        regions = _regions(cutter, ways)
+        assume(regions)
+        try:
+            result = apply(cutter, regions)
+            assert not differs(source, folder, cutter, result)
+        except Exception as error:  # onnxruntime's own kinds of error have no common base
+            assume(not isinstance(error, ValueError) or "before and behind" not in str(error))
+            assume("onnxruntime" not in type(error).__module__)
+            raise
+        plan = lowtide.plan(result.graph, target="generic", time=5)
+        numbers = {**feeds(source), **tensors_of(folder / "parts.onnx")}
+        assert plan.offsets is not None
+        assert plan.arena_bytes is not None
+        offsets = {int(t): at for t, at in plan.offsets.items()}
+        assert not spoiled(result.graph, plan.order, offsets, plan.arena_bytes, numbers)
+        _check_arena_is_no_larger(result.graph, plan, numbers)
+
+
+def _check_arena_is_no_larger(graph: Graph, plan: lowtide.Plan, numbers: dict[str, np.ndarray]) -> None:
+    """With everything at the start of the arena, something is overwritten, or hardly anything is there at once."""
+    assert plan.offsets is not None
+    assert plan.arena_bytes is not None
+    at_start = dict.fromkeys(map(int, plan.offsets), 0)
+    bytes_apart = {numbers[graph.tensor_by_id[t].name].tobytes() for op in graph.ops for t in op.outputs}
+    if plan.peak_bytes > max(t.size for t in graph.tensors if t.kind is not Kind.CONSTANT) and len(bytes_apart) > 1:
+        assert spoiled(graph, plan.order, at_start, plan.arena_bytes, numbers)
 
 
 def _check_pieces(source: Path, target: Path, result: parts.PartGraph) -> None:
