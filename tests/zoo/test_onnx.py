@@ -25,6 +25,7 @@ REDUCED = {
     "unet_plus_plus": "unet_plus_plus:side=32,filters=8",
     "vovnet_39": "vovnet_39:side=64,width=16,step=4",
     "segformer_b0": "segformer_b0:side=64,depth=1",
+    "vae_decoder": "vae_decoder:side=8,filters=32",
     "series_parallel": "series_parallel:n=100",
     "lstm": "lstm:layers=2,steps=4",
     "moe": "moe:experts=8,layers=2",

@@ -29,6 +29,7 @@ from lowtide.zoo import (
     training,
     transformer,
     unet,
+    vae,
     vovnet,
 )
 from lowtide.zoo.builder import Net
@@ -49,6 +50,7 @@ _FAMILIES = (
     hrnet,
     mcunet,
     unet,
+    vae,
     vovnet,
     transformer,
     segformer,
