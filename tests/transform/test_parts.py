@@ -113,17 +113,6 @@ def test_random_networks_in_parts_inside_an_arena(
         assert plan.arena_bytes is not None
         offsets = {int(t): at for t, at in plan.offsets.items()}
         assert not spoiled(result.graph, plan.order, offsets, plan.arena_bytes, numbers)
-        _check_arena_is_no_larger(result.graph, plan, numbers)
-
-
-def _check_arena_is_no_larger(graph: Graph, plan: lowtide.Plan, numbers: dict[str, np.ndarray]) -> None:
-    """With everything at the start of the arena, something is overwritten, or hardly anything is there at once."""
-    assert plan.offsets is not None
-    assert plan.arena_bytes is not None
-    at_start = dict.fromkeys(map(int, plan.offsets), 0)
-    bytes_apart = {numbers[graph.tensor_by_id[t].name].tobytes() for op in graph.ops for t in op.outputs}
-    if plan.peak_bytes > max(t.size for t in graph.tensors if t.kind is not Kind.CONSTANT) and len(bytes_apart) > 1:
-        assert spoiled(graph, plan.order, at_start, plan.arena_bytes, numbers)
 
 
 def _check_pieces(source: Path, target: Path, result: parts.PartGraph) -> None:
