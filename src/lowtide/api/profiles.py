@@ -19,11 +19,12 @@ def with_profile(plan: Plan, answer: Answer, problem: Problem) -> Plan:
     """The plan with its profile; `problem` is the user's own graph, of which the answer may have made another."""
     import msgspec
 
-    from lowtide.analyse.liveness import profile
+    from lowtide.analyse.liveness import profile, restricted
 
     whole = answer.problem.memory if answer.own_order_peak_bytes is None else problem.memory
     own = profile(whole, range(len(whole.graph.ops)))
-    model = _counted(plan, answer)
+    pairs = {*plan.in_place, *((out, read) for out, read, _ in plan.overlap or ())}
+    model = restricted(_counted(plan, answer), pairs)
     steps = None if plan.moves is not None else profile(model, answer.order)
     return msgspec.structs.replace(plan, profile=plan_profile(model, answer.order, own.footprint, steps))
 
