@@ -91,6 +91,11 @@ def test_the_screen_says_what_is_so():
         ({"cost": costs([])}, "--cost"),
         ({"target": "onnxruntime"}, "--target generic"),
         ({"method": "greedy"}, "leave out --method"),
+        ({"method": "mocasin"}, "moccasin"),
+        ({"method": "moccasin", "max_overhead": "10%"}, "leave out --max-overhead"),
+        ({"method": "moccasin", "options": {"most_ops": "4"}}, "more than 4 ops"),
+        ({"method": "moccasin", "options": {"runs": "0"}}, "from 1"),
+        ({"method": "moccasin", "options": {"run": "2"}}, "did you mean runs"),
         ({"max_ops": 5}, "--max-ops"),
         ({"allow": "fission,recompute"}, "name it alone"),
         ({"budget": "0%"}, "70%"),
@@ -195,6 +200,23 @@ def test_ops_that_after_speaks_of_run_once():
         drawn = costly_graph(rng, 30)
         peak = lowtide.plan(drawn, target="strict", time=1).peak_bytes
         lowtide.plan(drawn, target="strict", budget=peak * 9 // 10, allow="recompute", time=0.3)
+
+
+def test_a_published_method_is_named_and_says_what_it_proves(capsys: Captured, tmp_path: Path):
+    """MOCCASIN finds the same, and calls it the least of its class; with one run of an op its class has none."""
+    pytest.importorskip("ortools", reason="needs the extra solvers")
+    plan = plan_again(method="moccasin", options={"runs": "3"})
+    assert plan.recomputation is not None
+    assert (plan.method, plan.status, plan.recomputation.planned) == ("moccasin", "ok", 52)
+    assert plan.search is not None
+    assert plan.search["ended"] == "optimal"
+    assert "the least cost, among: first runs in the best order, 3 runs" in plan_text(plan)
+    none = plan_again(method="moccasin", options={"runs": "1"})
+    assert (none.status, none.rewrites, (none.search or {})["ended"]) == ("over_budget", None, "infeasible")
+    assert "none is within the budget" in plan_text(none)
+    hurried = plan_again(method="moccasin", time=1e-6)
+    assert hurried.status == "over_budget"
+    assert hurried.stopped == "time"
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -18,6 +18,7 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from lowtide.analyse.model import MemoryModel
     from lowtide.optimize.recompute.bound import PeakBound, PriceBound
+    from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.optimize.recompute.sequence import Sequenced
     from lowtide.schedule.method import Schedule
 
@@ -69,6 +70,7 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     _check(job, goal)
+    _check_method(job, problem)
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
     call = _Call(job, goal, problem, sequence, once, limits)
@@ -79,7 +81,7 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     if once.keys["required_bytes"] <= goal.budget or least > room or once.keys["stopped"] == "interrupt":
         return _without(call)
     bound = _bound(call, room)
-    best = _cheapest(call, room, bound)
+    best = _cheapest(call, room, bound) if job.repeats is None else _by_method(call, room, job.repeats)
     most = call.most_units
     if most is not None and (sum(call.units(best)) > most or best.keys["status"] != "ok"):
         return _lowest(call, bound)
@@ -133,13 +135,24 @@ def _check(job: Job, goal: OneArena) -> None:
             f"target {job.target.name} runs each op of the file once; recompute under another one, as with "
             "--target generic"
         )
-    if not job.search.best:
-        raise InputError("--allow recompute starts from the best order; leave out --method")
+    if job.repeats is not None and (bounded or goal.budget is None):
+        raise InputError(f"--method {job.repeats.name} is for a budget; leave out --max-overhead, or the method")
     if job.max_ops or goal.spread or (job.costs is not None and job.costs.given):
         raise InputError(
             "--max-ops, --spread and --cost are not for --allow recompute, which counts what the graph says its ops "
             "cost; leave them out"
         )
+
+
+def _check_method(job: Job, problem: Problem) -> None:
+    """Raise `InputError` if a published method cannot do the graph, before anything is searched."""
+    from lowtide.optimize.recompute.sequence import sequenced
+
+    if job.repeats is None:
+        return
+    reason = job.repeats.supports(sequenced(problem.memory, range(len(problem.graph.ops))))
+    if reason is not None:
+        raise InputError(f"method {job.repeats.name} cannot do this: {reason}; leave out --method", problem.place)
 
 
 def _without(call: _Call) -> Answer:
@@ -193,6 +206,29 @@ def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     return best
 
 
+def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
+    """What a published method makes of it, asked again for a smaller peak where addresses lose bytes."""
+    budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
+    for part in _SEARCHED:
+        result = method.repeat(call.sequence, call.once.order, room, call.until(part))
+        ended = "complete" if best is not None and result.ended in ("optimal", "infeasible") else result.ended
+        figures = {**result.counters, "ended": ended, "among": result.among}
+        if result.bound_units and best is None:
+            figures["among_bound"] = result.bound_units / scale
+        if not result.order and best is not None:
+            break
+        stopped = "time" if result.ended == "time" else "complete"
+        answer = _placed(call, result.order or call.once.order, stopped, figures)
+        if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
+            best = replace(answer, method=method.name)
+        excess = answer.keys["required_bytes"] - budget
+        if excess <= 0 or not result.order or call.until(part).over():
+            break
+        room -= max(excess, call.problem.target.alignment)
+    assert best is not None, method
+    return best
+
+
 def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
     """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
     from lowtide.optimize.recompute.bound import PriceBound, peak_bound
@@ -221,7 +257,7 @@ def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
     return replace(best, keys=_recomputation_keys(call, best, bound or PriceBound(0), least_peak))
 
 
-def _placed(call: _Call, order: Sequence[int], stopped: str, figures: dict[str, int]) -> Answer:
+def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
     """A sequence as a graph, with its arena."""
     from lowtide.transform.runs import apply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
@@ -104,6 +104,8 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail = [("cut", _cut_text(plan))] if plan.exactness else []
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
+    if "among" in search:
+        tail.append((plan.method, _among_text(search, plan.recomputation)))
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:
@@ -258,6 +260,20 @@ def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
         proof = f"no plan within {most} has a lower peak, in any order"
     within = f"; the budget takes {100 * cost.least_overhead:.3f} % at least" if plan.budget_bytes is not None else ""
     return f"{runs}; {proof}{within}"
+
+
+def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
+    """What a published method says of the sequences that it chooses among; the solver's word, which nobody checks."""
+    ended = {
+        "optimal": "the least cost",
+        "infeasible": "none is within the budget",
+        "complete": "nothing is proved",
+        "time": "the time was up",
+    }[search["ended"]]
+    bound = search.get("among_bound")
+    if search["ended"] == "time" and bound and cost is not None and cost.once:
+        ended += f"; {100 * (bound / cost.once - 1):.3f} % at least"
+    return f"{ended}, among: {search['among']}"
 
 
 COUNTED = {
