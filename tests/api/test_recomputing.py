@@ -214,9 +214,6 @@ def test_a_published_method_is_named_and_says_what_it_proves(capsys: Captured, t
     none = plan_again(method="moccasin", options={"runs": "1"})
     assert (none.status, none.rewrites, (none.search or {})["ended"]) == ("over_budget", None, "infeasible")
     assert "none is within the budget" in plan_text(none)
-    hurried = plan_again(method="moccasin", time=1e-6)
-    assert hurried.status == "over_budget"
-    assert hurried.stopped == "time"
 
 
 @pytest.mark.slow
