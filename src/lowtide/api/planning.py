@@ -93,7 +93,8 @@ def plan(
         What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
-        stands for ``"spill"``.
+        stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
+        `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
         Seconds of search.
     search_memory
@@ -151,8 +152,15 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
+    words, repeats = allowed(allow), None
+    if "recompute" in words and method != "exact":
+        from lowtide.optimize.recompute.registry import make_recompute
+
+        repeats = make_recompute(method, options)
+        method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops, find_costs(cost, max_overhead))
+    costs = find_costs(cost, max_overhead)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats)
     return plan_job(job, trace=trace, report=report)
 
 
