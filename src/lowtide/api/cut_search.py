@@ -260,7 +260,7 @@ class CutSearch:
         return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
     def _improved(self, proposal: Proposal, limits: Limits) -> Proposal:
-        """The parts in an own order of lower peak, where a quick look by the method leaves it open which is the best."""
+        """The parts in an own order of lower peak, where a quick look leaves open which order is the best."""
         from lowtide.schedule.windows import improved
 
         parts, memory, method = proposal.parts, proposal.problem.memory, self.job.search.method

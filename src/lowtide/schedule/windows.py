@@ -1,9 +1,10 @@
 """A better order from a given one, window by window: what runs around its peak is ordered anew, all else stays.
 
-Graphs of parts are long and much alike, and one order of all is out of reach of a search that sees them whole; but their
-peaks are a few steps, and what is wrong there is mostly near. The ops of a window are a problem of their own: what is
-live before and behind it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order of them
-stays below the peak. Where none does, a wider window is asked, or one that lies beside. Nothing is proved of the whole.
+Graphs of parts are long and much alike, and one order of all is out of reach of a search that sees them whole; but
+their peaks are a few steps, and what is wrong there is mostly near. The ops of a window are a problem of their own:
+what is live before and behind it is fixed, and the exact scheduler (`lowtide.schedule.exact`) says whether some order
+of them stays below the peak. Where none does, a wider window is asked, or one that lies beside. Nothing is proved of
+the whole.
 Source: large neighbourhood search (Shaw 1998), with windows of an order as neighbourhoods.
 """
 
