@@ -19,16 +19,18 @@ from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.folding import run_folded
-from lowtide.ops.table import kind_of
+from lowtide.ops.table import NORMALISATIONS, kind_of
 from lowtide.rules import RULES, Rule
 from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import TflmRule
 from lowtide.sizes import round_up
+from lowtide.toml_fields import fields_toml
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
+Pieces = Literal["copied", "contiguous", "strided"]
 Interpreter = Literal["auto", "plain", "recording"]
 Enums = Literal["int", "short"]
 _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
@@ -63,6 +65,12 @@ class Target:
         Whether a reshape-like op that is no view may take over its input.
     in_place_batch_normalisation
         Whether an inference batch normalisation may run in place.
+    in_place_normalisation
+        Whether a softmax, or a normalisation with statistics of its own (layer, group, instance), may run in place.
+    pieces
+        With `--allow alias`, where pieces that a concat joins, a slice takes or a split makes may lie in the whole:
+        ``"copied"``: nowhere; ``"contiguous"``: where their bytes are one stretch of it; ``"strided"``: also row by
+        row, for a code generator whose kernels read and write with a pitch.
     overwrite_inputs
         Whether a graph input may be overwritten in place; its memory is free after its last use in any case.
     keep_inputs
@@ -113,6 +121,8 @@ class Target:
     in_place: InPlace = "never"
     in_place_reshape: bool = False
     in_place_batch_normalisation: bool = False
+    in_place_normalisation: bool = False
+    pieces: Pieces = "copied"
     overwrite_inputs: bool = True
     keep_inputs: bool = False
     alignment: int = 1
@@ -135,6 +145,8 @@ class Target:
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
+        if self.pieces not in get_args(Pieces):
+            raise _not_one("pieces", self.pieces, get_args(Pieces), self.name)
         if self.constants not in get_args(Constants):
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
         if self.overlap not in get_args(Overlap):
@@ -229,7 +241,8 @@ class Target:
         elementwise = (row is not None and row.elementwise) or op.type in self.elementwise_types
         reshape = self.in_place_reshape and row is not None and row.family == "reshape"
         norm = self.in_place_batch_normalisation and row is not None and row.family == "batch_normalisation"
-        if not (elementwise or reshape or norm):
+        alike = self.in_place_normalisation and op.type in NORMALISATIONS
+        if not (elementwise or reshape or norm or alike):
             return ()
         output = graph.tensor_by_id[op.outputs[0]]
         if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
@@ -238,7 +251,7 @@ class Target:
         if self.in_place == "first":
             same = (t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size)
             return tuple(same)[:1]
-        if row is not None and row.overwrites == "first":
+        if alike or (row is not None and row.overwrites == "first"):
             read = [t for t in read if t.id == op.inputs[0]]
         return tuple(
             t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
@@ -275,7 +288,7 @@ class Target:
         base, _, said = self.name.partition(",")
         if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:
             return self
-        return _changed(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
+        return with_fields(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
 
     @cached_property
     def inside(self) -> Target:
@@ -373,7 +386,7 @@ def resolve(
     """
     if isinstance(target, str) and "," in target and not target.endswith(".toml"):
         name, *changes = target.split(",")
-        rules = _changed(resolve(name, source=source), changes)
+        rules = with_fields(resolve(name, source=source), changes)
     elif isinstance(target, Target):
         rules = target
     elif target in BUILT_IN or target == "auto":
@@ -404,8 +417,8 @@ def resolve(
     return rules
 
 
-def _changed(base: Target, changes: Sequence[str]) -> Target:
-    """A target with some fields set from ``KEY=VALUE``; texts, numbers, and true or false."""
+def with_fields(base: Target, changes: Sequence[str]) -> Target:
+    """A target with some fields set from ``KEY=VALUE``: texts, numbers, flags. Raises `InputError` if one is none."""
     table: dict[str, object] = {}
     options = [f.name for f in fields(Target) if not isinstance(getattr(base, f.name), tuple) and f.name != "name"]
     for change in changes:
@@ -471,22 +484,4 @@ def read_toml(path: Path) -> Target:
 
 def to_toml(target: Target) -> str:
     """Write a target as TOML that `read_toml` reads back to an equal one."""
-    lines = []
-    for f in fields(Target):
-        value = getattr(target, f.name)
-        if isinstance(value, bool):
-            text = "true" if value else "false"
-        elif isinstance(value, int):
-            text = str(value)
-        elif isinstance(value, tuple):
-            text = "[" + ", ".join(toml_text(v) for v in value) + "]"
-        else:
-            text = f'"{value}"'
-        lines.append(f"{f.name} = {text}")
-    return "\n".join(lines) + "\n"
-
-
-def toml_text(text: str) -> str:
-    """A text as TOML writes it, quotes and control characters escaped."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    return fields_toml(target)

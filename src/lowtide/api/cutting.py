@@ -13,7 +13,7 @@ from lowtide.errors import InputError
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute")
+ALLOWED = ("fission", "seams", "accumulate", "recompute", "alias")
 """What a plan may be allowed to change."""
 
 _UNCUT, _BOUND = 0.2, 0.1
@@ -36,6 +36,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "recompute" in listed and set(listed) != {"recompute"}:
         raise InputError("--allow recompute does not go with other changes in one plan yet; name it alone")
+    if "alias" in listed and set(listed) != {"alias"}:
+        raise InputError("--allow alias does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
