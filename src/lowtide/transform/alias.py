@@ -274,5 +274,5 @@ def _unspoilt(graph: Graph, target: Target, op: Op, by_rows: Mapping[int, int], 
     roots: Collection[int] = {by_rows[t] for t in op.inputs if t in by_rows}
     if not roots:
         return op
-    kept = [t for t in target.in_place_inputs(graph, op) if t not in places or places[t].root not in roots]
+    kept = [t for t in target.overwritable_inputs(graph, op) if t not in places or places[t].root not in roots]
     return replace(op, overwrites=tuple(kept)) if len(op.outputs) == 1 else op

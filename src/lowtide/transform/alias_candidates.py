@@ -9,6 +9,7 @@ from math import gcd, prod
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.forms import Concat, Piece, Split
 from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.raster import memory_dims
 from lowtide.target import Target
 from lowtide.transform.alias import Alias, How, box_place
 
@@ -131,7 +132,7 @@ class Candidates:
                 continue
             out = self.graph.tensor_by_id[op.outputs[0]]
             source = self.target.view_source(self.graph, op)
-            read: list[tuple[int, How]] = [(t, "over") for t in self.target.in_place_inputs(self.graph, op)]
+            read: list[tuple[int, How]] = [(t, "over") for t in self.target.overwritable_inputs(self.graph, op)]
             if source is not None:
                 read = [(source, "same")]
             for t, how in read:
@@ -144,7 +145,9 @@ class Candidates:
         elements = prod(whole.shape or ())
         if not piece.size or not elements or whole.size % elements:
             return
-        place = box_place(whole.shape or (), box, whole.size // elements)
+        order = self._order(whole)
+        shape = [(whole.shape or ())[d] for d in order]
+        place = box_place(shape, [box[d] for d in order], whole.size // elements)
         if place is not None and piece.size % place[1] == 0:
             yield Alias(piece.id, whole.id, op.id, how, *place)
 
@@ -169,9 +172,15 @@ class Candidates:
             self._meanings[op.id] = meaning(self.graph, op)
         return self._meanings[op.id]
 
+    def _order(self, tensor: Tensor) -> tuple[int, ...]:
+        return memory_dims(self.graph, tensor.id, channels_last=self.target.channels_last)
+
     def _alike(self, piece: Tensor, whole: Tensor) -> bool:
-        """Whether the same bytes mean the same in both."""
-        return piece.dtype == whole.dtype and piece.quant == whole.quant and None not in (piece.shape, whole.shape)
+        """Whether the same bytes mean the same in both, and lie in the same order."""
+        if piece.dtype != whole.dtype or piece.quant != whole.quant or None in (piece.shape, whole.shape):
+            return False
+        orders = [self._order(t) for t in (piece, whole)]
+        return orders[0] == orders[1] or all(list(order) == sorted(order) for order in orders)
 
     def _plain(self, op: Op) -> bool:
         """Whether a concat does nothing else."""

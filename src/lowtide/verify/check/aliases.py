@@ -24,6 +24,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.forms import Concat, Piece, Split
 from lowtide.ops.meaning import meaning
+from lowtide.ops.raster import memory_dims
 from lowtide.plan import Plan
 from lowtide.rewrites import LiesIn
 from lowtide.sizes import format_count
@@ -129,7 +130,9 @@ def _without_rows(graph: Graph, op: Op, target: Target, lies: Mapping[int, LiesI
     roots = {_root(t, lies) for t in op.inputs if _in_rows(graph, t, lies)}
     if not roots or len(op.outputs) != 1:
         return op
-    return replace(op, overwrites=tuple(t for t in target.in_place_inputs(graph, op) if _root(t, lies) not in roots))
+    return replace(
+        op, overwrites=tuple(t for t in target.overwritable_inputs(graph, op) if _root(t, lies) not in roots)
+    )
 
 
 def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
@@ -241,16 +244,23 @@ class _Watch:
 
     def _alike(self, a: int, b: int) -> bool:
         one, other = self.graph.tensor_by_id[a], self.graph.tensor_by_id[b]
-        return (one.dtype, one.quant) == (other.dtype, other.quant) and None not in (one.shape, other.shape)
+        orders = [self._dims(t) for t in (a, b)]
+        plain = all(dims == sorted(dims) for dims in orders)
+        same = (one.dtype, one.quant) == (other.dtype, other.quant)
+        return same and None not in (one.shape, other.shape) and (plain or orders[0] == orders[1])
+
+    def _dims(self, t: int) -> list[int]:
+        """Dimensions as they lie in memory, the slowest first."""
+        return list(memory_dims(self.graph, t, channels_last=self.target.channels_last))
 
     def _rows_of(self, t: int, dim: int) -> int:
         return (self.graph.tensor_by_id[t].shape or ())[dim]
 
     def _stretch(self, t: int, dim: int, start: int, rows: int) -> _Rows:
         """Bytes of some rows of one dimension."""
-        tensor = self.graph.tensor_by_id[t]
+        tensor, dims = self.graph.tensor_by_id[t], self._dims(t)
         shape = tensor.shape or ()
-        inner = tensor.size // max(1, prod(shape[: dim + 1]))
+        inner = tensor.size // max(1, prod(shape[d] for d in dims[: dims.index(dim) + 1]))
         return _Rows(start * inner, rows * inner, shape[dim] * inner)
 
     def _taken(self, op: Op, indices: Sequence[Any], t: int) -> _Rows | None:
@@ -269,14 +279,16 @@ class _Watch:
             if low + rows > size:
                 return None
             box.append((low, rows))
-        partial = [d for d, size in enumerate(shape) if box[d] != (0, size)]
-        last = partial[-1] if partial else 0
+        dims = self._dims(op.inputs[0])
+        partial = [d for d in dims if box[d] != (0, shape[d])]
+        last = partial[-1] if partial else dims[0] if dims else 0
         stretch = self._stretch(op.inputs[0], last, *box[last]) if shape else None
         if stretch is None or len(partial) < 2:
             return stretch
-        if any(rows != 1 for _, rows in box[:last]):
+        slower = dims[: dims.index(last)]
+        if any(box[d][1] != 1 for d in slower):
             return None
-        before = sum(box[d][0] * self._stretch(op.inputs[0], d, 0, 1).run for d in range(last))
+        before = sum(box[d][0] * self._stretch(op.inputs[0], d, 0, 1).run for d in slower)
         return _Rows(before + stretch.first, stretch.run, self.graph.tensor_by_id[op.inputs[0]].size)
 
     # units
@@ -363,7 +375,7 @@ class _Watch:
 
         place, content = self.place(t), self.content(t)
         changed = place[held[place] != content]
-        may = self.target.in_place_inputs(self.graph, op) if not self.moved[t] and len(op.outputs) == 1 else ()
+        may = self.target.overwritable_inputs(self.graph, op) if not self.moved[t] and len(op.outputs) == 1 else ()
         for r in reads:
             own = self.place(r)
             if not np.intersect1d(changed, own).size:
