@@ -96,11 +96,11 @@ def memory_dims(graph: Graph, tensor: int, *, channels_last: bool) -> tuple[int,
     return tuple(range(rank))
 
 
-def same_bytes(graph: Graph, read: int, made: int, *, channels_last: bool) -> bool:
+def same_bytes(graph: Graph, read: int, result: int, *, channels_last: bool) -> bool:
     """Whether a reshape leaves every byte where it is, in the layouts of both tensors."""
     if not channels_last:
         return True
-    return _unmoved(graph, read) and _unmoved(graph, made)
+    return _unmoved(graph, read) and _unmoved(graph, result)
 
 
 def _unmoved(graph: Graph, tensor: int) -> bool:
@@ -143,11 +143,11 @@ def _leading(shape: Sequence[int], order: Sequence[int]) -> int | None:
 
 
 def _first_rows(
-    known: Meaning, position: int, shape: Sequence[int], order: Sequence[int], axis: int, rows: int
+    op_meaning: Meaning, position: int, shape: Sequence[int], order: Sequence[int], axis: int, rows: int
 ) -> tuple[list[int], int] | None:
     """For each row of the result the first row of an operand that it or a later one needs; None if not known."""
     lead = _leading(shape, order)
-    dims = known.access.inputs[position] if position < len(known.access.inputs) else None
+    dims = op_meaning.access.inputs[position] if position < len(op_meaning.access.inputs) else None
     if lead is None or dims is None or not prod(shape):
         return None
     index = dims[lead]
@@ -156,7 +156,7 @@ def _first_rows(
     first: list[int] = []
     least = shape[lead]
     for r in range(rows - 1, -1, -1):
-        start, end = known.access.need(position, tuple(shape), {axis: (r, r + 1)})[lead]
+        start, end = op_meaning.access.need(position, tuple(shape), {axis: (r, r + 1)})[lead]
         least = min(least, start) if start < end else least
         first.append(least)
     return first[::-1], shape[lead]
