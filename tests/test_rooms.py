@@ -38,6 +38,8 @@ ELSEWHERE = {
     "spill/test_search.py": "spill/answer spill/joint spill/repair spill/place spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
+    "transform/test_alias.py": "transform/alias_candidates",
+    "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
     "optimize/test_region_bound.py": "verify/check/regions",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "

@@ -276,6 +276,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         Where an arena above its bound loses bytes.
     compute_seconds, transfer_seconds, stall_seconds, hidden_bytes
         Of a plan with moves whose bandwidth is known.
+    unaliased_peak_bytes, aliases_least
+        Of a plan with tensors in others: the peak without; whether no choice of aliases needs less, in any order.
     """
 
     states: int | None = None
@@ -288,6 +290,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     transfer_seconds: float = 0.0
     stall_seconds: float | None = None
     hidden_bytes: int = 0
+    unaliased_peak_bytes: int | None = None
+    aliases_least: bool = False
 
 
 def exit_status(status: Status, *, interrupted: bool) -> int:

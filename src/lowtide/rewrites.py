@@ -1,8 +1,9 @@
-"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are; and
-what that costs in time."""
+"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are, what
+lies in what; and what that costs in time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -150,6 +151,21 @@ class CutSeams(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field
     ops: list[SeamOp]
 
 
+class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="alias", tag_field="kind"):
+    """Tensor `tensor` lies in tensor `of`, `offset` bytes from its start, by what op `op` does: the concat that joins
+    it, the slice or split that takes it, the view whose source it is, or the op that writes over it.
+
+    With a `pitch`, it lies there row by row: row i is `run` bytes, `offset + i * pitch` from the start.
+    """
+
+    tensor: int
+    of: int
+    op: int
+    offset: int
+    run: int | None = None
+    pitch: int | None = None
+
+
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ops take by a cost file: predicted, not measured.
 
@@ -183,4 +199,9 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Recompute | CutRegion | CutSeams
+Rewrite = Recompute | CutRegion | CutSeams | LiesIn
+
+
+def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:
+    """Whether ops are cut, so that a plan's are not the user's own."""
+    return any(isinstance(r, CutRegion | CutSeams) for r in rewrites or ())

@@ -29,7 +29,7 @@ from lowtide.write.onnx_parts import write_onnx_parts
 from support.small_nets import random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
-from support.arena_run import spoiled
+from support.arena_replay import spoiled
 from support.part_runs import difference, differs, feeds, tensors_of
 from support.part_suite import SUITE, broken
 

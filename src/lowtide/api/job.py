@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
 from lowtide.api.models import load
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -158,7 +158,8 @@ class Job:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
+        target = self.goal.under(self.rules.resolve(self.source))
+        object.__setattr__(self, "target", aliasing_target(target) if "alias" in self.allow else target)
         given = {"--exact-bits": self.exact_bits, "--max-ops": self.max_ops, "--cost": self.costs}
         if self.costs is not None and self.costs.max_overhead is not None:
             given["--max-overhead"] = given.pop("--cost")

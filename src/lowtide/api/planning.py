@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
 from lowtide.api.cutting import allowed, solve_cut
@@ -19,6 +20,7 @@ from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
+from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
@@ -105,7 +107,8 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
-        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
+        may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
@@ -201,6 +204,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
+    if "alias" in job.allow:
+        return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
         return solve_cut(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
@@ -218,7 +223,9 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory
-    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick, uncut=uncut)
+    aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
+    memory = problem.memory if aliased else answer.problem.memory
+    figures = runtime_figures(memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 
 

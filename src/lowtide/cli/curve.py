@@ -21,7 +21,8 @@ def changes(p: Any) -> None:
         "--allow",
         default="",
         metavar="WORD,...",
-        help="fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
+        help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
+        "fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
         "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
         "(.onnx); recompute: run ops again, in the least time within --budget, or for the least peak within "
         "--max-overhead",
