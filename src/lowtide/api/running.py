@@ -52,6 +52,8 @@ def run(
         The planned file does not run.
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    if plan.loops:
+        raise InputError("no runtime of a model file runs its ops in loops; verify it without --run", str(model))
     dims = plan.sizes(dims)
     kind = runtime_format(model)
     if random_weights and (kind != "onnx" or str(model).startswith("zoo:")):

@@ -13,6 +13,7 @@ from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.figures import figures_rows
+from lowtide.report.loops import EXACTNESS, loop_rows
 from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Recompute
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
@@ -101,7 +102,8 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
 def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
-    tail = [("cut", _cut_text(plan))] if plan.exactness else []
+    tail = [("cut", _cut_text(plan))] if plan.exactness and not plan.loops else []
+    tail += loop_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
@@ -190,9 +192,13 @@ def proof_text(plan: Plan) -> str:
             return "the peak is proved least over all orders, whatever is cut"
         if plan.recomputation is not None:
             return "the peak is proved least over all orders in which each op runs once"
-        return "the peak is proved least" + (" over all orders of these parts" if plan.exactness else "")
+        return "the peak is proved least" + _over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _over_what(plan: Plan) -> str:
+    return " over all orders of these loops" if plan.loops else " over all orders of these parts" * bool(plan.exactness)
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
@@ -251,12 +257,6 @@ COUNTED = {
     "cost": "cost, as the graph says it",
     "flops": "floating-point operations, as no op has a cost",
     "bytes": "bytes read and made, as no op has a cost",
-}
-
-EXACTNESS = {
-    "bits": "bit for bit the same",
-    "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
 }
 
 

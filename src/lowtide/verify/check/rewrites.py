@@ -10,19 +10,22 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Replaced
+from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
 
 
 def rewritten(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's recomputed ops, or in the plan's parts.
+    """The graph with the plan's recomputed ops, in the plan's parts, or with its loops.
 
     Raises
     ------
     VerificationError
         ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
         does not read what it replaces, or of an op that may give something else the second time.
-        ``parts``: as `lowtide.verify.check.parts.parted`.
+        ``parts``: as `lowtide.verify.check.parts.parted`. ``loops``: as `lowtide.verify.check.loops.looped`.
     """
+    if plan.loops:
+        return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
