@@ -65,6 +65,7 @@ ELSEWHERE = {
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "run/live_storages bench/torch_nets",
     "run/test_timing.py": "run/ort_process",
+    "run/test_loop_arena.py": "run/loop_replay run/tensor_values",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
     "verify/check/test_cut.py": "certificates",

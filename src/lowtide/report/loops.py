@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
 from lowtide.rewrites import PlanLoop, PlanRing
 from lowtide.sizes import format_count, format_size
+
+if TYPE_CHECKING:
+    from lowtide.run_reports import LoopRunReport
 
 EXACTNESS = {
     "bits": "bit for bit the same",
@@ -59,3 +64,22 @@ def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanRing) -> tuple[str, ...]:
     handed = ", handed over" if tensor in loop.streamed else ""
     name = ring.name or f"tensor {tensor}"
     return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,}", "B")
+
+
+def loop_run_text(run: LoopRunReport) -> str:
+    """What replaying the plan showed, and what it does not show."""
+    n = format_count(len(run.outputs), "output")
+    vacuous = "; vacuous: no output depends on the inputs" if run.vacuous else ""
+    return columns(
+        [
+            (
+                "simulation",
+                f"{run.positions:,} positions in an array of {run.arena_bytes:,} B, {run.runs} random inputs",
+            ),
+            (
+                "",
+                f"{run.compared_bytes:,} B read from it, all as {run.runtime} made them; {n} there at the end{vacuous}",
+            ),
+            ("", "tensors are the runtime's own, ops were not computed in parts: `lowtide probe` proves those"),
+        ]
+    )
