@@ -20,6 +20,7 @@ from lowtide.rewrites import (
     VERSIONS,
     Exactness,
     PlanCost,
+    PlanLoop,
     PlanPart,
     PlanPiece,
     ProvedOver,
@@ -321,7 +322,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
+    what outputs may differ by; likewise with `loops`, each an op of type RowLoop. With `allow`, a budget is impossible
+    only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `profile` is what is in memory at each step.
     """
@@ -363,6 +365,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None

@@ -104,6 +104,11 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
+    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.loops and any(path is not None for path in wanted):
+        raise InputError(
+            "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
+        )
     layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:

@@ -19,6 +19,7 @@ from lowtide.verify.check.bound import check_bound, check_budget, largest_single
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_figures
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
+from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
@@ -57,6 +58,7 @@ FAILURES = {
     "aliases": "a tensor that lies in another one is where kernels can write it, and no byte is lost before it is read",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
+    "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
@@ -145,7 +147,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     if plan.moves is not None:
         return _verify_spilling(whole_graph, plan, target, checks, own)
     regions = check_regions(graph, plan, target)
-    if has_cuts(plan):
+    if plan.loops:
+        checks.append(HeldRule("loops", check_loops(graph, plan, target)))
+    elif has_cuts(plan):
         checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
     elif has_aliases(plan):
         checks.append(HeldRule("aliases", check_aliases(graph, whole_graph, plan, target)))

@@ -12,11 +12,12 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Replaced
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
+from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with the plan's recomputed ops, or in the plan's parts, or with tensors in others.
+    """The graph with the plan's recomputed ops, in its parts, with tensors in others, or with its loops.
 
     Raises
     ------
@@ -25,7 +26,10 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
         does not read what it replaces, or of an op that may give something else the second time.
         ``parts``: as `lowtide.verify.check.parts.parted`.
         ``aliases``: as `lowtide.verify.check.aliases.aliased`.
+        ``loops``: as `lowtide.verify.check.loops.looped`.
     """
+    if plan.loops:
+        return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
