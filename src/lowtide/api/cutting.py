@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -51,9 +51,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     """
     from lowtide.api.cut_search import CutSearch
 
-    check_format(problem)
-    if "seams" in job.allow and problem.graph.dialect != "onnx":
-        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -93,8 +91,8 @@ def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> 
     return region_bound(Cutter(problem.graph), problem.memory, footprint, uncut.keys["peak_bytes"], search)
 
 
-def check_format(problem: Problem) -> None:
-    """Raise `InputError` if there is nothing that spells parts in the model's format."""
+def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
+    """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
@@ -102,3 +100,5 @@ def check_format(problem: Problem) -> None:
         if problem.place.startswith("zoo:"):
             mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
+    if "seams" in allow and problem.graph.dialect != "onnx":
+        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)

@@ -12,8 +12,9 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Recompute
+from lowtide.rewrites import PlanCost, Recompute
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -101,7 +102,7 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
 def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
-    tail = [("cut", _cut_text(plan))] if plan.exactness else []
+    tail = [("cut", cut_text(plan))] if plan.exactness else []
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
@@ -203,22 +204,6 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
 
 
-def _cut_text(plan: Plan) -> str:
-    """What is cut, what runs for it, and what the outputs may differ by."""
-    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
-    cut = sum(len(r.ops) for r in regions) + at_seams
-    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
-    without = (plan.search or {}).get("uncut_peak_bytes")
-    best = "" if without is None else f"; the best order without: {format_size(without)}"
-    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
-    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
-    return (
-        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
-        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
-    )
-
-
 def _cost_text(cost: PlanCost) -> str:
     """What the ops take, beside the model uncut, and how that is known."""
     known = [
@@ -251,12 +236,6 @@ COUNTED = {
     "cost": "cost, as the graph says it",
     "flops": "floating-point operations, as no op has a cost",
     "bytes": "bytes read and made, as no op has a cost",
-}
-
-EXACTNESS = {
-    "bits": "bit for bit the same",
-    "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
 }
 
 
