@@ -81,14 +81,6 @@ def _joined(parts: PartGraph, t: int) -> int:
     return t
 
 
-def _applied(cutter: Cutter, way: Way, order: Sequence[int]) -> PartGraph:
-    """The parts of a way, in the order of these op ids."""
-    from lowtide.transform.parts import apply
-    from lowtide.transform.tflite_file import with_file
-
-    return with_file(apply(cutter, way.regions, order))
-
-
 def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The plan with the least traffic, cut or not.
 
@@ -99,17 +91,20 @@ def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
         and no cut either.
     """
     check_format(problem, job.allow)
-    return _CutSpilling(job, problem, limits).best()
+    return CutSpilling(job, problem, limits).best()
 
 
 @dataclass
-class _CutSpilling:
+class CutSpilling:
+    """The search for cuts of a job with a fast memory."""
+
     job: Job
     problem: Problem
     limits: Limits
 
     @property
     def goal(self) -> FastMemory:
+        """The job's."""
         assert isinstance(self.job.goal, FastMemory), self.job.goal
         return self.job.goal
 
@@ -165,7 +160,7 @@ class _CutSpilling:
                 break
             if self.job.max_ops and len(parts.graph.ops) > self.job.max_ops:
                 continue
-            candidate = self._candidate(parts)
+            candidate = self.candidate(parts)
             if candidate is None:
                 continue
             if not candidate.traffic_bytes:  # those that follow have more ops
@@ -181,13 +176,19 @@ class _CutSpilling:
         """Ways of the fronts, those of fewer ops first; then seams, and regions in what they left whole."""
         graph = self.problem.graph
         order = uncut.order if uncut is not None and uncut.order else tuple(range(len(graph.ops)))
-        ids = [graph.ops[i].id for i in order]
         if "fission" in self.job.allow:
             for way in self._ways(order):
-                yield _applied(self.cutter, way, ids)
+                yield self.parts(way, order)
         if "seams" in self.job.allow and uncut is not None and uncut.order:
             search = self._seam_search(uncut)
             yield from search.seams()
+
+    def parts(self, way: Way, order: Sequence[int]) -> PartGraph:
+        """The parts of a way to cut an order, given in positions."""
+        from lowtide.transform.parts import apply
+        from lowtide.transform.tflite_file import with_file
+
+        return with_file(apply(self.cutter, way.regions, [self.problem.graph.ops[i].id for i in order]))
 
     def _ways(self, order: Sequence[int]) -> list[Way]:
         """Ways of both fronts in which no op that runs whole is too large by itself, those of fewer ops first."""
@@ -206,8 +207,9 @@ class _CutSpilling:
         job = replace(self.job, goal=arena, search=search)
         return CutSearch(job, arena, self.problem, uncut, self._until(_SEAMS))
 
-    def _candidate(self, parts: PartGraph) -> Candidate | None:
-        """A part graph with what has to be streamed; None if an op of it does not fit."""
+    def candidate(self, parts: PartGraph) -> Candidate | None:
+        """A part graph with what has to be streamed, and the model's inputs and outputs too if that moves less; None if
+        an op of it does not fit."""
         tensors = self._streamable(parts)
         forced = self._too_large(parts, tensors)
         look = self._look(parts, forced)
@@ -218,6 +220,12 @@ class _CutSpilling:
                 return None
             forced.append(more[0])
             look = self._look(parts, forced)
+        kinds = parts.graph.tensor_by_id
+        ends = [t for t in tensors if t not in forced and kinds[t].kind in (Kind.INPUT, Kind.OUTPUT)]
+        if look is not None and look.traffic_bytes and ends:
+            other = self._look(parts, [*forced, *ends])
+            if isinstance(other, Candidate) and other.traffic_bytes < look.traffic_bytes:
+                return other
         return look
 
     def _too_large(self, parts: PartGraph, tensors: Collection[int]) -> list[int]:
