@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
+from lowtide.rewrites import Recompute
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -105,7 +106,11 @@ def _onnx_files(
         check_weights(original)
     if planned is None:
         planned = folder / "planned.onnx"
-        if plan.rewrites:
+        if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
+            from lowtide.api.repeated import write_repeated
+
+            write_repeated(plan, original, planned, dims=dims, copy_external=True)
+        elif plan.rewrites:
             from lowtide.api.decisions import write_parts
 
             write_parts(plan, original, planned, dims=dims, copy_external=True)
