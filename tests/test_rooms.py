@@ -111,6 +111,10 @@ ELSEWHERE = {
     "write/test_tflite_parts.py": "write/flat_front",
     "api/test_recomputing.py": "verify/check/recompute",
     "api/test_front.py": "optimize/recompute/front",
+    "optimize/recompute/baselines/test_baselines.py": " ".join(
+        f"optimize/recompute/baselines/{name}"
+        for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")
+    ),
     "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",

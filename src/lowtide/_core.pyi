@@ -968,6 +968,19 @@ def search_sequence(
     Least time of a sequence whose peak is within a budget, by peak shaving and repairs.
     """
 
+def anneal_sequence(
+    problem: SequenceProblem,
+    order: Sequence[int],
+    budget: int,
+    seed: int,
+    seconds: float,
+    steps: int,
+    report: object | None = None,
+) -> SequenceResult:
+    """
+    Least time of a sequence whose peak is within a budget, by random changes.
+    """
+
 def price_cut(
     problem: SequenceProblem, op: int, p: int, q: int, with_proof: bool = False
 ) -> tuple[int, int, list[tuple[int, int, int, int]]]:

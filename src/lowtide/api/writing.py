@@ -131,13 +131,18 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
-        raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
+    again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if again and not str(files.out).lower().endswith(".onnx"):
+        raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
+    if again:
+        from lowtide.api.repeated import write_repeated
+
+        return write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
     if in_parts(plan.rewrites):
         from lowtide.api.decisions import write_parts
 
