@@ -17,8 +17,11 @@ from lowtide.torch.step_plan import StepCut
 PARTS = (2, 4, 8, 16, 32, 64)
 """Numbers of parts that are tried."""
 
-_REGIONS, _KEPT, _SECONDS = 4, 3, 1.0
+_REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
 """Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
+
+_NEAR = 100
+"""Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
 
 def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list[tuple[Costed, StepCut]]:
@@ -41,7 +44,8 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
         problem = problem_of(cut.graph, cut.seconds)
         result = search_sequence(problem, list(range(len(cut.graph.ops))), budget, 0, _SECONDS, 0)
         cost = result.cost if result.found else result.peak
-        ranked.append(((not result.found, cost, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
+        near = round(cost * _NEAR / max(1, problem.cost)) if result.found else cost
+        ranked.append(((not result.found, near, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
     ranked.sort(key=lambda entry: entry[0])
     return [(cut, record) for _, cut, record in ranked[:_KEPT]]
 

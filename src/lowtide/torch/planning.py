@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,12 @@ from lowtide.torch.cutting import cut_again, proposals
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import floor, search
+from lowtide.torch.search import STEPS, floor, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import StepCut, StepPlan
+
+_FIRST, _FIRST_STEPS = 0.4, 256
+"""Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +132,27 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )
-    found = []
-    for step, cuts, table in steps:
-        order = tuple(search(step.graph, step.seconds, budget, wishes.time / len(steps)))
-        peak = sequence_of(step.graph, order).peak_bytes
-        found.append((max(peak - budget, 0), step.seconds_of(order), _Chosen(step, order, table, cuts)))
-    return min(found, key=lambda entry: entry[:2])[2]
+
+    def tried(entry: tuple[Costed, tuple[StepCut, ...], Costs | None], time: float, steps: int) -> _Tried:
+        step, cuts, table = entry
+        order = tuple(search(step.graph, step.seconds, budget, time, steps))
+        excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
+        return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
+
+    begun = clock.perf_counter()
+    first = [tried(entry, wishes.time * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
+    best = min(range(len(first)), key=lambda k: (first[k].excess, first[k].seconds), default=0)
+    left = max(0.0, wishes.time - (clock.perf_counter() - begun))
+    return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What a search reached: bytes above the budget, seconds."""
+
+    excess: int
+    seconds: float
+    chosen: _Chosen
 
 
 def _progress(wishes: Wishes) -> Callable[[int, int], None]:
