@@ -42,7 +42,7 @@ ELSEWHERE = {
     "optimize/test_region_bound.py": "verify/check/regions",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-    "zoo/unet",
+    "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
@@ -90,6 +90,7 @@ ELSEWHERE = {
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
+    "api/test_profiles.py": "profiles",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
@@ -103,6 +104,8 @@ ELSEWHERE = {
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
     "api/test_recomputing.py": "verify/check/recompute",
+    "api/test_front.py": "optimize/recompute/front",
+    "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

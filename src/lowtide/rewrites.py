@@ -74,7 +74,8 @@ to an op that reads it (None: kept to the end); without a tensor it leads from a
 
 class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
-    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes.
+    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So
+    within that cost in units there is no peak below ``touched + (flow - q cost) / p``.
 
     A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
     at most q times its units, through a tensor's storage at most p times its bytes.
@@ -88,13 +89,20 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What running ops again costs: all ops `once`, and as the plan runs them; `lower_bound`: no plan within the
-    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once)."""
+    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once).
+
+    Where the cost has a bound, `max_overhead` is the part that may be added: no plan within that, in whatever order,
+    has a peak below `least_peak_bytes`, as `peak_certificate` shows (None: a single op needs as much).
+    """
 
     counted: CountedAs
     once: float
     planned: float
     lower_bound: float
     certificate: PriceCertificate | None = None
+    max_overhead: float | None = None
+    least_peak_bytes: int | None = None
+    peak_certificate: PriceCertificate | None = None
 
     @property
     def overhead(self) -> float:

@@ -228,11 +228,16 @@ class CutSearch:
         self.interrupted = self.interrupted or (not all(way.complete for way in ways) and not search.over())
         if self.interrupted:
             return []
-        ids = dict.fromkeys(origins[i] for i in reversed(order))
-        listed = [o for o in reversed(ids) if o is not None]
+
+        def listed(way: Way) -> list[int]:
+            ids = dict.fromkeys(origins[i] for i in reversed(way.order))
+            return [o for o in reversed(ids) if o is not None]
+
         before = {} if seamed is None else seamed.figures
         return [
-            self._proposal(_applied(self.cutter, way, seams, listed), way.peak, {**before, "regions": way.evaluated})
+            self._proposal(
+                _applied(self.cutter, way, seams, listed(way)), way.peak, {**before, "regions": way.evaluated}
+            )
             for way in ways
             if way.regions and (not self._keeps or not self.job.max_ops or way.ops <= self.job.max_ops)
         ]
@@ -290,13 +295,13 @@ def beside(problem: Problem, graph: Graph) -> int:
     return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
 
 
-def arena_bytes(problem: Problem, order: Sequence[int], cutter: Cutter, way: Way) -> int | None:
+def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:
     """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
     ordered again; None where it keeps nothing."""
     from lowtide.transform.seams import NO_SEAMS
 
     if not beside(problem, problem.graph):
         return None
-    ids = [problem.graph.ops[i].id for i in order]
+    ids = [problem.graph.ops[i].id for i in way.order]
     graph = _applied(cutter, way, NO_SEAMS, ids).graph if way.regions else problem.graph
     return way.peak + beside(problem, graph)

@@ -24,6 +24,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
@@ -132,6 +133,8 @@ class Job:
         Ops that a changed graph may have; 0: any number.
     costs
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
+    repeats
+        A published method of running ops again; None: lowtide's own.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -150,6 +153,7 @@ class Job:
     exact_bits: bool = False
     max_ops: int = 0
     costs: Costs | None = None
+    repeats: RecomputeMethod | None = None
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

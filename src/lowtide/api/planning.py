@@ -14,6 +14,7 @@ from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
@@ -92,7 +93,8 @@ def plan(
         What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
-        stands for ``"spill"``.
+        stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
+        `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
         Seconds of search.
     search_memory
@@ -150,8 +152,15 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
+    words, repeats = allowed(allow), None
+    if "recompute" in words and method != "exact":
+        from lowtide.optimize.recompute.registry import make_recompute
+
+        repeats = make_recompute(method, options)
+        method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops, find_costs(cost, max_overhead))
+    costs = find_costs(cost, max_overhead)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats)
     return plan_job(job, trace=trace, report=report)
 
 
@@ -172,6 +181,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
+    plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)

@@ -22,6 +22,7 @@ from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
+from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
@@ -62,6 +63,7 @@ FAILURES = {
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
+    "profile": "profile says the bytes of each step, and when each storage is there",
     "status": "status follows from budget, bound and required bytes",
 }
 """Every way in which a plan can fail, and what holds if it does not."""
@@ -196,6 +198,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
+    seen = check_profile(plan, memory, own, steps)
+    checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
@@ -246,6 +250,8 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Held
         raise VerificationError("certificate", "the plan spills, and certifies the peak of an order")
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
+    drawn = check_profile(plan, memory, own)
+    seen += [HeldRule("profile", drawn)] if drawn else []
     note = f"traffic bound: {check_proof(graph, plan, target)}"
     return Report(
         (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()
