@@ -38,7 +38,9 @@ def floor(graph: Graph) -> tuple[int, int]:
     return most.get(at, 0), at
 
 
-def search(graph: Graph, seconds: Mapping[int, float], budget: int | None, time: float) -> Sequence[int]:
+def search(
+    graph: Graph, seconds: Mapping[int, float], budget: int | None, time: float, steps: int = STEPS
+) -> Sequence[int]:
     """Ids of the ops as they should run, within the budget or as near as was found in `time` seconds.
 
     Own order where no budget asks for another; among the rest the first of the module's three that fits.
@@ -56,7 +58,7 @@ def search(graph: Graph, seconds: Mapping[int, float], budget: int | None, time:
     results = []
     for left, start in ((2, own), (1, other)):
         share = max(0.0, end - clock.perf_counter()) / left
-        results.append(search_sequence(problem, start, budget, 0, share, STEPS))
+        results.append(search_sequence(problem, start, budget, 0, share, steps))
     best = min(results, key=lambda r: (not r.found, r.cost if r.found else r.peak))
     return [graph.ops[i].id for i in best.order]
 

@@ -206,6 +206,7 @@ def compile_step(
     plan: StepPlan | str | Path | None = None,
     replan: bool = False,
     time: float = 10.0,
+    allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
@@ -235,6 +236,10 @@ def compile_step(
         Whether a batch of other sizes is planned anew when it comes; otherwise it is an error.
     time
         Seconds of search.
+    allow
+        What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
+        along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
+        eager's to the bit.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -248,7 +253,7 @@ def compile_step(
     """
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    wishes = _wishes(budget, costs, measure, plan, time, report)
+    wishes = _wishes(budget, costs, measure, plan, time, report, allow)
     return Job(model, loss_fn, optimizer, rules, wishes, True, replan).build(example)
 
 
@@ -308,10 +313,22 @@ def _wishes(
     plan: StepPlan | str | Path | None,
     time: float,
     report: Callable[[str], None] | None,
+    allow: str | Sequence[str] = "recompute",
 ) -> Wishes:  # fmt: skip
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    return Wishes(None if budget is None else parse_size(budget, "budget"), table, measure, time, saved, report)
+    least = None if budget is None else parse_size(budget, "budget")
+    return Wishes(least, table, measure, time, saved, report, _allowed(allow))
+
+
+def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
+    for word in listed:
+        if word not in ("recompute", "fission"):
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, or recompute,fission")
+    if "recompute" not in listed:
+        raise InputError("a step is planned with ops that run again; write allow='recompute,fission'")
+    return tuple(listed)
 
 
 def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
