@@ -95,6 +95,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
+    "api/test_reporting.py": "cli/report",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",

@@ -442,6 +442,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
             """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
 
+        def report(
+            self,
+            /,
+            path: str | Path | None = None,
+            *,
+            before: Plan | None = None,
+            trace: str | Path | None = None,
+            svg: str | Path | None = None,
+        ) -> None:
+            """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
+
+        def plot(self, /, axes: Any = None) -> Any:
+            """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
+
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""
         from lowtide.outputs import Outputs
