@@ -20,6 +20,8 @@ PARTS = (2, 4, 8, 16, 32, 64)
 _REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
 """Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
 
+_FEW_AND_MANY = (8, 32)
+
 _NEAR = 100
 """Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
 
@@ -34,7 +36,7 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
     costs
         What was measured of it.
     """
-    ranked = []
+    ranked, once = [], own.seconds_of(own.graph.own_order)
     for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
         if parts > region.rows:
             continue
@@ -44,10 +46,20 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
         problem = problem_of(cut.graph, cut.seconds)
         result = search_sequence(problem, list(range(len(cut.graph.ops))), budget, 0, _SECONDS, 0)
         cost = result.cost if result.found else result.peak
-        near = round(cost * _NEAR / max(1, problem.cost)) if result.found else cost
+        near = round(cost * _NEAR * 1e-9 / once) if result.found else cost
         ranked.append(((not result.found, near, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
     ranked.sort(key=lambda entry: entry[0])
     return [(cut, record) for _, cut, record in ranked[:_KEPT]]
+
+
+def usual(torch: Any, own: Costed, costs: Costs | None) -> list[tuple[Costed, StepCut]]:
+    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region."""
+    cuts = []
+    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], _FEW_AND_MANY):
+        cut = cut_step(torch, own, region, min(parts, region.rows), costs)
+        if cut.own.peak_bytes < own.own.peak_bytes:
+            cuts.append((cut, StepCut(ops=list(region.indices), parts=min(parts, region.rows))))
+    return cuts[:_KEPT]
 
 
 def cut_step(torch: Any, own: Costed, region: Region, parts: int, costs: Costs | None) -> Costed:
