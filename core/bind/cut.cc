@@ -30,7 +30,7 @@ using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
                     const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
                     const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-                    const std::optional<std::array<GlueRow, 3>>& glue) {
+                    const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites, weight] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites, weight};
@@ -58,6 +58,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
     model.join = weight((*glue)[1]);
     model.merge = weight((*glue)[2]);
   }
+  model.transfers = transfer.has_value();
+  if (transfer) model.transfer = {transfer->first, transfer->second};
   return model;
 }
 
@@ -70,12 +72,12 @@ void cut(nb::module_& m) {
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
              const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-             const std::optional<std::array<GlueRow, 3>>& glue) {
-            new (self)
-                tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue));
+             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
+            new (self) tide::CutModel(
+                make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue, transfer));
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none());
+          "glue"_a = nb::none(), "transfer"_a = nb::none());
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
@@ -87,7 +89,8 @@ void cut(nb::module_& m) {
   using P = tide::PathResult;
   record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
          Field{"ops", &P::ops, "Ops that run."}, Field{"weight", &P::weight, "What these weigh."},
-         Field{"regions", &P::regions, "What is cut, in order."},
+         Field{"order", &P::order, "The ops in the order of the way, in positions of the model's."},
+         Field{"regions", &P::regions, "What is cut, in order, by positions in that order."},
          Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
@@ -104,12 +107,14 @@ void cut(nb::module_& m) {
   m.def(
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
-         int64_t most_weight) {
+         int64_t most_weight, const std::vector<std::vector<int>>& before) {
         tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, reporter<>(stop)};
-        return unlocked([&] { return tide::best_path(model, options); });
+        return unlocked([&] { return tide::best_path(model, options, before); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
-      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.");
+      "before"_a = std::vector<std::vector<int>>(),
+      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.\n\n"
+      "If it is said which ops must run `before` each, other orders are looked at, too.");
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {

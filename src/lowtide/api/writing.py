@@ -14,7 +14,7 @@ from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -108,6 +108,11 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
+    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.loops and any(path is not None for path in wanted):
+        raise InputError(
+            "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
+        )
     layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
@@ -131,14 +136,19 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
-        raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
+    again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if again and not str(files.out).lower().endswith(".onnx"):
+        raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
-    if plan.rewrites:
+    if again:
+        from lowtide.api.repeated import write_repeated
+
+        return write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
+    if in_parts(plan.rewrites):
         from lowtide.api.decisions import write_parts
 
         return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)

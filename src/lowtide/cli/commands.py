@@ -91,7 +91,7 @@ def _plan_sizes(options: argparse.Namespace) -> int:
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
     settings = {**asked.method(options), **asked.common(options, options.model)}
-    seen = api.inspect(options.model, report=options.line, **settings)
+    seen = api.inspect(options.model, ladder=options.ladder, report=options.line, **settings)
     options.line.end()
     if options.json:
         show_json(seen)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.plan import Plan
+from lowtide.report.cuts import EXACTNESS
 from lowtide.report.figures import NOBODYS, figures_line
-from lowtide.report.text import EXACTNESS, RUNTIME_ARENA, parts_text, proof_text, recomputed_text
+from lowtide.report.text import RUNTIME_ARENA, parts_text, proof_text, recomputed_text
 from lowtide.report.view import PlanView
 from lowtide.sizes import format_count, format_size
 
