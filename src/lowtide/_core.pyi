@@ -819,8 +819,12 @@ class PathResult:
         """What these weigh."""
 
     @property
+    def order(self) -> list[int]:
+        """The ops in the order of the way, in positions of the model's."""
+
+    @property
     def regions(self) -> list[PathRegion]:
-        """What is cut, in order."""
+        """What is cut, in order, by positions in that order."""
 
     @property
     def evaluated(self) -> int:
@@ -851,13 +855,46 @@ def best_path(
     most_ops: int,
     stop: object | None = None,
     most_weight: int = 0,
+    before: Sequence[Sequence[int]] = [],
 ) -> PathResult:
     """
     The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.
+
+    If it is said which ops must run `before` each, other orders are looked at, too.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
     """Ways of ever lower peaks and ever more weight, the whole graph first."""
+
+class LoopPlay:
+    """What a loop keeps of each tensor."""
+
+    @property
+    def slots(self) -> list[int]:
+        """Positions of its ring; 0: it is whole, or lies over another."""
+
+    @property
+    def made(self) -> list[int]:
+        """Positions made in all."""
+
+    __match_args__: tuple = ("slots", "made")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def play_loop(
+    ops: Sequence[
+        tuple[
+            int,
+            int,
+            Sequence[tuple[int, tuple[int, int, int, int, int], tuple[int, int, int, int, int]]],
+            Sequence[int],
+        ]
+    ],
+    tensors: Sequence[tuple[int, bool]],
+) -> LoopPlay:
+    """Positions of each tensor that a loop keeps; its last op drives."""
 
 class SequenceProblem:
     """

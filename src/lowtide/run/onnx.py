@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, Recompute
+from lowtide.rewrites import Exactness, Recompute, in_parts
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
     AS_SHIPPED,
@@ -270,7 +270,7 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
         return {}
     if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
         return _check_runs(original, rewritten, plan, planned)
-    if plan.rewrites:
+    if in_parts(plan.rewrites):
         return _check_parts(original, rewritten, plan, planned)
     place = dict(zip(sorted(plan.order), plan.order, strict=True))
     for i, node in enumerate(rewritten):
