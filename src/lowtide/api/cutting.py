@@ -37,8 +37,6 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "recompute" in listed and set(listed) != {"recompute"}:
         raise InputError("--allow recompute does not go with other changes in one plan yet; name it alone")
-    if "alias" in listed and set(listed) != {"alias"}:
-        raise InputError("--allow alias does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
