@@ -134,11 +134,11 @@ class Net:
 
     def write(self, path: Path, *results: str) -> None:
         """The model's file."""
-        ends = [
+        first, last = (
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shapes[name]) for name in names]
             for names in (["input"], results)
-        ]
-        graph = helper.make_graph(self.nodes, path.stem, *ends, self.weights)
+        )
+        graph = helper.make_graph(self.nodes, path.stem, first, last, self.weights)
         opset = [helper.make_opsetid("", 18)]
         path.write_bytes(helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString())
 

@@ -96,8 +96,8 @@ def tables(document: dict[str, Any]) -> list[str]:
         "by level: `generic` as it is; softmax and normalisations in place; `--allow alias` with concats, slices and",
         "splits in place where they are one stretch of bytes (as the file lies); row by row; with partial overlap",
         "besides, for kernels that make the rows of the leading dimension in turn, as the file lies; and with channels",
-        "last. `+`: not proved least over the orders of that choice of aliases. *asked*: what a prototype had with all of",
-        "it, counting pieces one by one, and with chains of ops fused into one besides, which is no alias.",
+        "last. `+`: not proved least over the orders of that choice of aliases. *asked*: what a prototype had with all",
+        "of it, counting pieces one by one, and with chains of ops fused into one besides, which is no alias.",
         "",
     ]
     head = ("model", "ops", "own", "strict", *LEVELS, "lowest", "asked")

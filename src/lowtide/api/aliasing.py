@@ -17,8 +17,10 @@ from lowtide.stop import Limits
 if TYPE_CHECKING:
     from lowtide.transform.alias import Aliases
 
-_UNCHANGED, _CUT, _SEARCH = 0.2, 0.5, 0.7
-"""Shares of the time after which the search for an order without aliases, that for cuts, and that for aliases end."""
+_UNCHANGED, _SEARCH = 0.2, 0.7
+"""Shares of the time after which the search for an order without aliases, and that for aliases end."""
+_CUT, _BEHIND_CUTS = 0.8, 0.9
+"""The same where ops are cut, which takes most of it."""
 
 
 def solve_aliased(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -48,7 +50,8 @@ def _best(job: Job, goal: OneArena, problem: Problem, without: Answer, limits: L
     """The best plan; where the first choice within a budget has an arena above it, of the best choice."""
     from lowtide.optimize.aliases import best_aliases
 
-    best, share = without, replace(limits, seconds=limits.seconds * _SEARCH)
+    until = _SEARCH if job.allow == ("alias",) else _BEHIND_CUTS
+    best, share = without, replace(limits, seconds=limits.seconds * until)
     graph = without.problem.graph
     for enough in dict.fromkeys((goal.room(problem) or 0, 0)):
         found = best_aliases(graph, problem.target, without.order, share, enough=enough, seed=job.search.seed)
