@@ -148,7 +148,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--time", type=float, default=20.0, help="seconds of search for each plan (default: 20)")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="written with .json and .md, after each model")
     arguments = parser.parse_args()
     rows, left_out = [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-aliases-") as folder:
@@ -167,9 +167,9 @@ def main() -> int:
                 continue
             ratios = " ".join(f"{rows[-1][k]['peak_bytes'] / rows[-1]['strict_bytes']:.3f}" for k in LEVELS)
             print(f"{path.name}: {ratios}", file=sys.stderr, flush=True)
-    document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows, "left_out": left_out}
-    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
+            document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows, "left_out": left_out}
+            arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+            arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
     return 0
 
 
