@@ -17,7 +17,19 @@ from lowtide.verify.check.parts import has_cuts, parted
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with the plan's recomputed ops, in its parts, with tensors in others, or with its loops.
+    """The graph with the plan's recomputed ops, in its parts, with its loops, and with tensors in others.
+
+    Raises
+    ------
+    VerificationError
+        ``rewrites``, ``parts``: as `with_ops`. ``aliases``: as `lowtide.verify.check.aliases.aliased`.
+    """
+    changed = with_ops(graph, plan)
+    return aliased(changed, plan, target) if has_aliases(plan) else changed
+
+
+def with_ops(graph: Graph, plan: Plan) -> Graph:
+    """The graph with the plan's ops, each tensor where it was.
 
     Raises
     ------
@@ -25,7 +37,6 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
         ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
         does not read what it replaces, or of an op that may give something else the second time.
         ``parts``: as `lowtide.verify.check.parts.parted`.
-        ``aliases``: as `lowtide.verify.check.aliases.aliased`.
         ``loops``: as `lowtide.verify.check.loops.looped`.
     """
     if plan.loops:
@@ -34,10 +45,8 @@ def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
         raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
-    if has_aliases(plan):
-        if clones or has_cuts(plan):
-            raise VerificationError("rewrites", "tensors lie in others in a plan that changes ops as well")
-        return aliased(graph, plan, target)
+    if has_aliases(plan) and clones:
+        raise VerificationError("rewrites", "tensors lie in others in a plan whose ops run again")
     if has_cuts(plan):
         if clones:
             raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
