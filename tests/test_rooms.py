@@ -39,11 +39,13 @@ ELSEWHERE = {
     "spill/test_search.py": "spill/one_order spill/answer spill/joint spill/repair spill/place spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
+    "transform/test_alias.py": "transform/alias_candidates",
+    "test_target.py": "toml_fields rules/plain",
     "optimize/test_chain.py": "zoo/mcunet",
     "optimize/test_region_bound.py": "verify/check/regions",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-    "zoo/unet",
+    "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
@@ -91,6 +93,7 @@ ELSEWHERE = {
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
+    "api/test_profiles.py": "profiles",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
@@ -104,6 +107,8 @@ ELSEWHERE = {
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
     "api/test_recomputing.py": "verify/check/recompute",
+    "api/test_front.py": "optimize/recompute/front",
+    "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

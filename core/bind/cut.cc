@@ -89,7 +89,8 @@ void cut(nb::module_& m) {
   using P = tide::PathResult;
   record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
          Field{"ops", &P::ops, "Ops that run."}, Field{"weight", &P::weight, "What these weigh."},
-         Field{"regions", &P::regions, "What is cut, in order."},
+         Field{"order", &P::order, "The ops in the order of the way, in positions of the model's."},
+         Field{"regions", &P::regions, "What is cut, in order, by positions in that order."},
          Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
@@ -106,12 +107,14 @@ void cut(nb::module_& m) {
   m.def(
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
-         int64_t most_weight) {
+         int64_t most_weight, const std::vector<std::vector<int>>& before) {
         tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, reporter<>(stop)};
-        return unlocked([&] { return tide::best_path(model, options); });
+        return unlocked([&] { return tide::best_path(model, options, before); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
-      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.");
+      "before"_a = std::vector<std::vector<int>>(),
+      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.\n\n"
+      "If it is said which ops must run `before` each, other orders are looked at, too.");
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {

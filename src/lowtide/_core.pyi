@@ -820,8 +820,12 @@ class PathResult:
         """What these weigh."""
 
     @property
+    def order(self) -> list[int]:
+        """The ops in the order of the way, in positions of the model's."""
+
+    @property
     def regions(self) -> list[PathRegion]:
-        """What is cut, in order."""
+        """What is cut, in order, by positions in that order."""
 
     @property
     def evaluated(self) -> int:
@@ -852,9 +856,12 @@ def best_path(
     most_ops: int,
     stop: object | None = None,
     most_weight: int = 0,
+    before: Sequence[Sequence[int]] = [],
 ) -> PathResult:
     """
     The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.
+
+    If it is said which ops must run `before` each, other orders are looked at, too.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:

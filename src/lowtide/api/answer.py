@@ -201,10 +201,18 @@ def _tensors(answer: Answer) -> list[PlanTensor]:
             size=t.size,
             kind=str(t.kind),
             alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+            **_form(t),
             **_piece(answer, t),
         )
         for t in answer.graph.tensors
     ]
+
+
+def _form(tensor: Tensor) -> dict[str, Any]:
+    """Element type and shape, as far as the model says them; constants are not planned, and not described."""
+    if tensor.kind is Kind.CONSTANT:
+        return {}
+    return {"dtype": tensor.dtype, "shape": None if tensor.shape is None else "x".join(map(str, tensor.shape))}
 
 
 def op_ids(graph: Graph, order: Sequence[int]) -> list[int]:

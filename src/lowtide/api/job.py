@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
 from lowtide.api.models import load
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -24,6 +24,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
@@ -132,6 +133,8 @@ class Job:
         Ops that a changed graph may have; 0: any number.
     costs
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
+    repeats
+        A published method of running ops again; None: lowtide's own.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -150,11 +153,13 @@ class Job:
     exact_bits: bool = False
     max_ops: int = 0
     costs: Costs | None = None
+    repeats: RecomputeMethod | None = None
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
+        target = self.goal.under(self.rules.resolve(self.source))
+        object.__setattr__(self, "target", aliasing_target(target) if "alias" in self.allow else target)
         given = {"--exact-bits": self.exact_bits, "--max-ops": self.max_ops, "--cost": self.costs}
         if self.costs is not None and self.costs.max_overhead is not None:
             given["--max-overhead"] = given.pop("--cost")

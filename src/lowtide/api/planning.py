@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
 from lowtide.api.cut_spilling import solve_cut_spilling
@@ -15,10 +16,12 @@ from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
+from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
@@ -93,7 +96,8 @@ def plan(
         What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
-        stands for ``"spill"``.
+        stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
+        `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
         Seconds of search.
     search_memory
@@ -104,7 +108,8 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
-        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
+        may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
@@ -151,8 +156,15 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
+    words, repeats = allowed(allow), None
+    if "recompute" in words and method != "exact":
+        from lowtide.optimize.recompute.registry import make_recompute
+
+        repeats = make_recompute(method, options)
+        method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops, find_costs(cost, max_overhead))
+    costs = find_costs(cost, max_overhead)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats)
     return plan_job(job, trace=trace, report=report)
 
 
@@ -173,6 +185,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
+    plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -192,6 +205,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
+    if "alias" in job.allow:
+        return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
         solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
         return solve(replace(job, goal=goal), problem, limits)
@@ -210,7 +225,9 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory
-    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick, uncut=uncut)
+    aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
+    memory = problem.memory if aliased else answer.problem.memory
+    figures = runtime_figures(memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 
 

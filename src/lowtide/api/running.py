@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
+from lowtide.rewrites import in_parts
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _onnx_files(
         check_weights(original)
     if planned is None:
         planned = folder / "planned.onnx"
-        if plan.rewrites:
+        if in_parts(plan.rewrites):
             from lowtide.api.decisions import write_parts
 
             write_parts(plan, original, planned, dims=dims, copy_external=True)
@@ -122,7 +123,7 @@ def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Pat
 
     if planned is None:
         planned = folder / "planned.tflite"
-        if plan.rewrites:
+        if in_parts(plan.rewrites):
             from lowtide.api.decisions import write_parts
 
             write_parts(plan, model, planned)

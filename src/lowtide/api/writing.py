@@ -13,7 +13,7 @@ from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -133,7 +133,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
-    if plan.rewrites:
+    if in_parts(plan.rewrites):
         from lowtide.api.decisions import write_parts
 
         return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)

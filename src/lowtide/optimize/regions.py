@@ -34,8 +34,10 @@ class Way:
 
     Attributes
     ----------
+    order
+        Positions in the graph's own order.
     regions
-        None share an op.
+        None share an op; the ops of each are neighbours in the order.
     peak
         Bytes, as the core works them out for this order.
     ops, nanoseconds
@@ -46,6 +48,7 @@ class Way:
         Whether the search was not stopped: then no way among those that `core/cut/path.h` tries has a lower peak.
     """
 
+    order: tuple[int, ...]
     regions: tuple[Region, ...]
     peak: int
     ops: int
@@ -86,6 +89,8 @@ def best_regions(
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
+    The way may be along another order, in which ops of a region that lay apart are neighbours.
+
     Parameters
     ----------
     memory
@@ -98,20 +103,23 @@ def best_regions(
     model = cut_model(cutter, memory, order, cost)
     stop = _stop(memory, order, limits, bounds.least)
     most = bounds.most_nanoseconds
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most)
+    position = {i: k for k, i in enumerate(order)}
+    before = [[position[p] for p in memory.graph.predecessors[i]] for i in order]
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most, before)
     return _way(cutter, order, way, timed=cost is not None)
 
 
 def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: bool) -> Way:
     """What the core chose, in ids of the graph."""
-    ids = [cutter.graph.ops[i].id for i in order]
+    taken = tuple(order[k] for k in way.order)
+    ids = [cutter.graph.ops[i].id for i in taken]
     regions = []
     for found in way.regions:
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
         regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
-    return Way(tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
+    return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:

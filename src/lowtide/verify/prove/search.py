@@ -79,7 +79,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     began = time.perf_counter()
     if plan.moves is not None:
         return _prove_traffic(graph, plan, target, seconds, max_states)
-    graph = rewritten(graph, plan)
+    graph = rewritten(graph, plan, target)
     memory = work_out(graph, target)
     _, note = check_bound(graph, plan, memory)
     certificate = plan.certificate
@@ -105,7 +105,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
 def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
     """The same for a plan with moves, whose bound is one on traffic."""
     began = time.perf_counter()
-    graph, plan, _ = in_the_fast_memory(rewritten(graph, plan), plan, target)
+    graph, plan, _ = in_the_fast_memory(rewritten(graph, plan, target), plan, target)
     bound = plan.traffic_lower_bound_bytes or 0
     if not bound:
         return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
