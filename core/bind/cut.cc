@@ -116,6 +116,15 @@ void cut(nb::module_& m) {
       "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.\n\n"
       "If it is said which ops must run `before` each, other orders are looked at, too.");
   m.def(
+      "paths_within",
+      [](const tide::CutModel& model, int longest, int most_stripes, const std::vector<Bytes>& limits,
+         nb::object stop) {
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};
+        return unlocked([&] { return tide::paths_within(model, options, limits); });
+      },
+      "model"_a, "longest"_a, "most_stripes"_a, "limits"_a, "stop"_a = nb::none(),
+      "Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.");
+  m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {
         tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};

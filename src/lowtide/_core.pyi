@@ -864,6 +864,13 @@ def best_path(
     If it is said which ops must run `before` each, other orders are looked at, too.
     """
 
+def paths_within(
+    model: CutModel, longest: int, most_stripes: int, limits: Sequence[int], stop: object | None = None
+) -> list[PathResult]:
+    """
+    Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.
+    """
+
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
     """Ways of ever lower peaks and ever more weight, the whole graph first."""
 
