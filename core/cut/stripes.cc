@@ -304,7 +304,7 @@ void Regions::whole(int op) {
   close(o.workspace);
 }
 
-RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
+RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   stripes_ = stripes;
   for (const int s : roomed_) room_of_[s] = -1;
   roomed_.clear();
@@ -317,10 +317,12 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   pads_.clear();
   local_ = 0;
   weight_ = 0;
-  if (push)
+  if (pace == Pace::kPull)
+    find_ends();
+  else if (pace == Pace::kPush)
     push_ends();
   else
-    find_ends();
+    late_ends();
   find_held();
   const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;

@@ -22,7 +22,7 @@ from lowtide.ops.onnx import part as onnx_part
 from lowtide.ops.part import Glue, Spelled, Spelling
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.cut import PACES, Cut, Cutter, Region
 from lowtide.transform.parts import apply
 from support.small_nets import random_net
 
@@ -53,7 +53,7 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, push=bool(seed % 2)))
+            regions.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
     return regions
 
 
