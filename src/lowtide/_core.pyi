@@ -874,6 +874,36 @@ def best_path(
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
     """Ways of ever lower peaks and ever more weight, the whole graph first."""
 
+class LoopPlay:
+    """What a loop keeps of each tensor."""
+
+    @property
+    def slots(self) -> list[int]:
+        """Positions of its ring; 0: it is whole, or lies over another."""
+
+    @property
+    def made(self) -> list[int]:
+        """Positions made in all."""
+
+    __match_args__: tuple = ("slots", "made")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def play_loop(
+    ops: Sequence[
+        tuple[
+            int,
+            int,
+            Sequence[tuple[int, tuple[int, int, int, int, int], tuple[int, int, int, int, int]]],
+            Sequence[int],
+        ]
+    ],
+    tensors: Sequence[tuple[int, bool]],
+) -> LoopPlay:
+    """Positions of each tensor that a loop keeps; its last op drives."""
+
 class SequenceProblem:
     """
     Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept).

@@ -15,10 +15,12 @@ from lowtide.certificates import Certificate, CutCertificate
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
+from lowtide.profiles import PlanProfile
 from lowtide.rewrites import (
     VERSIONS,
     Exactness,
     PlanCost,
+    PlanLoop,
     PlanPart,
     PlanPiece,
     ProvedOver,
@@ -60,6 +62,7 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of the planned graph; `alias_of` includes the views that the target makes.
 
     One that a cut made is a `piece` of one of the user's, or holds `numbers`, the literal operand of a part.
+    `dtype` and `shape` (``"1x32x32x16"``, empty for a scalar) are those that the model says.
     """
 
     id: int
@@ -67,6 +70,8 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     kind: str
     alias_of: int | None = None
+    dtype: str | None = None
+    shape: str | None = None
     piece: PlanPiece | None = None
     numbers: list[int] | None = None
 
@@ -272,6 +277,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         Where an arena above its bound loses bytes.
     compute_seconds, transfer_seconds, stall_seconds, hidden_bytes
         Of a plan with moves whose bandwidth is known.
+    unaliased_peak_bytes, aliases_least
+        Of a plan with tensors in others: the peak without; whether no choice of aliases needs less, in any order.
     """
 
     states: int | None = None
@@ -284,6 +291,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     transfer_seconds: float = 0.0
     stall_seconds: float | None = None
     hidden_bytes: int = 0
+    unaliased_peak_bytes: int | None = None
+    aliases_least: bool = False
 
 
 def exit_status(status: Status, *, interrupted: bool) -> int:
@@ -313,8 +322,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
+    what outputs may differ by; likewise with `loops`, each an op of type RowLoop. With `allow`, a budget is impossible
+    only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
+    `profile` is what is in memory at each step.
     """
 
     version: int
@@ -354,6 +365,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_proof: TrafficProof | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
@@ -376,6 +388,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     search: dict[str, Any] | None = None
     rules: Target | None = None
     dims: dict[str, int | list[int]] | None = None
+    profile: PlanProfile | None = None
 
     def __repr__(self) -> str:
         keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import lowtide
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops import part as ops_part
 from lowtide.ops.access import Access, Box, Shape
@@ -24,9 +25,11 @@ from lowtide.read import read_model
 from lowtide.transform import parts
 from lowtide.transform.cut import PACES, Cut, Cutter, Region
 from lowtide.transform.parts import apply
+from lowtide.write.onnx_parts import write_onnx_parts
 from support.small_nets import random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
+from support.arena_replay import spoiled
 from support.part_runs import difference, differs, feeds, tensors_of
 from support.part_suite import SUITE, broken
 
@@ -57,6 +60,22 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
     return regions
 
 
+def _random_parts(source: Path, ways: list[tuple[int, int, int, int, int]]) -> parts.PartGraph:
+    """The parts of a network that onnxruntime runs, in the regions drawn; gives the example up if there are none."""
+    try:
+        assert difference(source, source, feeds(source)) == 0
+    except Exception:  # onnxruntime's own kinds of error have no common base
+        assume(False)
+    cutter = Cutter(read_model(source))
+    regions = _regions(cutter, ways)
+    assume(regions)
+    try:
+        return apply(cutter, regions)
+    except ValueError as error:
+        assume("before and behind" not in str(error))
+        raise
+
+
 @pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
@@ -68,21 +87,32 @@ def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, 
         folder = Path(name)
         source = folder / "m.onnx"
         source.write_bytes(model)
-        try:
-            assert difference(source, source, feeds(source)) == 0
-        except Exception:  # onnxruntime's own kinds of error have no common base
-            assume(False)
+        result = _random_parts(source, ways)
         cutter = Cutter(read_model(source))
-        regions = _regions(cutter, ways)
-        assume(regions)
-        try:
-            result = apply(cutter, regions)
-        except ValueError as error:
-            assume("before and behind" not in str(error))
-            raise
         assert not differs(source, folder, cutter, result)
         _check_pieces(source, folder / "parts.onnx", result)
         _check_rows(cutter.graph, result)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(_cut_nets())
+def test_random_networks_in_parts_inside_an_arena(
+    drawn: tuple[bytes, list[tuple[int, int, int, int, int]]],
+) -> None:
+    """Where the plan lays parts over each other no op, nor the caller, finds other bytes than without an arena."""
+    model, ways = drawn
+    with TemporaryDirectory() as name:
+        source, target = Path(name) / "m.onnx", Path(name) / "parts.onnx"
+        source.write_bytes(model)
+        result = _random_parts(source, ways)
+        write_onnx_parts(source, result, result.graph.own_order, target)
+        plan = lowtide.plan(result.graph, target="generic", time=5)
+        numbers = {**feeds(source), **tensors_of(target)}
+        assert plan.offsets is not None
+        assert plan.arena_bytes is not None
+        offsets = {int(t): at for t, at in plan.offsets.items()}
+        assert not spoiled(result.graph, plan.order, offsets, plan.arena_bytes, numbers)
 
 
 def _check_pieces(source: Path, target: Path, result: parts.PartGraph) -> None:

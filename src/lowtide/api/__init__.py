@@ -11,6 +11,7 @@ from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.curve import curve
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
+from lowtide.api.front import front
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
@@ -50,6 +51,7 @@ __all__ = [
     "compare",
     "curve",
     "export",
+    "front",
     "inspect",
     "kernel_choices",
     "load",

@@ -12,8 +12,9 @@ from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
+from lowtide.target import Target
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute")
+ALLOWED = ("fission", "seams", "accumulate", "recompute", "alias", "loops")
 """What a plan may be allowed to change."""
 
 _UNCUT, _BOUND = 0.2, 0.1
@@ -34,8 +35,9 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    if "recompute" in listed and set(listed) != {"recompute"}:
-        raise InputError("--allow recompute does not go with other changes in one plan yet; name it alone")
+    for alone in ("recompute", "alias", "loops"):
+        if alone in listed and set(listed) != {alone}:
+            raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
@@ -84,13 +86,18 @@ def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> 
     from lowtide.optimize.region_bound import region_bound
     from lowtide.transform.cut import Cutter
 
-    if job.allow != ("fission",) or problem.graph.dialect != "onnx":
+    if job.allow != ("fission",) or problem.graph.dialect != "onnx" or partly_over(problem.target):
         return None
     footprint = [0] * len(uncut.order)
     for at, size in zip(uncut.order, profile(problem.memory, uncut.order).footprint, strict=True):
         footprint[at] = size
     search = Limits(seconds=min(limits.left_seconds, limits.seconds * _BOUND))
     return region_bound(Cutter(problem.graph), problem.memory, footprint, uncut.keys["peak_bytes"], search)
+
+
+def partly_over(target: Target) -> bool:
+    """Whether parts of any op may lie over a part of what they read, of which the bound over regions knows nothing."""
+    return target.overlap != "never" and not target.rule
 
 
 def check_format(problem: Problem) -> None:

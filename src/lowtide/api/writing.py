@@ -13,7 +13,7 @@ from lowtide.api.models import files_read, user_function
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -104,6 +104,11 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
+    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.loops and any(path is not None for path in wanted):
+        raise InputError(
+            "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
+        )
     layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
@@ -133,7 +138,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
-    if plan.rewrites:
+    if in_parts(plan.rewrites):
         from lowtide.api.decisions import write_parts
 
         return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)

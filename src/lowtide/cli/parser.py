@@ -128,6 +128,7 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
         "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
+        "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -167,10 +168,11 @@ def _inspect(add: _Add) -> None:
 
 
 def _curve(add: _Add) -> None:
-    """Peaks that cuts reach, and the ops they take."""
+    """Peaks that cuts or repeated ops reach, and what they take."""
     p = add(
-        "curve", "print the peaks that cuts reach below the best order, and how many ops each takes", curve.run,
+        "curve", "print the peaks that cuts, or ops that run again, reach, and what each takes", curve.run,
         "lowtide curve model.onnx --target onnxruntime",
+        "lowtide curve step.graph.json --allow recompute",
         "lowtide curve model.onnx --target onnxruntime --cost cost.json",
     )  # fmt: skip
     curve.arguments(p)

@@ -19,6 +19,7 @@ from lowtide.torch.search import floor, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import StepPlan
 from lowtide.torch.storages import as_graph
+from lowtide.torch.work import operations_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     costs = wishes.costs
     if wishes.measure:
         costs, _ = measure_ops(program, costs or no_costs(torch, program), _progress(wishes))
-    graph, seconds, unmeasured = _with_costs(program, costs)
+    graph, seconds, unmeasured = _with_costs(torch, program, costs)
     own = sequence_of(graph, graph.own_order)
     least, at = floor(graph)
     if wishes.budget is not None and least > wishes.budget:
@@ -101,18 +102,19 @@ def _progress(wishes: Wishes) -> Callable[[int, int], None]:
     return report
 
 
-def _with_costs(program: Program, costs: Costs | None) -> tuple[Graph, dict[int, float], int]:
+def _with_costs(torch: Any, program: Program, costs: Costs | None) -> tuple[Graph, dict[int, float], int]:
     """The graph with real sizes and workspace, seconds of each op, and how many ops are not measured."""
     known = {} if costs is None else costs.by_signature
     sizes: dict[str, int] = {}
     workspace: dict[str, int] = {}
     seconds: dict[int, float] = {}
-    unmeasured = 0
+    keys = [signature(program, action) for action in program.actions]
+    unmeasured = sum(key not in known for key in keys)
+    operations = operations_of(torch, program) if unmeasured else ()
     for k, action in enumerate(program.actions):
-        cost = known.get(signature(program, action))
+        cost = known.get(keys[k])
         if cost is None:
-            seconds[k] = roofline(program, action)
-            unmeasured += 1
+            seconds[k] = roofline(program, action, operations[k])
             continue
         seconds[k], workspace[action.name] = cost.seconds, cost.workspace_bytes
         for name, size in zip(action.outputs, cost.output_bytes, strict=False):

@@ -12,16 +12,19 @@ from lowtide.plan import Plan
 from lowtide.rewrites import CutRegion, CutSeams, PlanCost
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
+from lowtide.verify.check.aliases import check_aliases, has_aliases
 from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_figures
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
+from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
+from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
@@ -52,8 +55,10 @@ FAILURES = {
     "runtime_arenas": "the runtime's arenas lie in memories of the plan, as large as its parts make them",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "recompute": "the order as runs of the user's own ops needs as much, and costs what is said, at least the bound",
+    "aliases": "a tensor that lies in another one is where kernels can write it, and no byte is lost before it is read",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
+    "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
@@ -62,6 +67,7 @@ FAILURES = {
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
+    "profile": "profile says the bytes of each step, and when each storage is there",
     "status": "status follows from budget, bound and required bytes",
 }
 """Every way in which a plan can fail, and what holds if it does not."""
@@ -125,7 +131,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
-    whole_graph = rewritten(graph, plan)
+    whole_graph = rewritten(graph, plan, target)
     whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
     checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
     checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
@@ -141,8 +147,12 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     if plan.moves is not None:
         return _verify_spilling(whole_graph, plan, target, checks, own)
     regions = check_regions(graph, plan, target)
-    if has_cuts(plan):
+    if plan.loops:
+        checks.append(HeldRule("loops", check_loops(graph, plan, target)))
+    elif has_cuts(plan):
         checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
+    elif has_aliases(plan):
+        checks.append(HeldRule("aliases", check_aliases(graph, whole_graph, plan, target)))
     elif (plan.rewrites is not None) != (plan.recomputation is not None and len(plan.order) > len(graph.ops)):
         raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
     user_graph, user_memory = graph, memory
@@ -189,13 +199,16 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
     fits = check_runtime_arena(graph, plan, target, memory)
     checks += [HeldRule("runtime_arena", fits)] if fits else []
-    figures = check_figures(graph, plan, target, thorough=replay_bytes)
+    as_written = user_graph if has_aliases(plan) else graph  # a runtime copies what lies in place here
+    figures = check_figures(as_written, plan, target, thorough=replay_bytes)
     checks += [HeldRule("runtime_figures", figures)] if figures else []
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
+    seen = check_profile(plan, memory, own, steps)
+    checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
@@ -246,6 +259,8 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Held
         raise VerificationError("certificate", "the plan spills, and certifies the peak of an order")
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
+    drawn = check_profile(plan, memory, own)
+    seen += [HeldRule("profile", drawn)] if drawn else []
     note = f"traffic bound: {check_proof(graph, plan, target)}"
     return Report(
         (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()

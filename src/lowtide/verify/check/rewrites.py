@@ -10,11 +10,14 @@ from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Replaced
+from lowtide.target import Target
+from lowtide.verify.check.aliases import aliased, has_aliases
+from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
 
 
-def rewritten(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the plan's recomputed ops, or in the plan's parts.
+def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
+    """The graph with the plan's recomputed ops, in its parts, with tensors in others, or with its loops.
 
     Raises
     ------
@@ -22,11 +25,19 @@ def rewritten(graph: Graph, plan: Plan) -> Graph:
         ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
         does not read what it replaces, or of an op that may give something else the second time.
         ``parts``: as `lowtide.verify.check.parts.parted`.
+        ``aliases``: as `lowtide.verify.check.aliases.aliased`.
+        ``loops``: as `lowtide.verify.check.loops.looped`.
     """
+    if plan.loops:
+        return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
         raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
+    if has_aliases(plan):
+        if clones or has_cuts(plan):
+            raise VerificationError("rewrites", "tensors lie in others in a plan that changes ops as well")
+        return aliased(graph, plan, target)
     if has_cuts(plan):
         if clones:
             raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")

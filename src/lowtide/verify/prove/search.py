@@ -78,7 +78,7 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
     began = time.perf_counter()
     if plan.moves is not None:
         return _prove_traffic(graph, plan, target, seconds, max_states)
-    graph = rewritten(graph, plan)
+    graph = rewritten(graph, plan, target)
     memory = work_out(graph, target)
     _, note = check_bound(graph, plan, memory)
     certificate = plan.certificate
@@ -108,8 +108,8 @@ def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max
     if not bound:
         return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
     if plan.traffic_proof is not None and plan.traffic_proof.kind == "peak":
-        return _prove_peak(rewritten(graph, plan), plan, target, seconds, max_states)
-    again = prove_traffic(rewritten(graph, plan), plan, target, seconds=seconds, max_states=max_states)
+        return _prove_peak(rewritten(graph, plan, target), plan, target, seconds, max_states)
+    again = prove_traffic(rewritten(graph, plan, target), plan, target, seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
     how = f"a second search of {format_count(again.states, 'state')}"
     if again.bytes < bound:
