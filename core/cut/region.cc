@@ -206,6 +206,51 @@ void Regions::late_ends() {
   }
 }
 
+// Rows of what an op makes that parts of the region read, in rising order and apart; none if others read it, too.
+std::vector<RowRange> Regions::read_rows(int op) const {
+  std::vector<RowRange> spans;
+  const int64_t size = m_.ops[op].axes[axes_[op]].size;
+  for (const auto& made : m_.ops[op].made) {
+    if (m_.tensors[made.tensor].output) return {};
+    for (const int reader : m_.tensors[made.tensor].readers) {
+      if (reader < begin_ || reader >= end_ || axes_[reader] < 0) return {};
+      for (const auto& read : m_.ops[reader].reads)
+        for (const auto& index : read.dims) {
+          if (read.tensor != made.tensor || index.axis != axes_[reader]) continue;
+          for (int i = 0; i < stripes_; ++i) {
+            const RowRange needed = need(reader, index, rows(reader, i), size);
+            if (!empty(needed)) spans.push_back(needed);
+          }
+        }
+    }
+  }
+  if (!std::is_sorted(spans.begin(), spans.end())) std::sort(spans.begin(), spans.end());
+  size_t kept = 0;
+  for (size_t k = 1; k < spans.size(); ++k) {
+    if (spans[k].first <= spans[kept].second)
+      spans[kept].second = std::max(spans[kept].second, spans[k].second);
+    else
+      spans[++kept] = spans[k];
+  }
+  if (!spans.empty()) spans.resize(kept + 1);
+  return spans;
+}
+
+// What would be a part of rows that nobody reads runs with the next part, or not at all.
+void Regions::skip_unread() {
+  for (auto op = cut_.rbegin(); op != cut_.rend(); ++op) {
+    const std::vector<RowRange> spans = read_rows(*op);
+    if (spans.empty()) continue;
+    size_t k = 0;
+    int64_t at = 0;
+    for (int64_t& end : ends_[*op]) {
+      while (k < spans.size() && spans[k].second <= at) ++k;
+      if (k < spans.size() && spans[k].first < end) at = std::max(at, end);
+      end = at;
+    }
+  }
+}
+
 int64_t Regions::most_stripes(Pace pace) const {
   int64_t most = 0;
   const auto count = [&](int op) {

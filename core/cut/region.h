@@ -164,6 +164,8 @@ class Regions {
   void pull_end(int op);
   void push_ends();
   void late_ends();
+  void skip_unread();
+  std::vector<RowRange> read_rows(int op) const;
   void find_held();
   void recount(int tensor);
   void whole(int op);

@@ -323,6 +323,7 @@ RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
     push_ends();
   else
     late_ends();
+  skip_unread();
   find_held();
   const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;

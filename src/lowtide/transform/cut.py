@@ -225,7 +225,39 @@ class Cutter:
                 ends[op] = self._pulled(op, axes, stripes, ends)
             elif self._may_wait(op, axes):
                 ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
+        for op in reversed(within):
+            ends[op] = self._read(op, axes, ends)
         return Region(tuple(Cut(op, axes[op], ends[op]) for op in within))
+
+    def _read(self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+        """The ends of an op where a part of rows that nobody reads runs with the next part, or not at all."""
+        spans = self._read_rows(op, axes, ends)
+        if not spans:
+            return ends[op]
+        result, at = [], 0
+        for end in ends[op]:
+            if any(a < end and at < b for a, b in spans):
+                at = max(at, end)
+            result.append(at)
+        return tuple(result)
+
+    def _read_rows(
+        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]
+    ) -> list[tuple[int, int]]:
+        """Rows of what an op makes that parts of the region read; none if others read it, too."""
+        graph, size, spans = self.graph, self._size(op, axes[op])[0], []
+        for t in graph.op_by_id[op].outputs:
+            readers = graph.consumers.get(t, ())
+            if graph.tensor_by_id[t].kind is Kind.OUTPUT or any(reader not in axes for reader in readers):
+                return []
+            for reader in readers:
+                known = self.meaning(reader)
+                assert known is not None, reader
+                for index in (i for _, read, dims in self.reads(reader) if read == t for i in dims):
+                    if index is not None and index.axis == axes[reader]:
+                        parts = zip((0, *ends[reader]), ends[reader], strict=False)
+                        spans += [needed(known, axes[reader], index, rows, size) for rows in parts]
+        return [(a, b) for a, b in spans if a < b]
 
     def _may_wait(self, op: int, axes: Mapping[int, int]) -> bool:
         """Whether an op makes no less than it reads, and all of it for others of the region."""
