@@ -35,7 +35,8 @@ ELSEWHERE = {
     "spill/test_baselines.py": "spill/orders",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
-    "spill/test_search.py": "spill/answer spill/joint spill/repair spill/place spill/problem",
+    "api/test_cut_spilling.py": "report/cuts verify/check/streams",
+    "spill/test_search.py": "spill/one_order spill/answer spill/joint spill/repair spill/place spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
@@ -94,6 +95,7 @@ ELSEWHERE = {
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
+    "api/test_reporting.py": "cli/report",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",

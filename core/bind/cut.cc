@@ -30,7 +30,7 @@ using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
                     const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
                     const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-                    const std::optional<std::array<GlueRow, 3>>& glue) {
+                    const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites, weight] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites, weight};
@@ -58,6 +58,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
     model.join = weight((*glue)[1]);
     model.merge = weight((*glue)[2]);
   }
+  model.transfers = transfer.has_value();
+  if (transfer) model.transfer = {transfer->first, transfer->second};
   return model;
 }
 
@@ -70,12 +72,12 @@ void cut(nb::module_& m) {
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
              const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-             const std::optional<std::array<GlueRow, 3>>& glue) {
-            new (self)
-                tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue));
+             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
+            new (self) tide::CutModel(
+                make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue, transfer));
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none());
+          "glue"_a = nb::none(), "transfer"_a = nb::none());
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},

@@ -259,7 +259,7 @@ void Regions::recount(int t) {
   Held& held = held_[t];
   if (m_.ops[m_.tensors[t].producer].view) return;  // in memory that is another's
   Bytes bytes = held.kept.piece < 0 ? 0 : pieces_[held.kept.piece].size;
-  if (held.leaves) {
+  if (held.leaves && !m_.transfers) {
     for (const int at : held.pieces) bytes += at == held.kept.piece ? 0 : pieces_[at].size;
   } else if (held.fresh.piece >= 0) {
     bytes += pieces_[held.fresh.piece].size;

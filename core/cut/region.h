@@ -86,6 +86,11 @@ struct CutModel {
   int most_joined = 0;           // operands that an op which joins may have; 0: any number
   bool weighed = false;          // whether weights are anything but 1 for every op
   GlueWeight slice, join, merge;
+  // What a region reads and makes may lie in slow memory: a slice of what comes from elsewhere is loaded, pieces of
+  // what leaves are stored when they are done, and only what is read whole is there whole, from its first use to its
+  // last.
+  bool transfers = false;
+  GlueWeight transfer;  // of those loads and stores
 };
 
 struct RegionCost {

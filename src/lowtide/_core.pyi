@@ -760,6 +760,7 @@ class CutModel:
         sums_in_place: bool,
         most_joined: int = 0,
         glue: Sequence[tuple[int, int]] | None = None,
+        transfer: tuple[int, int] | None = None,
     ) -> None: ...
 
 class PathRegion:

@@ -109,6 +109,16 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
     bytes: int
 
 
+class PlanStream(msgspec.Struct, frozen=True, kw_only=True):
+    """`tensor` of the user's graph lies on the host throughout: slices of it are loads, pieces that are joined to it
+    are stored when they are done, and an op that reads it whole loads it. `stored_bytes` and `loaded_bytes` (for the
+    first time) are traffic; what any plan has to load of an input, or write of an output, is not in them."""
+
+    tensor: int
+    stored_bytes: int
+    loaded_bytes: int
+
+
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What moves cost in a plan with spilling; see `lowtide.spill.problem.Semantics` for each.
 
@@ -314,7 +324,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
-    `spilling` says what was counted. `cost` says what the ops take by a cost file.
+    `spilling` says what was counted, `streams` what lies on the host whole.
+    `cost` says what the ops take by a cost file.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
@@ -363,6 +374,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_bytes: int | None = None
     traffic_lower_bound_bytes: int | None = None
     traffic_proof: TrafficProof | None = None
+    streams: list[PlanStream] | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
     loops: list[PlanLoop] | None = None
@@ -429,6 +441,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
             """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
+
+        def report(
+            self,
+            /,
+            path: str | Path | None = None,
+            *,
+            before: Plan | None = None,
+            trace: str | Path | None = None,
+            svg: str | Path | None = None,
+        ) -> None:
+            """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
+
+        def plot(self, /, axes: Any = None) -> Any:
+            """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""

@@ -345,7 +345,7 @@ def test_every_parameter_has_its_row() -> None:
     for goal in COMPARE:
         of_job = {"target", "time", "search_memory", "seed", "dims", "overwrite_inputs", "pin_inputs"}
         assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.compare, ("model",))), goal
-    assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report"}
+    assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report", "ladder"}
     assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
 
 

@@ -15,6 +15,7 @@ from lowtide.plan import (
     PlanMemory,
     PlanMove,
     PlanOp,
+    PlanStream,
     PlanTensor,
     Residency,
     RuntimeArenas,
@@ -69,6 +70,7 @@ class PlanKeys(TypedDict, total=False):
     traffic_bytes: int
     traffic_lower_bound_bytes: int
     traffic_proof: TrafficProof
+    streams: list[PlanStream] | None
     spilling: Spilling
     rewrites: list[Rewrite] | None
     loops: list[PlanLoop]

@@ -144,6 +144,14 @@ class CutSearch:
             return least >= (best.keys.get("arena_bytes") or 0)
         return least + proposal.beside >= best.keys["required_bytes"]
 
+    def seams(self) -> list[PartGraph]:
+        """The best seams, if there are some, and if regions are allowed too, those of what seams left whole."""
+        seamed = self._seams()
+        if seamed is None:
+            return []
+        regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+        return [proposal.parts for proposal in (seamed, *regions)]
+
     def _best_cut(self) -> Answer | None:
         """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
         proposals = self._proposals()

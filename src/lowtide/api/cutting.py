@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -53,9 +53,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     """
     from lowtide.api.cut_search import CutSearch
 
-    check_format(problem)
-    if "seams" in job.allow and problem.graph.dialect != "onnx":
-        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -100,8 +98,8 @@ def partly_over(target: Target) -> bool:
     return target.overlap != "never" and not target.rule
 
 
-def check_format(problem: Problem) -> None:
-    """Raise `InputError` if there is nothing that spells parts in the model's format."""
+def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
+    """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
@@ -109,3 +107,5 @@ def check_format(problem: Problem) -> None:
         if problem.place.startswith("zoo:"):
             mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
+    if "seams" in allow and problem.graph.dialect != "onnx":
+        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
+from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
@@ -214,7 +215,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     if "alias" in job.allow:
         return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
-        return solve_cut(replace(job, goal=goal), problem, limits)
+        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
+        return solve(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
 
 

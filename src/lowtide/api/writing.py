@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
+from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
@@ -41,6 +42,8 @@ class PlanFiles:
         The layout for compilers and firmware.
     copy_external
         Whether external data is copied to where `out` is, if elsewhere.
+    pictures
+        The report and what else is drawn.
     """
 
     out: str | Path | None = None
@@ -51,6 +54,7 @@ class PlanFiles:
     commands: str | Path | None = None
     exports: Exports = NO_EXPORTS
     copy_external: bool = False
+    pictures: Pictures = NO_PICTURES
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -60,7 +64,7 @@ class PlanFiles:
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
         own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
-        return [*(path for path in own if path is not None), *self.exports.paths]
+        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths]
 
     def possible(self, plan: Plan) -> PlanFiles:
         """Without commands where memories were named and none of them was found: no driver could run that plan."""
@@ -118,6 +122,7 @@ def write_all(
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
+        files.pictures.write(plan, outputs)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:

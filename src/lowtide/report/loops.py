@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
+from lowtide.report.cuts import EXACTNESS
 from lowtide.rewrites import PlanLoop, PlanRing
 from lowtide.sizes import format_count, format_size
 
 if TYPE_CHECKING:
     from lowtide.run_reports import LoopRunReport
-
-EXACTNESS = {
-    "bits": "bit for bit the same",
-    "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
-}
-"""What outputs of a changed graph may differ by."""
 
 _SHOWN = 6
 """Rings of a loop that are listed, the largest; `--json` and the plan file have all."""

@@ -12,9 +12,10 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
-from lowtide.report.loops import EXACTNESS, loop_rows
-from lowtide.rewrites import CutRegion, CutSeams, LiesIn, PlanCost, Recomputation, Recompute, in_parts
+from lowtide.report.loops import loop_rows
+from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -104,7 +105,7 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     search, figures = dict(plan.search or {}), plan.figures
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
     cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
-    tail += [("cut", _cut_text(plan))] if cut else []
+    tail += [("cut", cut_text(plan))] if cut else []
     tail += loop_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
@@ -229,22 +230,6 @@ def _alias_text(plan: Plan) -> str:
     rows = f", {strided:,} row by row" if strided else ""
     least = "; no choice of them needs less" if plan.figures.aliases_least else ""
     return f"{format_count(len(some), 'tensor')} in others{rows}{best}{least}"
-
-
-def _cut_text(plan: Plan) -> str:
-    """What is cut, what runs for it, and what the outputs may differ by."""
-    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
-    cut = sum(len(r.ops) for r in regions) + at_seams
-    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
-    without = (plan.search or {}).get("uncut_peak_bytes")
-    best = "" if without is None else f"; the best order without: {format_size(without)}"
-    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
-    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
-    return (
-        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
-        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
-    )
 
 
 def _cost_text(cost: PlanCost) -> str:

@@ -30,6 +30,7 @@ from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import rewritten
 from lowtide.verify.check.runtime_arena import check_runtime_arena
+from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
 
@@ -60,6 +61,7 @@ FAILURES = {
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
     "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
+    "streams": "what is left on the host whole can be, and its slices and joins move what is said",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
     "says whether they are equal",
@@ -145,6 +147,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
 
     if plan.moves is not None:
+        if has_cuts(plan):
+            checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
         return _verify_spilling(whole_graph, plan, target, checks, own)
     regions = check_regions(graph, plan, target)
     if plan.loops:
@@ -243,6 +247,9 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
+    if plan.streams is not None:
+        graph, plan, streamed = in_the_fast_memory(graph, plan, target)
+        checks.append(HeldRule("streams", streamed))
     memory = counted_memory(graph, plan, target)
     seen, most = check_spilling(graph, plan, memory)
     if plan.alignment != target.alignment:
