@@ -1,4 +1,4 @@
-  // One plan: its figures and its cursor. Names are a stranger's: they go into the page as text, never as markup.
+  // One plan: its figures and its cursor. Names are a stranger's: text in the page, never markup.
   class Panel {
     constructor(view, number, before) {
       const home = document.getElementById("plan-" + number);
@@ -38,16 +38,14 @@
       this.add("live", "live bytes over the steps", () => this.drawLive(), 250);
       if (this.editRows().length) this.add("edits", "what was changed, by step", () => this.drawEdits(), this.editRows().length * 14 + 4);
       view.memories.forEach((memory, m) => this.add("arena", `${memory[0]}: addresses over the steps`, (f) => this.drawArena(f, m), 300));
-      this.readout = element("div", { class: "readout", "aria-live": "polite" });
-      this.home.append(this.readout);
+      this.home.append((this.readout = element("div", { class: "readout", "aria-live": "polite" })));
       this.draw();
       new ResizeObserver(() => { if (this.figures[0].box.clientWidth !== this.drawn) this.draw(); }).observe(this.figures[0].box);
       this.tables();
     }
 
     colour(i) {
-      const { view } = this;
-      return this.byModule ? MODULES[view.module[i]] : COLOURS[view.kinds[view.kind[i]]];
+      return this.byModule ? MODULES[this.view.module[i]] : COLOURS[this.view.kinds[this.view.kind[i]]];
     }
 
     legend() {
@@ -475,7 +473,7 @@
       this.turn = (this.turn + by + this.hits.length) % this.hits.length;
       const [step, i] = this.hits[this.turn];
       this.matches.textContent = `${count(this.turn + 1)} of ${count(this.hits.length)}`;
-      if (i >= 0) this.chosen = i;
+      this.chosen = i >= 0 ? i : this.chosen;
       this.go(step, true);
     }
 
