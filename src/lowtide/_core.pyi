@@ -779,8 +779,10 @@ class PathRegion:
         """Axis of the last op."""
 
     @property
-    def push(self) -> bool:
-        """Whether stripes are of what the first ops make, not the last."""
+    def pace(self) -> Literal["pull", "push", "late"]:
+        """
+        What stripes are equal parts of, and how far the other ops run: pull, push or late.
+        """
 
     @property
     def stripes(self) -> int:
@@ -842,7 +844,13 @@ class PathResult:
     def __setstate__(self, state: tuple) -> None: ...
 
 def region_cost(
-    model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int, push: bool = False
+    model: CutModel,
+    begin: int,
+    end: int,
+    seed: int,
+    axis: int,
+    stripes: int,
+    pace: Literal["pull", "push", "late"] = "pull",
 ) -> tuple[int, int, list[int], int] | None:
     """
     Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.
@@ -862,6 +870,13 @@ def best_path(
     The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.
 
     If it is said which ops must run `before` each, other orders are looked at, too.
+    """
+
+def paths_within(
+    model: CutModel, longest: int, most_stripes: int, limits: Sequence[int], stop: object | None = None
+) -> list[PathResult]:
+    """
+    Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:

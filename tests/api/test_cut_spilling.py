@@ -169,6 +169,7 @@ def test_a_lead_streams_nothing(model: Path) -> None:
     ("how", "word"),
     [
         ({"allow": "recompute"}, "rematerialise"),
+        ({"allow": "alias"}, "one arena"),
         ({"allow": "fission", "moves": {"rematerialise": "true"}}, "rematerialise"),
         ({"allow": "fission", "max_overhead": "10%"}, "--max-overhead"),
     ],

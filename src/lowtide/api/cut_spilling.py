@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
 
-_UNCUT, _WAYS, _SEAMS, _LOOKED = 0.2, 0.3, 0.4, 0.6
-"""Shares of the time after which the search of the uncut graph, for ways to cut it, for seams, and the quick look at
-what there is are over."""
+_UNCUT, _WAYS, _FRONT, _SEAMS, _LOOKED = 0.2, 0.3, 0.4, 0.45, 0.65
+"""Shares of the time after which the search of the uncut graph, for working sets, for the front of peaks, for seams,
+and the quick look at what there is are over."""
+
+_WORKING = (1.0, 0.95, 0.85, 0.7, 0.5)
+"""Parts of the fast memory that working sets are to be within: sizes that are rounded up, and room for what stays."""
 
 _TRIED = 4
 """Part graphs that are searched in full."""
@@ -194,9 +197,11 @@ class CutSpilling:
         """Ways of both fronts in which no op that runs whole is too large by itself, those of fewer ops first."""
         from lowtide.optimize.regions import front_ways, working_ways
 
-        memory, limits, graph = self.problem.memory, self._until(_WAYS), self.problem.graph
+        memory, graph = self.problem.memory, self.problem.graph
         too_large = {op.id for i, op in enumerate(graph.ops) if alone(memory, i) > self.goal.fast.capacity_bytes}
-        ways = [*front_ways(self.cutter, memory, order, limits), *working_ways(self.cutter, memory, order, limits)]
+        sets = [int(part * self.goal.fast.capacity_bytes) for part in _WORKING]
+        ways = working_ways(self.cutter, memory, order, self._until(_WAYS), sets)
+        ways += front_ways(self.cutter, memory, order, self._until(_FRONT))
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 

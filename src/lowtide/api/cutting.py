@@ -35,7 +35,7 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    for alone in ("recompute", "alias", "loops"):
+    for alone in ("recompute", "loops"):
         if alone in listed and set(listed) != {alone}:
             raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))

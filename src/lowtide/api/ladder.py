@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 STEP = 0.75
 """A rung is listed if it is no more than this part of the one before it."""
 
-MOST_CUTS, MOST_TIERS = 4, 3
-"""Rungs with cuts alone, and with a slow memory."""
+MOST_CUTS = 4
+"""Rungs with cuts alone."""
 
-_CUTS, _WAYS = 0.5, 0.8
-"""Shares of the time after which the search for cuts is over, and that for cuts of a small fast memory."""
+_TIERS = (0.6, 0.35, 0.2)
+"""Parts of the smallest memory without slow memory that are looked at with one."""
+
+_CUTS = 0.5
+"""Share of the time after which the search for cuts is over."""
 
 _SPARE = 50
 """A fast memory is tried with one part in so many above what the largest op of its cuts needs."""
@@ -100,19 +103,16 @@ def _tiers(problem: Problem, order: Sequence[int], below: int, limits: Limits) -
     if len(under.graph.ops) != len(problem.graph.ops) or limits.over():
         return [], not limits.over()
     rungs: list[Rung] = []
-    ways = working_ways(_searched(under, below, limits).cutter, under.memory, order, _until(limits, _WAYS))
-    complete = ways[-1].complete
-    for way in ways:
-        fast = round_up(way.peak + way.peak // _SPARE, target.alignment)
-        if not way.regions or fast > below * STEP or len(rungs) == MOST_TIERS:
-            continue
+    cutter = _searched(under, below, limits).cutter
+    for part in _TIERS:
+        ways = working_ways(cutter, under.memory, order, limits, [int(below * part)])
+        for way in (way for way in ways if way.regions):
+            fast = round_up(way.peak + way.peak // _SPARE, target.alignment)
+            rung = None if limits.over() else _tier(under, way, fast, order, limits)
+            rungs += [] if rung is None else [rung]
         if limits.over():
             return _worth_it(rungs), False
-        rung = _tier(under, way, fast, order, limits)
-        if rung is not None:
-            rungs.append(rung)
-            below = rung.bytes
-    return _worth_it(rungs), complete
+    return _worth_it(rungs), True
 
 
 def _worth_it(rungs: Sequence[Rung]) -> list[Rung]:

@@ -17,7 +17,7 @@ from lowtide.sizes import round_up
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide.optimize.loops import LoopPath
+    from lowtide.optimize.loops import LoopPath, LoopSearch
     from lowtide.transform.loops import Loop, LoopGraph, LoopRules
 
 _ONCE, _SEARCH = 0.2, 0.8
@@ -89,9 +89,9 @@ def _best_path(
     for k, order in enumerate(orders):
         share = replace(limits, seconds=limits.seconds * (k + 1) / len(orders))
         try:
-            choices = [_handed(rules, problem, order, share)] if stream else []
-            for handed in (*choices, frozenset[int]()):
-                path = LoopSearch(rules, problem.memory, order, share, handed).best(room)
+            handing = _handing(rules, problem, order, share) if stream else None
+            for search in (handing, LoopSearch(rules, problem.memory, order, share)):
+                path = None if search is None else search.best(room)
                 if path is not None:
                     found.append(path)
         except KeyboardInterrupt:
@@ -103,24 +103,29 @@ def _best_path(
     return best, interrupted
 
 
-def _handed(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> frozenset[int]:
-    """The inputs that can be handed over row by row, as many as go together, the largest first.
+def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:
+    """The search in which inputs are handed over, as many as go together, the largest first; None if the time was up
+    before one was found.
 
     Raises
     ------
     InputError
-        There is none; it says why.
+        No input can be; it names some.
     """
     from lowtide.optimize.loops import LoopSearch
 
     graph = problem.graph
     inputs = [t for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers]
-    chosen: frozenset[int] = frozenset()
+    best: LoopSearch | None = None
+    complete = True
     for t in sorted(inputs, key=lambda t: (-t.size, t.id)):
-        if LoopSearch(rules, problem.memory, order, limits, chosen | {t.id}).possible():
-            chosen |= {t.id}
-    if chosen:
-        return chosen
+        chosen = frozenset((t.id,)) if best is None else best.streamed | {t.id}
+        search = LoopSearch(rules, problem.memory, order, limits, chosen)
+        complete = complete and search.complete
+        if search.possible():
+            best = search
+    if best is not None or not complete:
+        return best
     listed = ", ".join(repr(t.label) for t in inputs[:3]) or "none"
     raise InputError(
         f"--stream-input: no input can be handed over in rows (inputs: {listed}): an op reads all of it at once, or "

@@ -225,6 +225,7 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     one of them holds all of it."""
     import msgspec
 
+    from lowtide.analyse.storage import memory_model
     from lowtide.runtimes.base import Planned
     from lowtide.runtimes.figures import runtime_figures
 
@@ -235,7 +236,9 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
         return plan
     uncut = None if answer.parts is None else problem.memory
     aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
-    memory = problem.memory if aliased else answer.problem.memory
+    memory = answer.problem.memory
+    if aliased:
+        memory = problem.memory if answer.parts is None else memory_model(answer.parts.graph, answer.problem.target)
     figures = runtime_figures(memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 

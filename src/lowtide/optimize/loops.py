@@ -10,9 +10,11 @@ Source: msf-CNN's fusion graph (NeurIPS 2025), for any graph and axis.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
@@ -21,6 +23,9 @@ from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
 from lowtide.transform.loops import Axes, Growth, Loop, LoopRules
+
+_AT_ONCE = 16
+"""Intervals of one last op that are looked at before those of the next."""
 
 
 @dataclass(frozen=True)
@@ -104,23 +109,26 @@ class LoopSearch:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
                 self.whole[k] -= self.memory.storages[s].size
         self._steps = [[] for _ in self.order]
-        for end in range(1, len(self.order) + 1):
+        searches: deque[Iterator[_Step | None]] = deque()
+        for end, op in enumerate(self.ids, 1):
+            if not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
+                self._steps[end - 1].append(_Step(end - 1, end, None, self.whole[end - 1], True))
+            searches += (self._loops(end, start) for start in self.rules.starts(op))
+        while searches:  # in turn, so that short loops are there everywhere if the time is not enough for long ones
             if self.limits.over():
                 self.complete = False
-            for step in self._ending(end):
-                self._steps[end - 1].append(step)
+                break
+            search = searches.popleft()
+            steps = list(islice(search, _AT_ONCE))
+            for step in steps:
+                if step is not None:
+                    self._steps[step.end - 1].append(step)
+            if len(steps) == _AT_ONCE:
+                searches.append(search)
 
-    def _ending(self, end: int) -> Iterator[_Step]:
-        """Steps that end at a position."""
-        touched = self.memory.touched[self.order[end - 1]]
-        if not self.handed.intersection(touched):
-            yield _Step(end - 1, end, None, self.whole[end - 1], True)
-        if self.complete:
-            for start in self.rules.starts(self.ids[end - 1]):
-                yield from self._loops(end, start)
-
-    def _loops(self, end: int, start: Axes) -> Iterator[_Step]:
-        """Loops that end at a position and run along these axes of the op there."""
+    def _loops(self, end: int, start: Axes) -> Iterator[_Step | None]:
+        """Loops that end at a position and run along these axes of the op there, the shortest first; None for an
+        interval that is none."""
         growth = Growth(self.rules, self.ids[end - 1], start, self.streamed)
         if growth.stuck:
             return
@@ -142,8 +150,8 @@ class LoopSearch:
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
             rings += self._least_rings(begin, end, growth)
-            if not growth.pending and self._legal(growth, begin, end):
-                yield _Step(begin, end, start, beside - inside + rings, False, None, beside - inside)
+            legal = not growth.pending and self._legal(growth, begin, end)
+            yield _Step(begin, end, start, beside - inside + rings, False, None, beside - inside) if legal else None
 
     @cached_property
     def _by_step(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
@@ -286,12 +294,11 @@ class LoopSearch:
         if not self.complete:  # what is on the path is worked out in any case
             self._settled(path)
             peak = max(step.bytes for step in path)
-        limit = max(peak, enough)
-        while True:
-            within, _ = self._walk_within(limit)
-            if within is None:
-                within = path
-            if self._settled(within):
+        within = path
+        while not self.limits.over():
+            fewest, _ = self._walk_within(max(peak, enough))
+            if fewest is None or self._settled(fewest):
+                within = fewest or path
                 break
         loops = tuple(step.loop for step in within if step.loop is not None)
         considered = sum(step.start is not None for steps in self._steps for step in steps)

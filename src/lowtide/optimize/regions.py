@@ -118,7 +118,7 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
-        regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
+        regions.append(cutter.region(interval, axes, found.stripes, found.pace))
     return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 
@@ -148,8 +148,11 @@ def front_ways(
     return result
 
 
-def working_ways(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits) -> list[Way]:
-    """Ways of ever smaller working sets along an order, with the fewest bytes moved for each, the order itself first.
+def working_ways(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, most: Sequence[int]
+) -> list[Way]:
+    """Ways along an order whose working sets are within some limits, in bytes, each with the fewest bytes moved; those
+    that there are and that were found in time.
 
     What an op or a region reads from elsewhere, and makes for others, may lie in slow memory: an op that runs whole
     needs its own tensors at once, a region its pieces, which are loaded and stored, and what it reads whole. `peak` is
@@ -157,7 +160,9 @@ def working_ways(cutter: Cutter, memory: MemoryModel, order: Sequence[int], limi
     """
     model = cut_model(cutter, memory, order, transfers=True)
     stop = _stop(memory, order, limits, 0)
-    return [_way(cutter, order, way, timed=False) for way in _core.path_front(model, LONGEST, MOST_STRIPES, stop)]
+    ways = _core.paths_within(model, LONGEST, MOST_STRIPES, list(most), stop)
+    listed = (_way(cutter, order, way, timed=False) for way in ways)
+    return list({way.regions: way for way in listed}.values())
 
 
 MOVED_PER_OP = 64

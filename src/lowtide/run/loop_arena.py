@@ -86,7 +86,7 @@ class LoopArena:
         return None if at is None or not size else self.arena[at : at + size]
 
     def true(self, tensor: int) -> Array:
-        """A tensor's bytes as the runtime made them."""
+        """A tensor's bytes as the runtime made them. Raises `InputError` if it does not say."""
         if tensor not in self.values:
             raise InputError(f"the runtime does not say what is in {self.graph.tensor_by_id[tensor].label}")
         return np.ascontiguousarray(self.values[tensor]).reshape(-1).view(np.uint8)

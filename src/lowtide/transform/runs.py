@@ -10,6 +10,7 @@ run keeps its name, else the first; the others are clones of it, as `lowtide.tra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -84,7 +85,7 @@ def _read(graph: Graph, order: Sequence[int]) -> tuple[int, ...]:
     wanted: set[int] = {i for i, op in enumerate(graph.ops) if kept.intersection(op.outputs)}
     makers = {t: graph.index_of[op] for t, op in graph.producer.items()}
     seen: set[int] = set()
-    left = [order.count(i) for i in range(len(graph.ops))] if len(set(order)) < len(order) else [1] * len(graph.ops)
+    left = Counter(order)
     backwards: list[int] = []
     for i in reversed(order):
         left[i] -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,47 @@ def test_an_input_is_handed_over_where_the_plan_says_so(model: Path, streamed: P
     loop["streamed"] = {}
     with pytest.raises(VerificationError, match="loops"):
         lowtide.verify(model, msgspec.convert(table, Plan))
+
+
+def _leaves(at: Any) -> Iterator[tuple[Any, Any]]:
+    """Every number in a table, as what holds it and the key."""
+    for key, value in at.items() if isinstance(at, dict) else enumerate(at):
+        if isinstance(value, dict | list):
+            yield from _leaves(value)
+        elif isinstance(value, int):
+            yield at, key
+
+
+@pytest.mark.slow
+def test_every_number_of_a_loop_counts(model: Path, streamed: Plan) -> None:
+    """With any of them another one, the plan does not hold, and nothing worse happens; a ring may have a slot more
+    where the alignment leaves room for it."""
+    table = msgspec.json.decode(streamed.to_json())
+    for holder, key in list(_leaves(table["loops"])):
+        own = holder[key]
+        for other in (own + 1, own - 1, -1, 10**6):
+            if other != own and not (key == "slots" and other == own + 1):
+                holder[key] = other
+                with pytest.raises((VerificationError, InputError)):
+                    lowtide.verify(model, msgspec.convert(table, Plan))
+        holder[key] = own
+    lowtide.verify(model, msgspec.convert(table, Plan))
+
+
+@pytest.mark.slow
+def test_every_key_of_a_loop_counts(model: Path, streamed: Plan) -> None:
+    """Without an entry, or with one under another id, the plan does not hold."""
+    table = msgspec.json.decode(streamed.to_json())
+    for loop in table["loops"]:
+        for word in ("along", "axis", "merge", "keep", "streamed"):
+            entries = loop.get(word, {})
+            for key in list(entries):
+                for other in (None, "999", "x", "-1"):
+                    changed = {k: v for k, v in entries.items() if k != key}
+                    loop[word] = changed if other is None else {**changed, other: entries[key]}
+                    with pytest.raises((VerificationError, InputError)):
+                        lowtide.verify(model, msgspec.convert(table, Plan))
+            loop[word] = entries
 
 
 def test_what_does_not_go_with_loops_is_said(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ they can. In the end everything that leaves is asked for, op by op.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -21,6 +21,10 @@ from lowtide.rewrites import PlanLoop
 Rows = tuple[int, int]
 Span = tuple[Rows, Rows]
 """Rows of the first dimension and of the second one, half-open; of one dimension the second is ``(0, 1)``."""
+
+
+_Table = tuple[int, list[Rows]]
+"""Which of an op's axes, the first or the second, and the rows that each row of it reads."""
 
 
 def fail(why: str) -> VerificationError:
@@ -61,6 +65,9 @@ class LoopPlay:
     along: dict[int, tuple[int, ...]] = field(init=False)
     dims: dict[int, tuple[int, ...]] = field(init=False)
     given: list[int] = field(init=False)
+    _tables: dict[int, list[tuple[int, _Table, _Table]]] = field(default_factory=dict)
+    _counts: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         loop, graph = self.loop, self.graph
@@ -120,18 +127,22 @@ class LoopPlay:
 
     def count(self, op: int) -> int:
         """Positions of an op."""
-        return prod(self.access[op].sizes[a] for a in self.along[op])
+        if op not in self._counts:
+            self._counts[op] = prod(self.access[op].sizes[a] for a in self.along[op])
+        return self._counts[op]
 
     def sizes(self, tensor: int) -> tuple[int, int]:
         """Rows of a tensor's first dimension and of its second one."""
-        shape = self.graph.tensor_by_id[tensor].shape or ()
-        rows = [shape[d] for d in self.dims[tensor]]
-        return rows[0], rows[1] if len(rows) == 2 else 1
+        if tensor not in self._sizes:
+            shape = self.graph.tensor_by_id[tensor].shape or ()
+            rows = [shape[d] for d in self.dims[tensor]]
+            self._sizes[tensor] = (rows[0], rows[1] if len(rows) == 2 else 1)
+        return self._sizes[tensor]
 
     def position(self, op: int, number: int) -> tuple[int, ...]:
         """Row of each of an op's axes, the last one innermost."""
-        sizes = [self.access[op].sizes[a] for a in self.along[op]]
-        return (number,) if len(sizes) == 1 else divmod(number, sizes[1])
+        along = self.along[op]
+        return (number,) if len(along) == 1 else divmod(number, self.access[op].sizes[along[1]])
 
     def operands(self, op: Op) -> list[tuple[int, tuple[Index | None, ...]]]:
         """Operands that are no constants, with how each is read."""
@@ -145,15 +156,24 @@ class LoopPlay:
 
     def reads(self, op: Op, number: int) -> tuple[tuple[int, Span], ...]:
         """Of each tensor that is there in parts the rows that one position of an op reads."""
-        at = dict(zip(self.along[op.id], self.position(op.id, number), strict=True))
+        if op.id not in self._tables:
+            self._tables[op.id] = [(t, *self._table(op.id, read, t)) for t, read in self.operands(op) if t in self.dims]
+        at = self.position(op.id, number)
+        return tuple((t, (rows[at[i]], columns[at[j]])) for t, (i, rows), (j, columns) in self._tables[op.id])
+
+    def _table(self, op: int, read: Sequence[Index | None], tensor: int) -> tuple[_Table, _Table]:
+        """Rows of a tensor's first and second dimension for each row of the axis that they go with."""
+        shape = self.graph.tensor_by_id[tensor].shape or ()
         result = []
-        for t, read in self.operands(op):
-            if t not in self.dims:
-                continue
-            shape = self.graph.tensor_by_id[t].shape or ()
-            spans = [_rows(read[d], at, shape[d]) for d in self.dims[t]]
-            result.append((t, (spans[0], spans[1] if len(spans) == 2 else (0, 1))))
-        return tuple(result)
+        for d in self.dims[tensor]:
+            index = read[d]
+            axis = None if index is None or index.axis not in self.along[op] else index.axis
+            level = 0 if axis is None else self.along[op].index(axis)
+            many = self.access[op].sizes[self.along[op][level]]
+            rows = [_rows(index, {} if axis is None else {axis: row}, shape[d]) for row in range(many)]
+            result.append((level, rows))
+        many = self.access[op].sizes[self.along[op][0]]
+        return result[0], result[1] if len(result) == 2 else (0, [(0, 1)] * many)
 
     def events(self) -> Iterator[Event]:
         """All that happens, in turn."""
@@ -169,8 +189,8 @@ class LoopPlay:
         handed = dict.fromkeys(self.given, 0)
 
         def missing(op: Op) -> int | None:
-            for t, ((_, end), (_, last)) in _nonempty(self.reads(op, done[op.id])):
-                if there[t] < (end - 1) * self.sizes(t)[1] + last:
+            for t, ((first, end), (left, last)) in self.reads(op, done[op.id]):
+                if first < end and left < last and there[t] < (end - 1) * self.sizes(t)[1] + last:
                     return t
             return None
 
@@ -220,10 +240,6 @@ class LoopPlay:
             for t in op.outputs:
                 if str(t) not in self.loop.keep and done[op.id] != self.count(op.id):
                     raise fail(f"tensor {t} leaves the loop before it is whole")
-
-
-def _nonempty(reads: tuple[tuple[int, Span], ...]) -> list[tuple[int, Span]]:
-    return [(t, (rows, columns)) for t, (rows, columns) in reads if rows[0] < rows[1] and columns[0] < columns[1]]
 
 
 def _rows(index: Index | None, at: Mapping[int, int], size: int) -> Rows:

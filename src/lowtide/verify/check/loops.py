@@ -6,12 +6,14 @@ over another one, both are looked for in the same slots.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from typing import get_args
 
+from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import Exactness, PlanLoop
@@ -37,6 +39,22 @@ def looped(graph: Graph, plan: Plan) -> Graph:
         raise fail("a plan with loops is version 2")
     if plan.rewrites:
         raise fail("ops are cut, or run again, in a plan with loops")
+    with _fitting():
+        return _looped(graph, plan)
+
+
+@contextmanager
+def _fitting() -> Iterator[None]:
+    """A plan's file may say anything: what does not fit together fails, and is no reason to stop otherwise."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, ValueError) as error:
+        if isinstance(error, VerificationError):
+            raise
+        raise fail(f"what the plan says of its loops does not fit together ({type(error).__name__}: {error})") from None
+
+
+def _looped(graph: Graph, plan: Plan) -> Graph:
     inside: dict[int, int] = {}
     gone: set[int] = set()
     for loop in plan.loops or ():
@@ -115,9 +133,10 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
     classes: tuple[Exactness, ...] = get_args(Exactness)
     positions = 0
     for loop in plan.loops or ():
-        play = LoopPlay(graph, loop)
-        _check_memory(graph, plan, loop, play, target)
-        positions += _check_play(graph, loop, play)
+        with _fitting():
+            play = LoopPlay(graph, loop)
+            _check_memory(graph, plan, loop, play, target)
+            positions += _check_play(graph, loop, play)
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
         raise fail(f"the plan promises {plan.exactness!r}, its loops {worst!r}")
