@@ -21,7 +21,7 @@ from functools import cached_property
 from lowtide.errors import InputError
 from lowtide.plan import Plan, PlanMove, PlanOp, PlanTensor
 from lowtide.profiles import PlanProfile
-from lowtide.rewrites import CutRegion, CutSeams, Recompute
+from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute
 
 KINDS = ("activation", "input", "output", "constant", "workspace")
 """Of rectangles, in the order in which they are stacked, the lowest first."""
@@ -42,7 +42,7 @@ class ViewOp:
         Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
         empty for an op that a cut added.
     edit
-        ``"again"``, or what a cut made it (`PlanPart.role`); empty for an op of the user's own.
+        ``"again"``, ``"loop"``, or what a cut made it (`PlanPart.role`); empty for an op of the user's own.
     """
 
     op: int
@@ -222,11 +222,14 @@ class PlanView:
 
     @property
     def edits(self) -> Mapping[str, int]:
-        """How many ops were cut, run again, written over an input, and how many moves there are; those there are."""
+        """How many ops were cut, run again, run in loops or over an input, tensors that lie in others, and moves; those
+        there are."""
         rewrites = self.plan.rewrites or ()
         counts = {
             "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),
             "run again": sum(isinstance(r, Recompute) for r in rewrites),
+            "in loops": sum(len(loop.ops) for loop in self.plan.loops or ()),
+            "lying in others": sum(isinstance(r, LiesIn) for r in rewrites),
             "in place": len(self.plan.in_place) + len(self.plan.overlap or ()),
             "moves": len(self.moves),
         }
@@ -235,9 +238,12 @@ class PlanView:
 
 def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     by_id = {op.id: op for op in plan.ops}
+    loops = {loop.op for loop in plan.loops or ()}
     for v in plan.order:
         op = by_id[v]
-        if op.recompute_of is not None:
+        if v in loops:
+            yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}", "loop")
+        elif op.recompute_of is not None:
             first = by_id[op.recompute_of]
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")
         elif op.part is not None:

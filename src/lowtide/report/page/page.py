@@ -13,6 +13,9 @@ from lowtide.report.page.words import head_html, text, words_html
 from lowtide.report.svg import timeline_svg
 from lowtide.report.view import PlanView
 
+SCRIPTS = ("data.js", "panel.js", "page.js")
+"""The parts of the page's script, in order: no part stands alone."""
+
 TITLES = ("after", "before")
 """What two plans are called: the one that the report is about, and the one that it is held beside."""
 
@@ -30,7 +33,7 @@ def page(view: PlanView, before: PlanView | None = None) -> str:
     """
     views = [view] if before is None else [view, before]
     titles = [view.plan.graph] if before is None else list(TITLES)
-    script, style = _asset("page.js"), _asset("page.css")
+    script, style = "".join(map(_asset, SCRIPTS)), _asset("page.css")
     data = pack(views, titles)
     allowed = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:"
     body = [head_html(view, before)]
