@@ -130,8 +130,8 @@ class Bench:
         return [self.executed(self.step("allocator", None, plan=p.plan), "allocator") for p in found.points]
 
 
-def rows_of(torch: Any, name: str) -> dict[str, Any]:
-    """All of a network."""
+def rows_of(torch: Any, name: str, keep: Callable[[dict[str, Any]], None]) -> None:
+    """All of a network, kept as it comes."""
     bench = Bench(torch, name)
     eager = bench.peaks(bench.eager)
     goals = []
@@ -139,11 +139,16 @@ def rows_of(torch: Any, name: str) -> dict[str, Any]:
         budget = int((eager[counted] if mib < 1 else MIB) * mib)
         row = bench.within(counted, budget, f"recompute,{allow}" if allow else "recompute")
         goals.append({"counted": counted, "allow": allow, **row})
+    row: dict[str, Any] = {"net": name, "eager": eager, "goals": goals, "front": [], "knob": []}
+    keep(row)
     print(f"{name}: goals", flush=True)
-    front = bench.front(bench.tables["allocator"])
-    print(f"{name}: front", flush=True)
-    knob = [bench.knob(ratio) for ratio in RATIOS]
-    return {"net": name, "eager": eager, "goals": goals, "front": front, "knob": knob}
+    for ratio in RATIOS:
+        row["knob"].append(bench.knob(ratio))
+        keep(row)
+    print(f"{name}: knob", flush=True)
+    row["front"] = bench.front(bench.tables["allocator"])
+    keep(row)
+    print(f"{name}: written", flush=True)
 
 
 HEAD = """MiB allocated at once beside parameters, buffers and batch; gradients are results and count. `storages`: live
@@ -219,11 +224,15 @@ def main() -> int:
     torch.set_num_threads(1)
     nets: list[dict[str, Any]] = []
     for name in given.nets:
-        nets.append(rows_of(torch, name))
-        text = {"machine": asdict(machine()), "torch": torch.__version__, "nets": nets}
-        given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
-        given.output.with_suffix(".md").write_text("\n".join(tables(text)) + "\n")
-        print(f"{name}: written", flush=True)
+        nets.append({})
+
+        def keep(row: dict[str, Any]) -> None:
+            nets[-1] = row
+            text = {"machine": asdict(machine()), "torch": torch.__version__, "nets": nets}
+            given.output.with_suffix(".json").write_text(json.dumps(text, indent=1) + "\n")
+            given.output.with_suffix(".md").write_text("\n".join(tables(text)) + "\n")
+
+        rows_of(torch, name, keep)
     return 0
 
 

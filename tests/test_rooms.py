@@ -90,6 +90,10 @@ ELSEWHERE = {
     "runtimes/test_registry.py": "runtimes/base runtimes/torch runtimes/tflm/offline",
     "pytorch/test_step.py": "torch/meter torch/optimizer torch/planning torch/step torch/step_plan bench/train_nets",
     "pytorch/test_capture.py": "torch/capture torch/cost",
+    "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
+    "pytorch/test_curve.py": "torch/curve",
+    "pytorch/test_work.py": "torch/work",
+    "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     # the front door, through its commands

@@ -56,7 +56,7 @@ def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
 
 
 def _guessed(
-    torch: Any, program: Program, action: Action, known: dict[str, OpCost], operations: int
+    torch: Any, program: Program, action: Action, table: dict[str, OpCost], operations: int
 ) -> tuple[float, int]:
     """Seconds and workspace of an op that is not in the table."""
     body = program.bodies.get(action.call.target.removeprefix("body."))
@@ -64,7 +64,7 @@ def _guessed(
         return roofline(program, action, operations), 0
     total = LAUNCH_SECONDS * len(body.actions) * (body.parts - 1)
     for inner in body.actions:
-        cost = known.get(signature(program, inner))
+        cost = table.get(signature(program, inner))
         if cost is None:
             alone = Program(program.name, (), (inner,), program.forms, ())
             total += roofline(program, inner, operations_of(torch, alone)[0])

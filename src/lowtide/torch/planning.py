@@ -169,7 +169,7 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
             steps.append((step, (record,), table))
     if not steps:
         message = f"no plan is within {format_size(budget)}: {own.graph.op_by_id[at].label} alone takes"
-        more = "" if "fission" in wishes.allow else "; allow='fission' may cut it"
+        more = "" if "fission" in wishes.allow else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )

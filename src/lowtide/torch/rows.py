@@ -186,7 +186,7 @@ class _Finder:
 
     def _dims(self, k: int, axis: int) -> Iterator[tuple[str, int]]:
         """Names that an op makes or reads, of those that the step makes, and their dimension along its axis."""
-        reading = self._known(k)
+        reading = self._required(k)
         for name, dims in zip(self.program.actions[k].outputs, reading.access.outputs, strict=False):
             if name is not None and axis in dims:
                 yield name, dims.index(axis)
@@ -197,7 +197,7 @@ class _Finder:
 
     def _axis(self, k: int, name: str, dim: int) -> int | None:
         """The axis of an op that runs along a dimension of what it makes or reads; None: it asks for the shape."""
-        reading = self._known(k)
+        reading = self._required(k)
         for made, dims in zip(self.program.actions[k].outputs, reading.access.outputs, strict=False):
             if made == name:
                 if dims[dim] is None:
@@ -217,7 +217,7 @@ class _Finder:
             raise _Contradiction
         return next(iter(found), None)
 
-    def _known(self, k: int) -> _Reading:
+    def _required(self, k: int) -> _Reading:
         reading = self.reading(k)
         if reading is None:
             raise _Contradiction
@@ -242,7 +242,7 @@ class _Finder:
         dims: dict[str, int | None] = {}
         sizes = set[int]()
         for k in sorted(axes):
-            reading, axis, action = self._known(k), axes[k], self.program.actions[k]
+            reading, axis, action = self._required(k), axes[k], self.program.actions[k]
             sizes.add(reading.access.sizes[axis])
             outputs = tuple([d.index(axis) if axis in d else None for d in reading.access.outputs])
             if None in outputs and not _adds_up(reading.access, axis):

@@ -1,0 +1,65 @@
+"""Fronts of bytes against time, and the least bytes within a time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lowtide.bench.train_nets import training
+from lowtide.errors import InputError
+from lowtide.torch import compile_step, curve
+from lowtide.torch.work import by_operations
+
+torch: Any = None
+with suppress(ImportError):
+    torch = import_module("torch")
+    torch.set_num_threads(1)
+
+pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
+
+
+@pytest.mark.parametrize("allow", ["recompute", "recompute,fission"])
+def test_each_point_is_lower_and_slower_and_can_be_run(allow: str) -> None:
+    """Own order first; every plan is replayed to the peak that the curve says."""
+    net = training("gpt")
+    own = compile_step(net.model, net.loss_fn, net.batch)
+    costs = by_operations(torch, own.program, own.costs)
+    result = curve(net.model, net.loss_fn, net.batch, costs=costs, measure=False, points=6, time=4, allow=allow)
+    assert len(result.points) >= 4
+    assert result.points[0].peak_bytes <= own.plan.own_order_peak_bytes
+    for a, b in pairwise(result.points):
+        assert b.peak_bytes < a.peak_bytes
+        assert b.overhead > a.overhead
+    for point in result.points:
+        step = compile_step(net.model, net.loss_fn, net.batch, costs=costs, measure=False, plan=point.plan)
+        assert step.plan.peak_bytes == point.peak_bytes
+        assert point.plan.seconds == pytest.approx(step.plan.own_order_seconds * (1 + point.overhead))
+    assert str(result).count("\n") == len(result.points)
+
+
+def test_the_least_bytes_within_a_time_are_within_it() -> None:
+    """Twice the time takes no more bytes; no time more is own order, or one that costs nothing."""
+    net = training("gpt")
+    own = compile_step(net.model, net.loss_fn, net.batch)
+    costs = by_operations(torch, own.program, own.costs)
+    peaks = []
+    for overhead in (0.0, 0.05, 0.1):
+        step = compile_step(net.model, net.loss_fn, net.batch, costs=costs, measure=False, overhead=overhead, time=3)
+        assert step.plan.seconds <= step.plan.own_order_seconds * (1 + overhead) * (1 + 1e-6)
+        peaks.append(step.predicted_peak_bytes)
+    assert own.predicted_peak_bytes >= peaks[0] > peaks[1] > peaks[2]
+
+
+def test_bounds_that_contradict_each_other_are_refused() -> None:
+    """Bytes and time at once; a time that is none; a curve of one point."""
+    net = training("swiglu")
+    with pytest.raises(InputError, match="leave budget= and plan= out"):
+        compile_step(net.model, net.loss_fn, net.batch, measure=False, overhead=0.1, budget="1MiB")
+    with pytest.raises(InputError, match="part of the time"):
+        compile_step(net.model, net.loss_fn, net.batch, measure=False, overhead=-1)
+    with pytest.raises(InputError, match="2 points at least"):
+        curve(net.model, net.loss_fn, net.batch, points=1)

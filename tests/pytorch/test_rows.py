@@ -1,0 +1,151 @@
+"""Ops that run for some rows at a time: which are found, and what they compute, against the step as it is."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from lowtide.bench.train_known import gpt_plain
+from lowtide.bench.train_nets import Training, training
+from lowtide.errors import InputError
+from lowtide.torch import Step, compile_step
+from lowtide.torch.costed import Costed, costed
+from lowtide.torch.generate import executable, source_of
+from lowtide.torch.meter import allocator_peak, measure_ops, no_costs
+from lowtide.torch.rows import Region, regions
+from lowtide.torch.search import floor
+from lowtide.torch.slices import sliced
+
+torch: Any = None
+with suppress(ImportError):
+    torch = import_module("torch")
+    torch.set_num_threads(1)
+
+pytestmark = [pytest.mark.skipif(torch is None, reason="needs the extra torch"), pytest.mark.slow]
+
+CLOSE = 2e-5
+"""Largest difference over the largest value: sums in another order, in float32."""
+
+
+def head(loss: str, *, ignored: bool = False, bias: bool = False) -> Training:
+    """A linear head behind a layer, with a loss over its rows."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 90, bias=bias))
+    x, target = torch.randn(21, 12), torch.randint(90, (21,))
+    if ignored:
+        target[::3] = -100
+    functions = {
+        "mean": nn.functional.cross_entropy,
+        "sum": lambda o, t: nn.functional.cross_entropy(o, t, reduction="sum"),
+        "mse": lambda o, t: nn.functional.mse_loss(o, t[:, None].float().expand(-1, 90)),
+    }
+    return Training(model, functions[loss], (x, target))
+
+
+def found(net: Training) -> tuple[Step, Costed, list[Region]]:
+    """A step as it is, and the regions around its largest op."""
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    own = costed(torch, step.program, None)
+    return step, own, regions(torch, step.program, step.graph, floor(step.graph)[1])
+
+
+def furthest(a: list[Any], b: list[Any]) -> float:
+    """Largest difference of two lists of tensors, over the largest value of each."""
+    pairs = zip(a, b, strict=True)
+    return max(float((x - y).abs().max()) / max(1e-30, float(y.abs().max())) for x, y in pairs)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("loss", ["mean", "sum", "mse"])
+def test_any_number_of_parts_computes_what_the_step_does(loss: str, bias: bool, ignored: bool) -> None:
+    """One part bit by bit but for sums that begin at zero; more up to the order of sums. Each takes what is planned."""
+    net = head(loss, bias=bias, ignored=ignored and loss != "mse")
+    step, own, those = found(net)
+    assert those
+    expected = step.prepare(*net.batch)()
+    for region in those:
+        for parts in (1, 2, 4, 21):
+            program = sliced(step.program, own.graph, region, parts)
+            table, failed = measure_ops(program, no_costs(torch, program))
+            assert failed == ()
+            cut = costed(torch, program, table)
+            function = executable(source_of(program, cut.own), "cut")
+
+            def run(function: Any = function) -> Any:
+                with torch.no_grad():
+                    return function(step.given(*net.batch), {})
+
+            results, peak = allocator_peak(run)
+            assert furthest(results, expected) <= (1e-6 if parts == 1 else CLOSE)
+            assert abs(peak - cut.own.peak_bytes) <= 8
+
+
+def test_the_head_of_a_language_model_is_found() -> None:
+    """From the scores to both of their gradients, over all tokens; only what is small goes in and out."""
+    net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 400)
+    step, _, those = found(net)
+    names = [step.program.actions[k].call.target.split(".")[1] for k in those[0].indices]
+    assert names == [
+        "mm", "_log_softmax", "nll_loss_forward", "nll_loss_backward", "_log_softmax_backward_data", "mm", "mm"
+    ]  # fmt: skip
+    assert those[0].rows == 64
+    largest = 64 * 400 * 4
+    assert all(step.program.forms[name].extent_bytes < largest for name in (*those[0].given, *those[0].made))
+
+
+@pytest.mark.parametrize("name", ["resnet", "unet", "group_norm"])
+def test_convolutions_with_statistics_of_the_batch_are_not_cut(name: str) -> None:
+    """No axis runs through all of these."""
+    _, _, those = found(training(name))
+    assert those == []
+
+
+def test_three_steps_with_the_head_cut_stay_beside_eager() -> None:
+    """A budget that no order meets without a cut, AdamW inside; the allocator gives out what was planned."""
+    torch.manual_seed(0)
+    net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 2000)
+    eager = copy.deepcopy(net.model)
+    optimizer, other = (torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (net.model, eager))
+    own = compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer)
+    budget = own.plan.floor_bytes // 2
+    with pytest.raises(InputError, match=r"alone takes .*allow='recompute,fission' may cut it"):
+        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget)
+    step = compile_step(
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, budget=budget, time=4,
+        allow="recompute,fission",
+    )  # fmt: skip
+    assert [len(cut.ops) for cut in step.plan.cuts] == [7]
+    assert step.plan.unmeasured == 0
+    for _ in range(3):
+        loss = step(*net.batch)
+        other.zero_grad()
+        expected = net.loss_fn(eager(net.batch[0]), *net.batch[1:])
+        expected.backward()
+        other.step()
+        assert abs(float(loss - expected.detach())) < 1e-4
+    _, peak = allocator_peak(step.prepare(*net.batch))
+    assert peak == step.predicted_peak_bytes <= budget
+    again = compile_step(
+        net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=step.costs, plan=step.plan, measure=False
+    )
+    assert again.source == step.source
+    broken = copy.copy(step.plan.cuts[0].ops)[1:]
+    cuts = [type(step.plan.cuts[0])(ops=broken, parts=2)]
+    plan = import_module("msgspec").structs.replace(step.plan, cuts=cuts)
+    with pytest.raises(InputError, match="are no region of this step"):
+        compile_step(net.model, net.loss_fn, net.batch, optimizer=optimizer, costs=own.costs, plan=plan, measure=False)
+
+
+def test_what_may_be_changed_is_said_in_known_words() -> None:
+    """Other words are named; recomputing is always allowed."""
+    net = head("mean")
+    with pytest.raises(InputError, match="allow does not know 'seams'"):
+        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow="recompute,seams")
+    with pytest.raises(InputError, match="recompute,fission"):
+        compile_step(net.model, net.loss_fn, net.batch, measure=False, allow=["fission"])

@@ -1,0 +1,65 @@
+"""Language models as people bring them: from `transformers`, by their configuration, nothing downloaded."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from lowtide.torch import compile_step
+from lowtide.torch.rows import regions
+from lowtide.torch.search import floor
+
+torch: Any = None
+transformers: Any = None
+with suppress(ImportError):
+    torch = import_module("torch")
+    transformers = import_module("transformers")
+
+pytestmark = [pytest.mark.skipif(transformers is None, reason="needs torch and transformers"), pytest.mark.slow]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_a_step_within_a_budget_is_eagers_bit_by_bit(name: str) -> None:
+    """With dropout, AdamW, half of what can be saved; and the head is found as a region over all tokens."""
+    torch.manual_seed(0)
+    if name == "gpt2":
+        config = transformers.GPT2Config(vocab_size=500, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+        inner = transformers.GPT2LMHeadModel(config)
+    else:
+        config = transformers.BertConfig(
+            vocab_size=500, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+            max_position_embeddings=64,
+        )  # fmt: skip
+        inner = transformers.BertForMaskedLM(config)
+
+    class Loss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, tokens: Any, labels: Any) -> Any:
+            return self.inner(input_ids=tokens, labels=labels).loss
+
+    model = Loss()
+    eager = copy.deepcopy(model)
+    optimizer, other = (torch.optim.AdamW(m.parameters()) for m in (model, eager))
+    tokens = torch.randint(500, (2, 32))
+    own = compile_step(model, None, (tokens, tokens), optimizer=optimizer, measure=False)
+    budget = (own.plan.floor_bytes + own.plan.peak_bytes) // 2
+    step = compile_step(model, None, (tokens, tokens), optimizer=optimizer, measure=False, budget=budget, time=3)
+    assert step.predicted_peak_bytes <= budget
+    torch.manual_seed(0)
+    loss = step(tokens, tokens)
+    torch.manual_seed(0)
+    expected = eager(tokens, tokens)
+    expected.backward()
+    other.step()
+    assert torch.equal(loss, expected.detach())
+    for a, b in zip(model.state_dict().values(), eager.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+    those = regions(torch, own.program, own.graph, floor(own.graph)[1])
+    assert those[0].rows == 64
