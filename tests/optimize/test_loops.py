@@ -139,3 +139,35 @@ def test_within_a_limit_the_fewest_ops_run_in_loops():
     assert none.loops == ()
     assert best.peak <= some.peak <= (whole + best.peak) // 2 < none.peak
     assert 0 < sum(len(loop.ops) for loop in some.loops) <= sum(len(loop.ops) for loop in best.loops)
+
+
+class _Patience(Limits):
+    """A limit that is over once it was asked so many times."""
+
+    def __init__(self, asked: int) -> None:
+        super().__init__(seconds=60)
+        object.__setattr__(self, "left", [asked])
+
+    def over(self) -> bool:
+        """Whether it is."""
+        left: list[int] = self.left  # type: ignore[attr-defined]
+        left[0] -= 1
+        return left[0] < 0
+
+
+def test_a_search_that_is_stopped_says_so():
+    """Whenever that is: its path is real, and it is called complete only if it is the best."""
+    graph = chain_net()
+    rules, memory = LoopRules(graph, LOOPS), memory_model(graph, LOOPS)
+    order = [op.id for op in graph.ops]
+    for streamed in (frozenset[int](), inputs_of(graph)):
+        least = LoopSearch(rules, memory, range(len(order)), Limits(seconds=60), streamed).best()
+        assert least is not None
+        ends = []
+        for asked in range(60):
+            path = LoopSearch(rules, memory, range(len(order)), _Patience(asked), streamed).best()
+            if path is not None:
+                ends.append(path.complete)
+                assert path.peak == peak_of(graph, LOOPS, order, list(path.loops)) >= least.peak
+                assert not path.complete or path.peak == least.peak
+        assert {*ends} == {True, False}

@@ -228,14 +228,16 @@ class LoopSearch:
         """Whether some path hands over what is to be handed over."""
         return self._walk(MAX_BYTES)[0] is not None
 
-    def _walk(self, limit: int) -> tuple[list[_Step] | None, int]:
-        """The path of least peak, if a limit does not matter: (steps, peak); (None, 0) if there is none within it."""
+    def _walk(self, limit: int, *, exact: bool = False) -> tuple[list[_Step] | None, int]:
+        """The path of least peak, then of the fewest ops in loops: (steps, peak); (None, 0) if there is none within a
+        limit. `exact`: over steps alone that are worked out."""
         best: list[_Label] = [(0, 0, None), *[(MAX_BYTES, 0, None)] * len(self.order)]
         for end, steps in enumerate(self._steps, 1):
             for step in steps:
                 before = best[step.begin]
                 key = (max(before[0], step.bytes), before[1] + step.looped)
-                if step.bytes <= limit and key[0] < MAX_BYTES and key < best[end][:2]:
+                known = step.exact or not exact
+                if known and step.bytes <= limit and key[0] < MAX_BYTES and key < best[end][:2]:
                     best[end] = (*key, step)
         return self._back(best)
 
@@ -288,12 +290,13 @@ class LoopSearch:
             path, peak = self._walk(MAX_BYTES)
             if path is None:
                 return None
-            if self._settled(path) or self.limits.over():
+            if self._settled(path):
                 break
-        self.complete = self.complete and all(step.exact for step in path)
-        if not self.complete:  # what is on the path is worked out in any case
-            self._settled(path)
-            peak = max(step.bytes for step in path)
+            if self.limits.over():  # of what is worked out, the best; something else may be better
+                self.complete = False
+                path, peak = self._walk(MAX_BYTES, exact=True)
+                assert path is not None, "the path that was just worked out"
+                break
         within = path
         while not self.limits.over():
             fewest, _ = self._walk_within(max(peak, enough))

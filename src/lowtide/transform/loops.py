@@ -133,6 +133,10 @@ class LoopRules:
         self.graph, self.target, self.exact_bits = graph, target, exact_bits
         self._meanings: dict[int, Meaning | None] = {}
         self._reads: dict[int, list[tuple[int, tuple[Index | None, ...]]]] = {}
+        self._may: dict[tuple[int, Axes], bool] = {}
+        self._read_along: dict[tuple[int, int, Axes], Axes | None] = {}
+        self._axes_reading: dict[tuple[int, int, Axes], Axes | None] = {}
+        self._over: dict[int, list[int]] = {}
 
     def meaning(self, op: int) -> Meaning | None:
         """What an op means; None if nothing is known, or it may not run in parts at all."""
@@ -176,6 +180,12 @@ class LoopRules:
 
     def may(self, op: int, axes: Axes) -> bool:
         """Whether an op may run position by position along these axes."""
+        key = (op, axes)
+        if key not in self._may:
+            self._may[key] = self._may_run(op, axes)
+        return self._may[key]
+
+    def _may_run(self, op: int, axes: Axes) -> bool:
         known = self.meaning(op)
         if known is None or len(set(axes)) != len(axes):
             return False
@@ -239,11 +249,11 @@ class LoopRules:
 
         None if it does not read each axis along one dimension, or two of its operands are this tensor in other ways.
         """
-        result: set[Axes | None] = set()
-        for t, dims in self.reads(op):
-            if t == tensor:
-                result.add(self._along(dims, axes))
-        return result.pop() if len(result) == 1 else None
+        key = (op, tensor, axes)
+        if key not in self._read_along:
+            result = {self._along(dims, axes) for t, dims in self.reads(op) if t == tensor}
+            self._read_along[key] = result.pop() if len(result) == 1 else None
+        return self._read_along[key]
 
     @staticmethod
     def _along(dims: Sequence[Index | None], axes: Axes) -> Axes | None:
@@ -260,8 +270,12 @@ class LoopRules:
 
     def axes_reading(self, op: int, tensor: int, dims: Axes) -> Axes | None:
         """Axes of an op along which it reads these dimensions of an operand; None if it reads one of them whole."""
-        if self.meaning(op) is None:
-            return None
+        key = (op, tensor, dims)
+        if key not in self._axes_reading:
+            self._axes_reading[key] = None if self.meaning(op) is None else self._reading(op, tensor, dims)
+        return self._axes_reading[key]
+
+    def _reading(self, op: int, tensor: int, dims: Axes) -> Axes | None:
         result: set[Axes | None] = set()
         for t, read in self.reads(op):
             if t == tensor:
@@ -287,6 +301,11 @@ class LoopRules:
 
     def written_over(self, op: int) -> list[int]:
         """Inputs that an op may write over position by position: it reads nothing else of them, nor a second time."""
+        if op not in self._over:
+            self._over[op] = self._written_over(op)
+        return self._over[op]
+
+    def _written_over(self, op: int) -> list[int]:
         node = self.graph.op_by_id[op]
         if len(node.outputs) != 1:
             return []
