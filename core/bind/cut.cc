@@ -7,6 +7,8 @@
 #include "bind/search.h"
 #include "cut/path.h"
 
+TIDE_NAMED(tide::Pace, "'pull', 'push', 'late'", "pull", "push", "late")
+
 using tide::Bytes;
 
 namespace bind {
@@ -82,7 +84,7 @@ void cut(nb::module_& m) {
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
          Field{"axis", &R::axis, "Axis of the last op."},
-         Field{"push", &R::push, "Whether stripes are of what the first ops make, not the last."},
+         Field{"pace", &R::pace, "What stripes are equal parts of, and how far the other ops run: pull, push or late."},
          Field{"stripes", &R::stripes, "How many parts."}, Field{"peak", &R::peak, "Bytes of the highest step in it."},
          Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."},
          Field{"weight", &R::weight, "What these weigh."});
@@ -96,13 +98,13 @@ void cut(nb::module_& m) {
   m.def(
       "region_cost",
       [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes,
-         bool push) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
+         tide::Pace pace) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
         tide::Regions regions(model);
         if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
-        const auto cost = regions.cost(stripes, push);
+        const auto cost = regions.cost(stripes, pace);
         return std::tuple{cost.peak, cost.ops, regions.axes(), cost.weight};
       },
-      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "push"_a = false,
+      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "pace"_a = tide::Pace::kPull,
       "Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.");
   m.def(
       "best_path",

@@ -205,9 +205,9 @@ class Path {
       Bytes lowest = region.peak;
       peaks.push_back(region.peak);
       const int parts =
-          static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.push)));
+          static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.pace)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
-        tried.emplace_back(stripes, intervals_.cost(stripes, region.push));
+        tried.emplace_back(stripes, intervals_.cost(stripes, region.pace));
         lowest = std::min(lowest, tried.back().second.peak);
         peaks.push_back(tried.back().second.peak);
       }

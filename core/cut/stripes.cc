@@ -309,7 +309,7 @@ void Regions::whole(int op) {
   close(o.workspace);
 }
 
-RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
+RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   stripes_ = stripes;
   for (const int s : roomed_) room_of_[s] = -1;
   roomed_.clear();
@@ -322,10 +322,13 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   pads_.clear();
   local_ = 0;
   weight_ = 0;
-  if (push)
+  if (pace == Pace::kPull)
+    find_ends();
+  else if (pace == Pace::kPush)
     push_ends();
   else
-    find_ends();
+    late_ends();
+  skip_unread();
   find_held();
   const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;

@@ -20,6 +20,7 @@ from lowtide.rewrites import (
     VERSIONS,
     Exactness,
     PlanCost,
+    PlanLoop,
     PlanPart,
     PlanPiece,
     ProvedOver,
@@ -332,7 +333,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
+    what outputs may differ by; likewise with `loops`, each an op of type RowLoop. With `allow`, a budget is impossible
+    only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `profile` is what is in memory at each step.
     """
@@ -375,6 +377,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streams: list[PlanStream] | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
@@ -438,6 +441,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
             """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
+
+        def report(
+            self,
+            /,
+            path: str | Path | None = None,
+            *,
+            before: Plan | None = None,
+            trace: str | Path | None = None,
+            svg: str | Path | None = None,
+        ) -> None:
+            """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
+
+        def plot(self, /, axes: Any = None) -> Any:
+            """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""

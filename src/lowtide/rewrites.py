@@ -166,6 +166,52 @@ class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     pitch: int | None = None
 
 
+LoopMerge = Literal["concat", "sum", "max", "min"]
+"""How what a loop hands on becomes whole: position by position, or by adding up, or as the greatest or the least."""
+
+
+class PlanRing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a loop keeps of a tensor: `slots` positions of `bytes` bytes each, position p in slot p modulo `slots`.
+
+    It begins at `offset` in the arena; one that lies `over` another tensor has that one's memory and slots, position by
+    position (all positions, where that tensor is whole), and no offset of its own.
+    """
+
+    name: str
+    slots: int
+    bytes: int
+    offset: int | None = None
+    over: int | None = None
+
+
+class PlanSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a result is added up before it is rounded: bytes, and where they begin in the arena."""
+
+    bytes: int
+    offset: int | None
+
+
+class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ops that run together; op `op` of the plan stands for them. All keys are ids, as text.
+
+    The last of `ops` drives: its `parts` positions are asked for one after the other, and an op runs until what the
+    next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
+    `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
+    tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
+    whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    """
+
+    op: int
+    ops: list[int]
+    along: dict[str, list[int]]
+    axis: dict[str, list[int]]
+    parts: int
+    merge: dict[str, LoopMerge]
+    keep: dict[str, PlanRing] = {}
+    sums: dict[str, PlanSum] = {}
+    streamed: dict[str, str] = {}
+
+
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ops take by a cost file: predicted, not measured.
 

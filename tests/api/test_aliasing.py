@@ -16,6 +16,7 @@ from lowtide.target import BUILT_IN
 from support.arena_run import AliasNets
 from support.onnx_builder import model, node, saved, value
 from support.small_models import branches, graph_file
+from support.small_nets import pyramid
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
     ("call", "words"),
     [
         ({"target": "strict"}, "strict copies pieces"),
-        ({"allow": "alias,fission"}, "does not go with other changes"),
+        ({"allow": "alias,recompute"}, "does not go with other changes"),
         ({"max_ops": 20}, "changes no op and no bit"),
         ({"exact_bits": True}, "changes no op and no bit"),
         ({"persistent": ["x0"]}, "keep a place of their own"),
@@ -118,3 +119,16 @@ def test_normalisations_run_in_place_where_aliases_are_allowed(tmp_path: Path, k
     path = saved(model(nodes, [value("x", (4, 8))], [value("y", (4, 8))], weights), tmp_path)
     assert not lowtide.plan(path).in_place
     assert len(lowtide.plan(path, allow="alias").in_place) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces", ["contiguous", "strided"])
+def test_parts_of_cut_ops_lie_in_each_other(tmp_path: Path, pieces: str):
+    """With `fission`: the plan speaks of parts and of aliases among them, holds, and promises what the cuts do."""
+    path = saved(pyramid().model(), tmp_path)
+    plan = lowtide.plan(path, target=f"generic,pieces={pieces}", allow="alias,fission", time=10)
+    lowtide.verify(path, plan)
+    assert {type(r).__name__ for r in plan.rewrites or ()} >= {"CutRegion"}
+    assert plan.peak_bytes <= lowtide.plan(path, allow="fission").peak_bytes
+    assert plan.region_bound is None
+    plan.apply(path, tmp_path / "out.onnx")

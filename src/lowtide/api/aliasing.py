@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.cutting import solve_cut
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from lowtide.transform.alias import Aliases
 
 _UNCHANGED, _SEARCH = 0.2, 0.7
-"""Shares of the time after which the search for an order without aliases, and that for aliases are over."""
+"""Shares of the time after which the search for an order without aliases, and that for aliases end."""
+_CUT, _BEHIND_CUTS = 0.8, 0.9
+"""The same where ops are cut, which takes most of it."""
 
 
 def solve_aliased(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -33,7 +36,10 @@ def solve_aliased(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     _check(job, problem)
-    without = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCHANGED))
+    cuts = replace(limits, seconds=limits.seconds * _CUT)
+    plain = replace(limits, seconds=limits.seconds * _UNCHANGED)
+    alone = job.allow == ("alias",)
+    without = goal.solve(problem, job.search, plain) if alone else solve_cut(job, problem, cuts)
     within = goal.budget is not None and without.keys["required_bytes"] <= goal.budget
     if within or without.keys["stopped"] == "interrupt":
         return _with_keys(job, without, {})
@@ -44,14 +50,16 @@ def _best(job: Job, goal: OneArena, problem: Problem, without: Answer, limits: L
     """The best plan; where the first choice within a budget has an arena above it, of the best choice."""
     from lowtide.optimize.aliases import best_aliases
 
-    best, share = without, replace(limits, seconds=limits.seconds * _SEARCH)
+    until = _SEARCH if job.allow == ("alias",) else _BEHIND_CUTS
+    best, share = without, replace(limits, seconds=limits.seconds * until)
+    graph = without.problem.graph
     for enough in dict.fromkeys((goal.room(problem) or 0, 0)):
-        found = best_aliases(problem.graph, problem.target, without.order, share, enough=enough, seed=job.search.seed)
+        found = best_aliases(graph, problem.target, without.order, share, enough=enough, seed=job.search.seed)
         figures: dict[str, int | bool] = {"aliases_tried": found.tried, "aliases_least": found.least}
         if found.interrupted:
             return _with_keys(job, best, figures, interrupted=True)
         if found.aliases:
-            best = min(best, _placed(job, goal, problem, found.aliases, limits), key=_required)
+            best = min(best, _placed(job, goal, without, found.aliases, limits), key=_required)
         if best is not without:
             figures["unaliased_peak_bytes"] = without.keys["peak_bytes"]
         best = _with_keys(job, best, figures)
@@ -64,19 +72,25 @@ def _required(answer: Answer) -> int:
     return answer.keys["required_bytes"]
 
 
-def _placed(job: Job, goal: OneArena, problem: Problem, aliases: Aliases, limits: Limits) -> Answer:
-    """The plan of a choice."""
+def _placed(job: Job, goal: OneArena, without: Answer, aliases: Aliases, limits: Limits) -> Answer:
+    """The plan of a choice, for the graph of the plan without."""
     from lowtide.transform.alias import apply
 
-    aliased = Problem.of(apply(problem.graph, problem.target, aliases).graph, problem.target)
+    before, target = without.problem, without.problem.target
+    aliased = Problem.of(apply(before.graph, target, aliases).graph, target)
     answer = goal.solve(aliased, job.search, limits)
     keys: PlanKeys = {
         **answer.keys,
-        "rewrites": [*as_rewrites(aliased, aliases)],
+        "rewrites": [*(without.keys.get("rewrites") or ()), *as_rewrites(aliased, aliases)],
         "proved_over": "orders",
-        "exactness": "bits",
+        "exactness": without.keys.get("exactness") or "bits",
+        "search": {**without.keys.get("search", {}), **answer.keys.get("search", {})},
     }
-    return replace(answer, keys=keys, own_order_peak_bytes=problem.own_order_peak_bytes)
+    if "cost" in without.keys:
+        keys["cost"] = without.keys["cost"]
+    own = without.own_order_peak_bytes
+    own = before.own_order_peak_bytes if own is None else own
+    return replace(answer, keys=keys, own_order_peak_bytes=own, parts=without.parts)
 
 
 def _with_keys(job: Job, answer: Answer, figures: dict[str, int | bool], *, interrupted: bool = False) -> Answer:
@@ -92,7 +106,7 @@ def _with_keys(job: Job, answer: Answer, figures: dict[str, int | bool], *, inte
 def _check(job: Job, problem: Problem) -> None:
     if problem.graph.dialect not in ("onnx", "tflite"):
         raise InputError("only of ONNX and TFLite models is known which bytes are pieces of which", problem.place)
-    if job.max_ops or job.exact_bits or job.costs is not None:
+    if job.allow == ("alias",) and (job.max_ops or job.exact_bits or job.costs is not None):
         raise InputError(
             "--allow alias changes no op and no bit; leave out --max-ops, --exact-bits, --cost and --max-overhead"
         )

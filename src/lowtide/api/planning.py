@@ -15,6 +15,7 @@ from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.looping import solve_looping
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
@@ -60,6 +61,7 @@ def plan(
     max_ops: int = 0,
     cost: CostFile | str | Path | None = None,
     max_overhead: str | float | None = None,
+    stream_input: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -113,8 +115,8 @@ def plan(
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`. Nothing is changed where it gains nothing, or the budget is met
-        without.
+        least time within the budget, by `Op.cost`; ``"loops"``: ops run together row by row, for compilers that loop
+        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -125,6 +127,9 @@ def plan(
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
+    stream_input
+        With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
+        that are still needed are held.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -164,7 +169,7 @@ def plan(
         method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     costs = find_costs(cost, max_overhead)
-    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
     return plan_job(job, trace=trace, report=report)
 
 
@@ -203,6 +208,8 @@ def plan_job(
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     """As the job allows it."""
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
+    if "loops" in job.allow:
+        return solve_looping(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
@@ -218,15 +225,20 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     one of them holds all of it."""
     import msgspec
 
+    from lowtide.analyse.storage import memory_model
     from lowtide.runtimes.base import Planned
     from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    if answer.loops is not None:  # no runtime of a file has them
+        return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory
     aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
-    memory = problem.memory if aliased else answer.problem.memory
+    memory = answer.problem.memory
+    if aliased:
+        memory = problem.memory if answer.parts is None else memory_model(answer.parts.graph, answer.problem.target)
     figures = runtime_figures(memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, measure, probe, schema
+from lowtide.cli import check, commands, curve, measure, probe, report, schema
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
@@ -117,6 +117,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _board(add)
     _zoo(add)
     _schema(add)
+    _report(add)
     return parser
 
 
@@ -142,6 +143,7 @@ def _plan(add: _Add) -> None:
     written.add_argument(
         "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
     )
+    report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
     runtime = p.add_argument_group("onnxruntime's own optimiser")
     runtime.add_argument(
@@ -275,6 +277,18 @@ def _schema(add: _Add) -> None:
         "lowtide schema plan",
     )  # fmt: skip
     p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
+    _printing(p)
+
+
+def _report(add: _Add) -> None:
+    """Pictures."""
+    p = add(
+        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures", report.run,
+        "lowtide report model.plan.json -o report.html",
+        "lowtide report before.plan.json after.plan.json -o report.html",
+        "lowtide report model.plan.json --trace trace.json --svg figure",
+    )  # fmt: skip
+    report.arguments(p)
     _printing(p)
 
 

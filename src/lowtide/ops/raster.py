@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Generic, TypeVar
 
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.forms import Channelwise, Concat, Convolution, Piece, Pointwise, Pool, Split
+from lowtide.ops.index import Index
 from lowtide.ops.meaning import Meaning, meaning
 
 T = TypeVar("T")
@@ -46,11 +48,22 @@ class _Memo(Generic[T]):
         return made
 
 
-def _meanings(graph: Graph) -> dict[int, Meaning | None]:
-    return {op.id: meaning(graph, op) for op in graph.ops}
+_Shapes = tuple[tuple[int, ...] | None, ...]
+_KNOWN: dict[int, tuple[Op, _Shapes, Meaning | None]] = {}
+_MOST_KNOWN = 50_000
 
 
-_meanings_of = _Memo(_meanings)
+def _meaning(graph: Graph, op: Op) -> Meaning | None:
+    """What an op means: worked out once, since graphs that differ in little share their ops."""
+    shapes = tuple(graph.tensor_by_id[t].shape for t in (*op.inputs, *op.outputs))
+    entry = _KNOWN.get(id(op))
+    if entry is not None and entry[0] is op and entry[1] == shapes:
+        return entry[2]
+    if len(_KNOWN) >= _MOST_KNOWN:
+        _KNOWN.clear()
+    known = meaning(graph, op)
+    _KNOWN[id(op)] = (op, shapes, known)
+    return known
 
 
 def _images(graph: Graph) -> frozenset[int]:
@@ -59,7 +72,7 @@ def _images(graph: Graph) -> frozenset[int]:
     found: set[int] = set()
     rank = {t.id: len(t.shape or ()) for t in graph.tensors}
     for op in graph.ops:
-        known = _meanings_of(graph)[op.id]
+        known = _meaning(graph, op)
         form = None if known is None else known.form
         operands = [t for t in (op.operands or op.inputs) if t is not None]
         if isinstance(form, Convolution | Pool) and operands:
@@ -112,7 +125,7 @@ def _unmoved(graph: Graph, tensor: int) -> bool:
 
 def distances(graph: Graph, op: Op, *, channels_last: bool) -> tuple[tuple[int, int], ...]:
     """Inputs over which the op's only result may lie, each with the bytes that it begins below it at least."""
-    known = _meanings_of(graph).get(op.id) or meaning(graph, op)
+    known = _meaning(graph, op)
     if known is None or known.opaque or known.random or known.mutates or len(op.outputs) != 1 or op.bodies:
         return ()
     made = graph.tensor_by_id[op.outputs[0]]
@@ -126,13 +139,13 @@ def distances(graph: Graph, op: Op, *, channels_last: bool) -> tuple[tuple[int, 
     for position, t in enumerate(operands):
         if t is None or graph.tensor_by_id[t].kind is Kind.CONSTANT:
             continue
+        read = graph.tensor_by_id[t]
         order = memory_dims(graph, t, channels_last=channels_last)
-        needed = _first_rows(known, position, graph.tensor_by_id[t].shape or (), order, axis, rows)
+        found = _leading_index(known, position, read.shape or (), order, axis)
         own: int | None = None
-        if needed is not None:
-            first, count = needed
-            row = graph.tensor_by_id[t].size // count
-            own = max((r + 1) * (made.size // rows) - first[r] * row for r in range(rows))
+        if found is not None:
+            index, count = found
+            own = _distance(index, known.access.grain_of(axis), (rows, made.size // rows), (count, read.size // count))
         before = pairs.get(t, 0)
         pairs[t] = None if own is None or before is None else max(own, before)
     return tuple((t, d) for t, d in pairs.items() if d is not None)
@@ -142,21 +155,30 @@ def _leading(shape: Sequence[int], order: Sequence[int]) -> int | None:
     return next((d for d in order if shape[d] > 1), None)
 
 
-def _first_rows(
-    op_meaning: Meaning, position: int, shape: Sequence[int], order: Sequence[int], axis: int, rows: int
-) -> tuple[list[int], int] | None:
-    """For each row of the result the first row of an operand that it or a later one needs; None if not known."""
+def _leading_index(
+    op_meaning: Meaning, position: int, shape: Sequence[int], order: Sequence[int], axis: int
+) -> tuple[Index, int] | None:
+    """Which rows of an operand's leading dimension are read, and how many it has; None if not by rows of `axis`."""
     lead = _leading(shape, order)
-    dims = op_meaning.access.inputs[position] if position < len(op_meaning.access.inputs) else None
+    access = op_meaning.access
+    dims = access.inputs[position] if position < len(access.inputs) else None
     if lead is None or dims is None or not prod(shape):
         return None
     index = dims[lead]
-    if index is None or index.axis != axis:
-        return None
-    first: list[int] = []
-    least = shape[lead]
+    return None if index is None or index.axis != axis else (index, shape[lead])
+
+
+@lru_cache(maxsize=4096)
+def _distance(index: Index, grain: int, result: tuple[int, int], read: tuple[int, int]) -> int:
+    """Bytes that a result begins below an operand at least; of both the rows, and the bytes of one.
+
+    What an aligned part around a row needs is needed for the row.
+    """
+    (rows, row), (count, own) = result, read
+    least, most = count, 0
     for r in range(rows - 1, -1, -1):
-        start, end = op_meaning.access.need(position, tuple(shape), {axis: (r, r + 1)})[lead]
-        least = min(least, start) if start < end else least
-        first.append(least)
-    return first[::-1], shape[lead]
+        low = r // grain * grain
+        first, end = index.need(low, min(rows, low + grain), count)
+        least = min(least, first) if first < end else least
+        most = max(most, (r + 1) * row - least * own)
+    return most

@@ -118,7 +118,7 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
-        regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
+        regions.append(cutter.region(interval, axes, found.stripes, found.pace))
     return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 

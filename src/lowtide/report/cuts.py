@@ -11,6 +11,7 @@ EXACTNESS = {
     "kernel": "as other kernels round for other shapes",
     "sum": "as sums in another order round",
 }
+"""What outputs of a changed graph may differ by."""
 
 
 def cut_text(plan: Plan) -> str:

@@ -14,6 +14,7 @@ from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
+from lowtide.report.loops import loop_rows
 from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
@@ -103,7 +104,9 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
-    tail += [("cut", cut_text(plan))] if in_parts(plan.rewrites) or (plan.exactness and not tail) else []
+    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
+    tail += [("cut", cut_text(plan))] if cut else []
+    tail += loop_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
@@ -194,10 +197,16 @@ def proof_text(plan: Plan) -> str:
             return "the peak is proved least over all orders, whatever is cut"
         if plan.recomputation is not None:
             return "the peak is proved least over all orders in which each op runs once"
-        over = " with these aliases" if _lies_in(plan) else " of these parts"
-        return "the peak is proved least" + (f" over all orders{over}" if plan.exactness else "")
+        return "the peak is proved least" + _over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _over_what(plan: Plan) -> str:
+    if not plan.exactness and not plan.loops:
+        return ""
+    kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
+    return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:

@@ -59,9 +59,12 @@ def by_operations(torch: Any, program: Program, costs: Costs | None = None, *, w
 
 
 def _counted(torch: Any, program: Program, action: Action) -> int:
+    space, _, name = action.call.target.partition(".")
+    if space == "body":
+        return sum(_counted(torch, program, inner) for inner in program.bodies[name].actions)
     elements = sum(math.prod(program.forms[name].shape) for name in action.outputs if name is not None)
     registry = import_module("torch.utils.flop_counter").flop_registry
-    space, name, overload = action.call.target.split(".")
+    name, _, overload = name.partition(".")
     packet = getattr(getattr(torch.ops, space), name)
     count = registry.get(getattr(getattr(torch.ops, space), name.replace(_ON_CPU, ""), packet))
     if count is None:
@@ -77,6 +80,14 @@ def _counted(torch: Any, program: Program, action: Action) -> int:
         return count(*args, **kwargs, out_val=getattr(packet, overload)(*args, **kwargs))
     except (RuntimeError, NotImplementedError, TypeError):  # an operator that torch has no shapes of
         return elements
+
+
+def viewed(torch: Any, program: Program, value: Any) -> Any:
+    """A tensor without memory that has the shape and the strides of a view."""
+    names = list(dict.fromkeys(ref.name for ref in refs(value)))
+    namespace: dict[str, Any] = {"torch": torch, "aten": torch.ops.aten}
+    exec(f"def view({', '.join(names)}):\n    return {expression(value)}\n", namespace)
+    return namespace["view"](*(_shape_only(torch, program.forms[name]) for name in names))
 
 
 def _shape_only(torch: Any, form: Any) -> Any:
