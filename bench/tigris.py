@@ -1,6 +1,7 @@
 """Two memories beside TiGrIS: bytes to and from slow memory over a ladder of fast ones, under TiGrIS's accounting.
 
     python bench/tigris.py MODEL... --tigris /path/to/tigris [--fast 32K,64K,...] [--time 20] -o bench/results/tigris
+    python bench/tigris.py --rows A.json B.json -o bench/results/tigris
 
 TiGrIS (`pip install tigris-ml`, Apache-2.0) cuts a model's own order into stages that fit the fast memory; each stage
 loads its inputs from slow memory and stores its outputs there. `tigris analyze --json` gives the three figures that are
@@ -31,7 +32,7 @@ from lowtide.write.command_stream import command_stream
 
 LADDERS = {
     ".tflite": "4K,8K,12K,16K,24K,32K,48K,64K,96K",
-    ".onnx": "32K,64K,128K,256K,512K,1M,2M,4M",
+    ".onnx": "64K,256K,512K,1M,2M,4M",
 }
 """Fast memories by the model's format."""
 
@@ -186,17 +187,26 @@ def page(rows: list[dict[str, Any]], tigris: str, seconds: float) -> list[str]:
     return lines
 
 
+def write(rows: list[dict[str, Any]], out: Path, tigris: str, seconds: float) -> None:
+    """The page, and the rows as JSON."""
+    out.with_suffix(".md").write_text("\n".join(page(rows, tigris, seconds)), encoding="utf-8")
+    out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Rows as JSON and a page, written after each row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("models", type=Path, nargs="*")
+    parser.add_argument("--rows", type=Path, nargs="*", default=[], help="rows of earlier runs, put in front")
     parser.add_argument("--tigris", help="the command; without it lowtide's columns alone")
     parser.add_argument("--fast", help="sizes with commas between; by default a ladder for the model's format")
     parser.add_argument("--time", type=float, default=20.0, help="seconds for each plan")
     parser.add_argument("-o", "--out", type=Path, required=True)
     options = parser.parse_args()
     tigris = version_of(options.tigris)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = [row for path in options.rows for row in json.loads(path.read_bytes())]
+    if rows and not options.models:
+        write(rows, options.out, tigris, options.time)
     for path in options.models:
         for size in (options.fast or LADDERS[path.suffix]).split(","):
             fast = parse_size(size, "fast memory")
@@ -209,9 +219,7 @@ def main() -> int:
                 }
             )
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-            text = "\n".join(page(rows, tigris, options.time))
-            options.out.with_suffix(".md").write_text(text, encoding="utf-8")
-            options.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            write(rows, options.out, tigris, options.time)
     return 0
 
 

@@ -12,6 +12,7 @@ import lowtide
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, PlanStream, from_json
+from lowtide.stop import Progress
 from lowtide.write.command_stream import command_stream
 from support.small_nets import pyramid
 
@@ -163,6 +164,23 @@ def test_a_lead_streams_nothing(model: Path) -> None:
     """What does not fit then is said, and is no proof that nothing does."""
     plan = planned(model, 2048, moves={"lead": "1"})
     assert (plan.status, plan.moves, plan.streams) == ("over_budget", None, None)
+
+
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_an_interrupt_keeps_the_best_so_far(model: Path, call: int) -> None:
+    """Whenever it comes, the plan there is by then holds, and says so."""
+    calls = 0
+
+    def stop(_: Progress) -> None:
+        nonlocal calls
+        calls += 1
+        if calls >= call:
+            raise KeyboardInterrupt
+
+    plan = planned(model, 2304, report=stop)
+    assert calls >= call
+    assert (plan.stopped, plan.exit_status) == ("interrupt", 130)
+    lowtide.verify(model, plan)
 
 
 @pytest.mark.parametrize(

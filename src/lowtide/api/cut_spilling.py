@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from lowtide.graph import Kind
 from lowtide.plan import PlanStream
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 from lowtide.transform.stream import StreamedGraph, streamable, streamed
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
 
-_UNCUT, _WAYS, _FRONT, _SEAMS, _LOOKED = 0.2, 0.3, 0.4, 0.45, 0.65
+_UNCUT, _WAYS, _FRONT, _SEAMS, _LOOKED = 0.15, 0.45, 0.5, 0.55, 0.7
 """Shares of the time after which the search of the uncut graph, for working sets, for the front of peaks, for seams,
 and the quick look at what there is are over."""
 
-_WORKING = (1.0, 0.95, 0.85, 0.7, 0.5)
+_WORKING = (1.0, 0.9, 0.75, 0.5)
 """Parts of the fast memory that working sets are to be within: sizes that are rounded up, and room for what stays."""
 
 _TRIED = 4
@@ -104,6 +104,24 @@ class CutSpilling:
     job: Job
     problem: Problem
     limits: Limits
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self.limits = replace(self.limits, report=self._watched(self.limits.report))
+
+    def _watched(self, report: Callable[[Progress], None] | None) -> Callable[[Progress], None] | None:
+        """What looks on, and remembers if it interrupts."""
+        if report is None:
+            return None
+
+        def watch(progress: Progress) -> None:
+            try:
+                report(progress)
+            except KeyboardInterrupt:
+                self.interrupted = True
+                raise
+
+        return watch
 
     @property
     def goal(self) -> FastMemory:
@@ -126,8 +144,8 @@ class CutSpilling:
         except InputError as error:
             failure = error
         best = uncut if uncut is not None and "moves" in uncut.keys else None
-        interrupted = uncut is not None and uncut.keys["stopped"] == "interrupt"
-        if not interrupted and (best is None or _traffic(best)):
+        self.interrupted |= uncut is not None and uncut.keys["stopped"] == "interrupt"
+        if not self.interrupted and (best is None or _traffic(best)):
             best = self._best_cut(uncut, best)
         answer = best or uncut
         if answer is None:
@@ -136,6 +154,9 @@ class CutSpilling:
         keys: PlanKeys = {**answer.keys, "allow": list(self.job.allow)}
         if keys["status"] == "impossible":  # that is proved of orders of the uncut graph
             keys["status"] = "over_budget"
+            keys["stopped"] = "time" if self.limits.over() else "complete"
+        if self.interrupted:
+            keys["stopped"] = "interrupt"
         return replace(answer, keys=keys)
 
     def _best_cut(self, uncut: Answer | None, best: Answer | None) -> Answer | None:
@@ -144,7 +165,7 @@ class CutSpilling:
         for k, candidate in enumerate(chosen):
             if best is not None and candidate.streamed.bytes >= _traffic(best):
                 continue
-            if k and self.limits.over():
+            if self.interrupted or (k and self.limits.over()):
                 break
             share = 1.0 / (len(chosen) - k)
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
@@ -159,7 +180,7 @@ class CutSpilling:
         """Part graphs in which every op fits, the best first, these with what more is worth streaming."""
         found: list[Candidate] = []
         for parts in self._part_graphs(uncut):
-            if found and self._over(_LOOKED):
+            if self.interrupted or (found and self._over(_LOOKED)):
                 break
             if self.job.max_ops and len(parts.graph.ops) > self.job.max_ops:
                 continue
@@ -201,7 +222,8 @@ class CutSpilling:
         too_large = {op.id for i, op in enumerate(graph.ops) if alone(memory, i) > self.goal.fast.capacity_bytes}
         sets = [int(part * self.goal.fast.capacity_bytes) for part in _WORKING]
         ways = working_ways(self.cutter, memory, order, self._until(_WAYS), sets)
-        ways += front_ways(self.cutter, memory, order, self._until(_FRONT))
+        if not self.interrupted:
+            ways += front_ways(self.cutter, memory, order, self._until(_FRONT))
         fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
         return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
 
@@ -253,7 +275,7 @@ class CutSpilling:
         best = candidate
         forced = {s.tensor for s in candidate.streamed.streams}
         for t in [t for t in self._streamable(candidate.parts) if t not in forced][:_MOST_STREAMED]:
-            if not best.traffic_bytes or self._over(_LOOKED):
+            if self.interrupted or not best.traffic_bytes or self._over(_LOOKED):
                 break
             look = self._look(candidate.parts, [*(s.tensor for s in best.streamed.streams), t])
             if isinstance(look, Candidate) and look.traffic_bytes < best.traffic_bytes:
