@@ -31,6 +31,8 @@ _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
 """Share of the time that is left for the first of several part graphs."""
+_LATE = 0.25
+"""Share of what time is left that a search for regions or seams has at the least."""
 _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _TRIED = 6
@@ -284,8 +286,9 @@ class CutSearch:
         return replace(proposal, parts=replace(parts, graph=graph), problem=Problem.of(graph, proposal.problem.target))
 
     def _until(self, share: float) -> Limits:
-        """Limits of a search that is over after a share of the time."""
-        return replace(self.limits, seconds=self.limits.seconds * share)
+        """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
+        began = self.limits.seconds - self.limits.left_seconds
+        return replace(self.limits, seconds=max(self.limits.seconds * share, began + _LATE * self.limits.left_seconds))
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
