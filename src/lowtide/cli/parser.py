@@ -128,7 +128,6 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
         "lowtide plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
-        "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
         "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
