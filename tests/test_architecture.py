@@ -15,7 +15,7 @@ ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
     "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "run_reports",
-    "errors", "files", "names", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
+    "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",

@@ -11,7 +11,8 @@ import pytest
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.report.text import target_text
-from lowtide.target import BUILT_IN, Target, read_toml, resolve, to_toml, toml_text
+from lowtide.target import BUILT_IN, Target, read_toml, resolve, to_toml
+from lowtide.toml_fields import toml_text
 
 
 def _pair(kind: str, size: int = 8, shape: tuple[int, ...] | None = None, **attributes: object) -> tuple[Graph, Op]:

@@ -7,9 +7,9 @@ namespace tide {
 Intervals::Intervals(const CutModel& model, const PathOptions& options)
     : m_(model), o_(options), regions_(model), conflicts_(model.ops.size()) {}
 
-RegionCost Intervals::cost(int stripes, bool push, Bytes limit) {
+RegionCost Intervals::cost(int stripes, Pace pace, Bytes limit) {
   ++evaluated_;
-  return regions_.cost(stripes, push, limit);
+  return regions_.cost(stripes, pace, limit);
 }
 
 bool Intervals::follows(int at) const {
@@ -41,11 +41,11 @@ bool Intervals::cut(int begin, int end, Bytes limit, bool any, PathRegion& best)
       if (known.ops == 0 && known.peak <= limit) {
         if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
         grown = true;
-        known = cost(candidate.stripes[k], candidate.push, limit);
+        known = cost(candidate.stripes[k], candidate.pace, limit);
       }
       if (known.peak > limit) continue;
       if (best.ops == 0 || known.weight < best.weight)
-        best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], known.peak, known.ops, known.weight};
+        best = {begin, end, candidate.axis, candidate.pace, candidate.stripes[k], known.peak, known.ops, known.weight};
       if (any) return true;
       if (!m_.weighed) break;  // more stripes are no fewer ops, but may be less time
     }
@@ -96,11 +96,16 @@ bool Intervals::alike(int op, int axis, int other) const {
   return true;
 }
 
-std::vector<int> Intervals::numbers(int64_t most) const {
-  const int64_t parts = std::min<int64_t>(o_.most_stripes, most);
-  std::vector<int> result;
-  for (int64_t n = 2; n <= parts; n *= 2) result.push_back(static_cast<int>(n));
-  if (parts > 2 && result.back() != parts) result.push_back(static_cast<int>(parts));
+std::vector<std::pair<Pace, std::vector<int>>> Intervals::paces() const {
+  std::vector<std::pair<Pace, std::vector<int>>> result;
+  const int64_t pulled = regions_.most_stripes(Pace::kPull);
+  for (const Pace pace : {Pace::kPull, Pace::kPush, Pace::kLate}) {
+    const int64_t most = regions_.most_stripes(pace), parts = std::min<int64_t>(o_.most_stripes, most);
+    if (pace != Pace::kPull && most <= pulled) continue;
+    auto& stripes = result.emplace_back(pace, std::vector<int>()).second;
+    for (int64_t n = 2; n <= parts; n *= 2) stripes.push_back(static_cast<int>(n));
+    if (parts > 2 && stripes.back() != parts) stripes.push_back(static_cast<int>(parts));
+  }
   return result;
 }
 
@@ -128,10 +133,8 @@ void Intervals::find_candidates(int begin, int end, Interval& interval) {
     });
     if (twin) continue;  // columns of a square image take what its rows take
     seen_.push_back(std::move(who));
-    const int64_t pulled = regions_.most_stripes(false), pushed = regions_.most_stripes(true);
-    for (const bool push : {false, true})
-      if (!push || pushed > pulled)
-        interval.candidates.push_back({static_cast<int>(axis), push, numbers(push ? pushed : pulled), {}});
+    for (auto& [pace, stripes] : paces())
+      interval.candidates.push_back({static_cast<int>(axis), pace, std::move(stripes), {}});
   }
 }
 

@@ -12,7 +12,7 @@ namespace tide {
 struct PathRegion {
   int begin = 0, end = 0;  // positions [begin, end)
   int axis = 0;            // of the op at end - 1
-  bool push = false;
+  Pace pace = Pace::kPull;
   int stripes = 1;
   Bytes peak = 0;
   int ops = 0;
@@ -43,19 +43,19 @@ class Intervals {
   bool alike(int op, int axis, int other) const;
   // Forgets what hangs on positions [begin, end), whose ops have changed.
   void forget(int begin, int end);
-  // Numbers of stripes that are tried where so many differ.
-  std::vector<int> numbers(int64_t most) const;
+  // How the region that was grown last may be cut: paces, and the numbers of stripes to try of each.
+  std::vector<std::pair<Pace, std::vector<int>>> paces() const;
 
   Regions& regions() { return regions_; }
   // Regions whose footprint was worked out.
   int64_t evaluated() const { return evaluated_; }
-  RegionCost cost(int stripes, bool push, Bytes limit = kNoLimit);
+  RegionCost cost(int stripes, Pace pace, Bytes limit = kNoLimit);
 
  private:
   // One interval along one axis of its last op: what is known of it for numbers of stripes, each tried once.
   struct Candidate {
     int axis;
-    bool push;
+    Pace pace;
     std::vector<int> stripes;  // to try, ascending
     std::vector<RegionCost> costs;
   };

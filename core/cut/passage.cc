@@ -197,16 +197,13 @@ bool Passage::cut(const GrownSet& set, int begin, Bytes limit, PathRegion& regio
       regions.throughout(begin, end) > limit)
     return false;
   if (!regions.grow(begin, end, end - 1, set.axis) || regions.axes()[begin] < 0) return false;
-  const int64_t pulled = regions.most_stripes(false), pushed = regions.most_stripes(true);
-  for (const bool push : {false, true}) {
-    if (push && pushed <= pulled) continue;
-    for (const int stripes : intervals_.numbers(push ? pushed : pulled)) {
-      const RegionCost cost = intervals_.cost(stripes, push, limit);
+  for (const auto& [pace, numbers] : intervals_.paces())
+    for (const int stripes : numbers) {
+      const RegionCost cost = intervals_.cost(stripes, pace, limit);
       if (cost.ops == 0 || cost.peak > limit) continue;
-      region = {begin, end, set.axis, push, stripes, cost.peak, cost.ops, cost.weight};
+      region = {begin, end, set.axis, pace, stripes, cost.peak, cost.ops, cost.weight};
       return true;
     }
-  }
   return false;
 }
 

@@ -34,6 +34,19 @@ class Path {
     return best;
   }
 
+  std::vector<PathResult> within(const std::vector<Bytes>& limits) {
+    std::vector<PathResult> ways;
+    for (const Bytes limit : limits) {
+      PathResult found;
+      if (!stopped_ && way(limit, found)) ways.push_back(std::move(found));
+    }
+    for (PathResult& found : ways) {
+      found.evaluated = intervals_.evaluated();
+      found.complete = !stopped_;
+    }
+    return ways;
+  }
+
   std::vector<PathResult> front() {
     std::vector<PathResult> ways{uncut()};
     const PathResult lowest = run();
@@ -192,9 +205,9 @@ class Path {
       Bytes lowest = region.peak;
       peaks.push_back(region.peak);
       const int parts =
-          static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.push)));
+          static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.pace)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
-        tried.emplace_back(stripes, intervals_.cost(stripes, region.push));
+        tried.emplace_back(stripes, intervals_.cost(stripes, region.pace));
         lowest = std::min(lowest, tried.back().second.peak);
         peaks.push_back(tried.back().second.peak);
       }
@@ -257,6 +270,11 @@ PathResult best_path(const CutModel& model, const PathOptions& options, std::vec
 
 std::vector<PathResult> path_front(const CutModel& model, const PathOptions& options) {
   return Path(model, options, {}).front();
+}
+
+std::vector<PathResult> paths_within(const CutModel& model, const PathOptions& options,
+                                     const std::vector<Bytes>& limits) {
+  return Path(model, options, {}).within(limits);
 }
 
 }  // namespace tide

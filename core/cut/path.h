@@ -34,4 +34,8 @@ PathResult best_path(const CutModel& model, const PathOptions& options, std::vec
 // by a tenth at least. All in the model's own order.
 std::vector<PathResult> path_front(const CutModel& model, const PathOptions& options);
 
+// Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.
+std::vector<PathResult> paths_within(const CutModel& model, const PathOptions& options,
+                                     const std::vector<Bytes>& limits);
+
 }  // namespace tide

@@ -1,8 +1,9 @@
-"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are; and
-what that costs in time."""
+"""What a plan says was changed of the graph: ops that run again, ops that are cut, what new ops and tensors are, what
+lies in what; and what that costs in time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -150,6 +151,67 @@ class CutSeams(msgspec.Struct, frozen=True, kw_only=True, tag="seams", tag_field
     ops: list[SeamOp]
 
 
+class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="alias", tag_field="kind"):
+    """Tensor `tensor` lies in tensor `of`, `offset` bytes from its start, by what op `op` does: the concat that joins
+    it, the slice or split that takes it, the view whose source it is, or the op that writes over it.
+
+    With a `pitch`, it lies there row by row: row i is `run` bytes, `offset + i * pitch` from the start.
+    """
+
+    tensor: int
+    of: int
+    op: int
+    offset: int
+    run: int | None = None
+    pitch: int | None = None
+
+
+LoopMerge = Literal["concat", "sum", "max", "min"]
+"""How what a loop hands on becomes whole: position by position, or by adding up, or as the greatest or the least."""
+
+
+class PlanRing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a loop keeps of a tensor: `slots` positions of `bytes` bytes each, position p in slot p modulo `slots`.
+
+    It begins at `offset` in the arena; one that lies `over` another tensor has that one's memory and slots, position by
+    position (all positions, where that tensor is whole), and no offset of its own.
+    """
+
+    name: str
+    slots: int
+    bytes: int
+    offset: int | None = None
+    over: int | None = None
+
+
+class PlanSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a result is added up before it is rounded: bytes, and where they begin in the arena."""
+
+    bytes: int
+    offset: int | None
+
+
+class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ops that run together; op `op` of the plan stands for them. All keys are ids, as text.
+
+    The last of `ops` drives: its `parts` positions are asked for one after the other, and an op runs until what the
+    next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
+    `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
+    tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
+    whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    """
+
+    op: int
+    ops: list[int]
+    along: dict[str, list[int]]
+    axis: dict[str, list[int]]
+    parts: int
+    merge: dict[str, LoopMerge]
+    keep: dict[str, PlanRing] = {}
+    sums: dict[str, PlanSum] = {}
+    streamed: dict[str, str] = {}
+
+
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ops take by a cost file: predicted, not measured.
 
@@ -183,4 +245,9 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Recompute | CutRegion | CutSeams
+Rewrite = Recompute | CutRegion | CutSeams | LiesIn
+
+
+def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:
+    """Whether ops are cut, so that a plan's are not the user's own."""
+    return any(isinstance(r, CutRegion | CutSeams) for r in rewrites or ())

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,16 +18,18 @@ from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.names import did_you_mean
 from lowtide.ops.folding import run_folded
-from lowtide.ops.table import kind_of
-from lowtide.rules import RULES, Rule
+from lowtide.rules import RULES, Rule, plain
 from lowtide.rules.tflm.cmsis_nn import Simd
 from lowtide.rules.tflm.libraries import Library
 from lowtide.rules.tflm.rule import TflmRule
 from lowtide.sizes import round_up
+from lowtide.toml_fields import fields_toml
 
 InPlace = Literal["never", "first", "any"]
 Constants = Literal["never", "while_used", "always"]
 Overlap = Literal["never", "in_place", "diagonal"]
+Pieces = Literal["copied", "contiguous", "strided"]
+Layout = Literal["file", "channels_last"]
 Interpreter = Literal["auto", "plain", "recording"]
 Enums = Literal["int", "short"]
 _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
@@ -63,6 +64,12 @@ class Target:
         Whether a reshape-like op that is no view may take over its input.
     in_place_batch_normalisation
         Whether an inference batch normalisation may run in place.
+    in_place_normalisation
+        Whether a softmax, or a normalisation with statistics of its own (layer, group, instance), may run in place.
+    pieces
+        With `--allow alias`, where pieces that a concat joins, a slice takes or a split makes may lie in the whole:
+        ``"copied"``: nowhere; ``"contiguous"``: where their bytes are one stretch of it; ``"strided"``: also row by
+        row, for a code generator whose kernels read and write with a pitch.
     overwrite_inputs
         Whether a graph input may be overwritten in place; its memory is free after its last use in any case.
     keep_inputs
@@ -76,8 +83,12 @@ class Target:
     count_inputs
         Whether graph inputs are counted; else they are the caller's memory, and cost nothing.
     overlap
-        For a runtime whose rule says how far a kernel's output may lie over an input that dies: ``"never"``;
-        ``"in_place"``: exactly over one of equal size; ``"diagonal"``: also in part, behind what has been read.
+        How far a kernel's output may lie over an input that dies, as a runtime's rule says, or without one a kernel
+        that makes rows of the leading dimension in turn (`lowtide.ops.raster`): ``"never"``; ``"in_place"``: exactly
+        over one of equal size; ``"diagonal"``: also in part, behind what has been read.
+    layout
+        How images lie in memory: ``"file"``: as the graph has them; ``"channels_last"``, for ONNX: behind each place
+        its channels.
     persistent
         Names of tensors that keep their memory from before the first step to after the last, with nothing else in it: a
         state that the next inference finds, or an input or output that the application holds on to.
@@ -113,6 +124,8 @@ class Target:
     in_place: InPlace = "never"
     in_place_reshape: bool = False
     in_place_batch_normalisation: bool = False
+    in_place_normalisation: bool = False
+    pieces: Pieces = "copied"
     overwrite_inputs: bool = True
     keep_inputs: bool = False
     alignment: int = 1
@@ -121,6 +134,7 @@ class Target:
     elementwise_types: tuple[str, ...] = ()
     count_inputs: bool = True
     overlap: Overlap = "never"
+    layout: Layout = "file"
     persistent: tuple[str, ...] = ()
     double_buffered: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
@@ -135,10 +149,13 @@ class Target:
     def __post_init__(self) -> None:
         if self.in_place not in get_args(InPlace):
             raise _not_one("in_place", self.in_place, get_args(InPlace), self.name)
+        for key, known in (("pieces", Pieces), ("overlap", Overlap), ("layout", Layout)):
+            if getattr(self, key) not in get_args(known):
+                raise _not_one(key, getattr(self, key), get_args(known), self.name)
+        if self.rule and self.layout != "file":
+            raise InputError("layout is for targets without a runtime's own rule; leave it out", self.name)
         if self.constants not in get_args(Constants):
             raise _not_one("constants", self.constants, get_args(Constants), self.name)
-        if self.overlap not in get_args(Overlap):
-            raise _not_one("overlap", self.overlap, get_args(Overlap), self.name)
         if self.rule and self.rule not in RULES:
             names = ", ".join(RULES)
             raise InputError(f"rule is {self.rule!r}; use one of {names}, or leave it out", self.name)
@@ -204,53 +221,20 @@ class Target:
         """Tensor id whose storage the op's only output shares, or None if the op is no view here."""
         if self.rule:
             return RULES[self.rule].view_source(graph, op)
-        if not self.views or len(op.outputs) != 1 or not op.inputs:
-            return None
-        row = kind_of(op.type)
-        if not ((row is not None and row.view) or op.type in self.view_types):
-            return None
-        if op.attributes.get("training_mode"):
-            return None
-        output, read = graph.tensor_by_id[op.outputs[0]], graph.tensor_by_id[op.inputs[0]]
-        return read.id if output.size == read.size and output.alias_of is None else None
+        return plain.view_source(self, graph, op)
 
     def in_place_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
         """Tensor ids of the inputs that the op's only output may overwrite if their storage dies there.
 
         Says nothing about graph inputs and lifetimes: those belong to storages.
         """
+        return () if self.overlap != "never" and not self.rule else self.overwritable_inputs(graph, op)
+
+    def overwritable_inputs(self, graph: Graph, op: Op) -> tuple[int, ...]:
+        """The same, also where that is an overlap at distance 0."""
         if self.rule:
             return RULES[self.rule].in_place_inputs(graph, op)
-        if self.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
-            return ()
-        if op.overwrites is not None:
-            return self._of_graph(graph, op, op.overwrites)
-        row = kind_of(op.type)
-        elementwise = (row is not None and row.elementwise) or op.type in self.elementwise_types
-        reshape = self.in_place_reshape and row is not None and row.family == "reshape"
-        norm = self.in_place_batch_normalisation and row is not None and row.family == "batch_normalisation"
-        if not (elementwise or reshape or norm):
-            return ()
-        output = graph.tensor_by_id[op.outputs[0]]
-        if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
-            return ()
-        read = [graph.tensor_by_id[t] for t in dict.fromkeys(op.inputs)]
-        if self.in_place == "first":
-            same = (t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size)
-            return tuple(same)[:1]
-        if row is not None and row.overwrites == "first":
-            read = [t for t in read if t.id == op.inputs[0]]
-        return tuple(
-            t.id for t in read if t.kind is not Kind.CONSTANT and t.size == output.size and not _broadcast(t, output)
-        )
-
-    def _of_graph(self, graph: Graph, op: Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """Those inputs that the graph itself lets an op overwrite, as far as this target can place them so."""
-        output = graph.tensor_by_id[op.outputs[0]]
-        if output.size == 0 or output.alias_of is not None or self.offset(output) is not None:
-            return ()
-        able = [t for t in dict.fromkeys(inputs) if graph.tensor_by_id[t].kind is not Kind.CONSTANT]
-        return tuple(able[:1] if self.in_place == "first" else able)
+        return plain.overwritable_inputs(self, graph, op)
 
     def overlap_inputs(self, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
         """Inputs that the op's only output may lie over, each with a distance in bytes, if their storage dies there.
@@ -258,13 +242,19 @@ class Target:
         The output then begins that distance or more below the input, and both are wholes: they fill their storages.
         Distances are multiples of the alignment, as all differences of offsets are.
         """
-        if self.overlap == "never" or not self.rule:
+        if self.overlap == "never":
             return ()
-        pairs = ((t, round_up(d, self.alignment)) for t, d in self.own_rule.overlap_inputs(graph, op))
+        own = self.own_rule.overlap_inputs(graph, op) if self.rule else plain.overlap_inputs(self, graph, op)
+        pairs = ((t, round_up(d, self.alignment)) for t, d in own)
         size = graph.tensor_by_id[op.outputs[0]].size if op.outputs else 0
         if self.overlap == "in_place":
             return tuple((t, d) for t, d in pairs if d == 0 and graph.tensor_by_id[t].size == size)
         return tuple((t, d) for t, d in pairs if d < size)
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether images lie with their channels last."""
+        return self.layout == "channels_last"
 
     def workspace(self, graph: Graph, op: Op) -> int:
         """Bytes that the op needs while it runs, beside its tensors."""
@@ -275,7 +265,7 @@ class Target:
         base, _, said = self.name.partition(",")
         if self.rule != "tflm" or base not in BUILT_IN or "pointer=" in said or "interpreter=" in said:
             return self
-        return _changed(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
+        return with_fields(self, ["interpreter=plain" if pointer == 64 else "pointer=32"])
 
     @cached_property
     def inside(self) -> Target:
@@ -306,12 +296,6 @@ class Target:
         return RULES[self.rule].as_run(graph, order) if self.rule else list(order)
 
 
-def _broadcast(read: Tensor, output: Tensor) -> bool:
-    if read.shape is None or output.shape is None:
-        return False
-    return prod(read.shape) != prod(output.shape)
-
-
 def _not_one(key: str, value: str, allowed: Sequence[str], place: str) -> InputError:
     return InputError(f"{key} is {value!r}; use one of {', '.join(allowed)}{did_you_mean(value, allowed)}", place)
 
@@ -329,6 +313,7 @@ BUILT_IN: dict[str, Target] = {
             overwrite_inputs=False,
             alignment=64,
         ),
+        Target("loops", views=True, in_place="any", in_place_batch_normalisation=True, alignment=16),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("tflite", overwrite_inputs=False, keep_inputs=True, alignment=64, rule="tflite"),
         Target(
@@ -338,6 +323,7 @@ BUILT_IN: dict[str, Target] = {
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
+`loops`: a compiler whose code loops over rows (docs/loops.md): `generic`, but inputs overwritten, alignment 16.
 `tflm`: TensorFlow Lite Micro with an offline plan that holds whose kernels ever run.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.
@@ -373,7 +359,7 @@ def resolve(
     """
     if isinstance(target, str) and "," in target and not target.endswith(".toml"):
         name, *changes = target.split(",")
-        rules = _changed(resolve(name, source=source), changes)
+        rules = with_fields(resolve(name, source=source), changes)
     elif isinstance(target, Target):
         rules = target
     elif target in BUILT_IN or target == "auto":
@@ -404,8 +390,8 @@ def resolve(
     return rules
 
 
-def _changed(base: Target, changes: Sequence[str]) -> Target:
-    """A target with some fields set from ``KEY=VALUE``; texts, numbers, and true or false."""
+def with_fields(base: Target, changes: Sequence[str]) -> Target:
+    """A target with some fields set from ``KEY=VALUE``: texts, numbers, flags. Raises `InputError` if one is none."""
     table: dict[str, object] = {}
     options = [f.name for f in fields(Target) if not isinstance(getattr(base, f.name), tuple) and f.name != "name"]
     for change in changes:
@@ -471,22 +457,4 @@ def read_toml(path: Path) -> Target:
 
 def to_toml(target: Target) -> str:
     """Write a target as TOML that `read_toml` reads back to an equal one."""
-    lines = []
-    for f in fields(Target):
-        value = getattr(target, f.name)
-        if isinstance(value, bool):
-            text = "true" if value else "false"
-        elif isinstance(value, int):
-            text = str(value)
-        elif isinstance(value, tuple):
-            text = "[" + ", ".join(toml_text(v) for v in value) + "]"
-        else:
-            text = f'"{value}"'
-        lines.append(f"{f.name} = {text}")
-    return "\n".join(lines) + "\n"
-
-
-def toml_text(text: str) -> str:
-    """A text as TOML writes it, quotes and control characters escaped."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+    return fields_toml(target)

@@ -11,7 +11,7 @@ import pytest
 import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor
 from support.command import Captured, run
-from support.sequences import costly_graph
+from support.sequences import costly_graph, graph_file
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +59,6 @@ def test_every_parameter_counts(graph: Graph, tmp_path: Path) -> None:
         lowtide.front(graph, target="onnxruntime")
     with pytest.raises(lowtide.InputError, match="no free dimension"):
         lowtide.front(graph_file(graph, tmp_path), dims={"n": 2})
-
-
-def graph_file(graph: Graph, folder: Path) -> Path:
-    """The graph as graph JSON."""
-    path = folder / "g.graph.json"
-    tensors = [{"id": t.id, "size": t.size, "kind": str(t.kind)} for t in graph.tensors]
-    ops = [
-        {"id": op.id, "inputs": list(op.inputs), "outputs": list(op.outputs), "cost": op.cost, "after": list(op.after)}
-        for op in graph.ops
-    ]
-    path.write_text(json.dumps({"name": "g", "tensors": tensors, "ops": ops}))
-    return path
 
 
 def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -> None:

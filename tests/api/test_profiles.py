@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 
 import lowtide
 from lowtide.analyse.storage import memory_model
+from lowtide.api.answer import Answer
+from lowtide.api.problem import Problem
+from lowtide.api.profiles import with_profile
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import BUILT_IN
@@ -84,3 +88,16 @@ def test_what_the_model_says_of_tensors_is_kept():
     told = {t.kind: (t.dtype, t.shape) for t in plan.tensors}
     assert told["input"] == ("float32", "1x3x32x32")
     assert told["constant"] == (None, None)
+
+
+def test_what_the_plan_leaves_beside_its_input_counts_in_full():
+    """Bytes are those of the plan's own in-place choices, not of all that the target allows."""
+    tensors = (Tensor(0, 8, Kind.INPUT), *(Tensor(i, 8) for i in (1, 2)), Tensor(3, 8, Kind.OUTPUT))
+    ops = tuple(Op(i, (i,), (i + 1,), type="Relu") for i in range(3))
+    plan = lowtide.plan(Graph("relus", tensors, ops), target="hmcos")
+    answer = Answer(Problem.of(Graph("relus", tensors, ops), BUILT_IN["hmcos"]), (0, 1, 2), {}, "own")  # type: ignore[typeddict-item]
+    apart = with_profile(msgspec.structs.replace(plan, in_place=plan.in_place[1:]), answer, answer.problem)
+    assert plan.profile is not None
+    assert apart.profile is not None
+    assert plan.profile.bytes == [8, 8, 8]
+    assert apart.profile.bytes == [16, 8, 8]

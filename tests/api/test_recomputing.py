@@ -13,7 +13,6 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError, VerificationError
-from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.sequence import least_possible
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -21,20 +20,7 @@ from lowtide.rewrites import Recompute
 from lowtide.verify.check.plan import verify_plan
 from support.command import Captured, run
 from support.costs import costs
-from support.sequences import STRICT, costly_graph, least_cost, own
-
-
-def held_or_made_again() -> Graph:
-    """A large tensor, made cheaply, is read at both ends of a graph that needs the room between."""
-    tensors = (
-        Tensor(0, 1, Kind.INPUT, "x"), Tensor(1, 4, Kind.ACTIVATION, "s"), Tensor(2, 3, Kind.ACTIVATION, "a"),
-        Tensor(3, 6, Kind.ACTIVATION, "b"), Tensor(4, 2, Kind.ACTIVATION, "c"), Tensor(5, 1, Kind.OUTPUT, "d"),
-    )  # fmt: skip
-    ops = (
-        Op(0, (0,), (1,), "make", cost=2), Op(1, (1,), (2,), "early", cost=10), Op(2, (2,), (3,), "wide", cost=20),
-        Op(3, (3,), (4,), "narrow", cost=8), Op(4, (4, 1, 0), (5,), "late", cost=10),
-    )  # fmt: skip
-    return Graph("again", tensors, ops, sha256="1" * 64)
+from support.sequences import STRICT, costly_graph, held_or_made_again, least_cost, own
 
 
 def plan_again(**settings: Any) -> Plan:

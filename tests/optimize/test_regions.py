@@ -24,12 +24,13 @@ from lowtide.optimize.regions import LONGEST, MOST_STRIPES, Bounds, best_regions
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
-from lowtide.transform.cut import Cutter, Region
+from lowtide.transform.cut import PACES, Cutter, Pace, Region
 from lowtide.transform.parts import apply
 from support.costs import costs
 from support.small_nets import Nets, pyramid, random_net
 
 STRICT = BUILT_IN["strict"]
+PACE = st.sampled_from(PACES)
 
 
 @st.composite
@@ -53,9 +54,16 @@ def _region_peak(
 
 @pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(_nets((3, 6, 9)), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
+@given(
+    _nets((3, 6, 9)),
+    st.integers(0, 99),
+    st.integers(1, 12),
+    st.integers(0, 9),
+    st.integers(2, 7),
+    st.sampled_from(PACES),
+)
 def test_the_core_counts_as_the_part_graph(
-    graph: Graph, first: int, many: int, way: int, stripes: int, push: bool
+    graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace
 ) -> None:
     """Bytes of the highest step, how many ops run, and what is cut."""
     cutter = Cutter(graph)
@@ -68,13 +76,13 @@ def test_the_core_counts_as_the_part_graph(
     axis = along[way % len(along)]
     model = cut_model(cutter, memory_model(graph, STRICT), range(len(ids)))
     end = begin + len(interval)
-    cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, push)
+    cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, pace)
     axes = cutter.grow(interval, interval[-1], axis)
     assert (cost is None) == (axes is None)
     if cost is None or axes is None:
         return
     assert {ids[i]: a for i, a in enumerate(cost[2]) if a >= 0} == axes
-    region = cutter.region(interval, axes, stripes, push=push)
+    region = cutter.region(interval, axes, stripes, pace)
     assert cost[:2] == _region_peak(cutter, region, STRICT, interval)
 
 
@@ -87,10 +95,10 @@ def _regions_to(cutter: Cutter, ids: list[int], end: int, *, every: bool) -> Ite
             axes = cutter.grow(interval, ids[end - 1], axis)
             if axes is None:
                 continue
-            for push in (False, True):
+            for pace in PACES:
                 for stripes in range(2, 17):
                     if every or not stripes & (stripes - 1):
-                        yield begin, interval, cutter.region(interval, axes, stripes, push=push)
+                        yield begin, interval, cutter.region(interval, axes, stripes, pace)
 
 
 def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool) -> int:
@@ -235,9 +243,16 @@ def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
 
 @pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
-@given(_nets((3, 6, 9)), st.integers(0, 99), st.integers(1, 12), st.integers(0, 9), st.integers(2, 7), st.booleans())
+@given(
+    _nets((3, 6, 9)),
+    st.integers(0, 99),
+    st.integers(1, 12),
+    st.integers(0, 9),
+    st.integers(2, 7),
+    st.sampled_from(PACES),
+)
 def test_the_core_adds_up_time_as_the_part_graph(
-    graph: Graph, first: int, many: int, way: int, stripes: int, push: bool
+    graph: Graph, first: int, many: int, way: int, stripes: int, pace: Pace
 ) -> None:
     """To the nanosecond, with parts that were measured and parts that were not."""
     cutter = Cutter(graph)
@@ -249,7 +264,7 @@ def test_the_core_adds_up_time_as_the_part_graph(
     axes = cutter.grow(interval, interval[-1], axis) if along else None
     if axes is None:
         return
-    parts = apply(cutter, [cutter.region(interval, axes, stripes, push=push)])
+    parts = apply(cutter, [cutter.region(interval, axes, stripes, pace)])
     meanings = Cutter(parts.graph)
     entries = [
         of_op(parts.graph, op, meanings.meaning(op.id)).entry((1 + k) * 1.7e-6)
@@ -258,7 +273,7 @@ def test_the_core_adds_up_time_as_the_part_graph(
     ]
     cost = CostModel(costs(entries), cutter)
     model = cut_model(cutter, memory_model(graph, STRICT), range(len(ids)), cost)
-    found = _core.region_cost(model, begin, begin + len(interval), begin + len(interval) - 1, axis, stripes, push)
+    found = _core.region_cost(model, begin, begin + len(interval), begin + len(interval) - 1, axis, stripes, pace)
     assert found is not None
     outside = sum(cost.op(op)[0] for op in ids if op not in interval)
     assert found[3] + outside == cost.parts(parts).nanoseconds

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
 
 import lowtide
+from lowtide.analyse.liveness import largest_single_op
+from lowtide.analyse.storage import memory_model
 from lowtide.api.writing import write_zoo
 from lowtide.errors import InputError
-from lowtide.plan import Plan
+from lowtide.plan import Plan, from_json
+from lowtide.report.page.page import page
+from lowtide.report.svg import figures
+from lowtide.report.trace import trace_json
 from lowtide.report.view import PlanView
+from lowtide.target import BUILT_IN
 from support.random_graphs import random_graph
 
 
@@ -108,3 +115,67 @@ def test_room_is_what_the_budget_leaves():
     """Less the reserve, and under tflm less the tail."""
     plan = lowtide.plan("zoo:swiftnet_cell_a", budget="300KiB", reserve="20KiB")
     assert PlanView.of(plan).room_bytes == 280 * 1024
+
+
+@pytest.mark.slow
+def test_moves_of_every_kind_add_up():
+    """The fast memory's bytes, in place too, under several targets and costs of moves."""
+    rng, moved, over = Random(3), 0, 0
+    for _ in range(90):
+        graph, target = random_graph(rng, rng.randint(3, 12)), rng.choice(["hmcos", "strict"])
+        least = largest_single_op(memory_model(graph, BUILT_IN[target]))
+        room = max(1, least, int(lowtide.plan(graph, target=target, time=2).peak_bytes * rng.uniform(0.6, 1)))
+        for moves in ({}, {"rematerialise": "true"}, *([{"parameters": "true"}] if target == "strict" else [])):
+            memories = [f"fast={room}", "slow=20"]
+            plan = lowtide.plan(graph, target=target, memories=memories, moves=moves, time=2)
+            if plan.moves is None:
+                continue
+            view = PlanView.of(plan)
+            assert view.peak_bytes == plan.peak_bytes
+            assert all(sum(c) == live for *c, live in zip(*view.kinds.values(), view.live_bytes, strict=True))
+            assert min(view.shared_bytes, default=0) >= 0
+            moved += len(plan.moves) > 0
+            over += len(plan.in_place) > 0
+    assert moved > 5
+    assert over > 3
+
+
+def _worse(rng: Random, value: Any) -> Any:
+    """A JSON value with one thing in it changed."""
+    if isinstance(value, dict) and value:
+        key = rng.choice(sorted(value))
+        return (
+            {**value, key: _worse(rng, value[key])} if rng.random() < 0.9 else {k: value[k] for k in value if k != key}
+        )
+    if isinstance(value, list) and value:
+        at = rng.randrange(len(value))
+        return [*value[:at], _worse(rng, value[at]), *value[at + 1 :]]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return rng.choice([0, -1, value + 1, value * 2, 10**6])
+    return rng.choice(["", "other", "<b>"]) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("settings", [{}, {"banks": ["a=64KiB", "b=1MiB"]}, {"memories": ["fast=190KiB"], "time": 1}])
+def test_a_plan_from_a_stranger_is_drawn_or_refused(settings: dict[str, Any]):
+    """Whatever is wrong in it: no crash."""
+    rng = Random(8)
+    document = msgspec.json.decode(lowtide.plan("zoo:swiftnet_cell_a", target="generic", **settings).to_json())
+    for _ in range(150):
+        changed = document
+        for _ in range(rng.randint(1, 3)):
+            key = rng.choice(
+                ["profile", "tensors", "ops", "order", "in_place", "residency", "offsets", "memories", "moves"]
+            )
+            if changed.get(key):
+                changed = {**changed, key: _worse(rng, changed[key])}
+        try:
+            plan = from_json(msgspec.json.encode(changed))
+            view = PlanView.of(plan)
+        except InputError:
+            continue
+        page(view, view)
+        trace_json(view)
+        for _ in figures(view):
+            pass

@@ -102,7 +102,7 @@ def test_an_op_whose_input_is_written_over_does_not_run_again():
     plan = lowtide.plan(overwritten(), target="strict", memories=["fast=10"], moves=AGAIN)
     assert not plan.rewrites
     with pytest.raises(VerificationError, match="writes over what") as caught:
-        rewritten(overwritten(), plan_again())
+        rewritten(overwritten(), plan_again(), BUILT_IN["strict"])
     assert caught.value.failure == "rewrites"
 
 
@@ -112,7 +112,7 @@ def test_a_random_op_does_not_run_again():
     graph = replace(graph, ops=(replace(graph.ops[0], attributes={"random": 1}), *graph.ops[1:]))
     assert not lowtide.plan(graph, target="strict", memories=["fast=10"], moves=AGAIN).rewrites
     with pytest.raises(VerificationError, match="makes something else on every run"):
-        rewritten(graph, plan_again())
+        rewritten(graph, plan_again(), BUILT_IN["strict"])
 
 
 def test_rewrites_that_are_left_out_are_missed():

@@ -23,13 +23,13 @@ from lowtide.ops.onnx import part as onnx_part
 from lowtide.ops.part import Glue, Spelled, Spelling
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.cut import PACES, Cut, Cutter, Pace, Region
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
-from support.small_nets import random_net
+from support.small_nets import Nets, random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
-from support.arena_run import spoiled
+from support.arena_replay import spoiled
 from support.part_runs import difference, differs, feeds, tensors_of
 from support.part_suite import SUITE, broken
 
@@ -56,7 +56,7 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, push=bool(seed % 2)))
+            regions.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
     return regions
 
 
@@ -326,3 +326,24 @@ def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.Mo
             seen.append((name, wrong))
             break
     assert seen
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_no_part_is_made_of_rows_that_nobody_reads(pace: Pace, tmp_path: Path) -> None:
+    """The first rows of a pool, which a slice leaves out, run with the next ones; a runtime would keep them."""
+    nets = Nets(lambda options: next(iter(options)))
+    x = nets.input((1, 2, 24, 5))
+    (pooled,) = nets.node("MaxPool", [x], kernel_shape=[1, 1], strides=[2, 1])
+    (later,) = nets.node("Slice", [pooled, nets.ints(3), nets.ints(12), nets.ints(2)])
+    nets.node("MaxPool", [later], kernel_shape=[1, 1], strides=[3, 1])
+    source = tmp_path / "m.onnx"
+    source.write_bytes(nets.model().SerializeToString())
+    cutter = Cutter(read_model(source))
+    for stripes in (2, 5, 12):
+        axes = cutter.grow(cutter.graph.own_order, cutter.graph.own_order[0], 2)
+        assert axes is not None
+        result = apply(cutter, [cutter.region(cutter.graph.own_order, axes, stripes, pace)])
+        assert not differs(source, tmp_path, cutter, result)
+        read = {t for op in result.graph.ops for t in op.inputs}
+        outputs = {t.id for t in result.graph.tensors if t.kind is Kind.OUTPUT}
+        assert all(set(op.outputs) & (read | outputs) for op in result.graph.ops)

@@ -67,6 +67,12 @@ def restricted(model: MemoryModel, pairs: Container[tuple[int, int]]) -> MemoryM
     return replace(model, overwrites=overwrites)
 
 
+def alone(model: MemoryModel, at: int) -> int:
+    """Bytes that the op at a position needs in any order: its own storages and workspace, in place where it may be."""
+    own = sum(model.storages[s].size for s in model.touched[at]) + model.workspace[at]
+    return own - max((o.saving for o in model.overwrites[at]), default=0)
+
+
 def largest_single_op(model: MemoryModel) -> int:
     """Bytes that some op needs in any order: its own storages and workspace, in place where it may be."""
     most, size = 0, [s.size for s in model.storages]

@@ -22,6 +22,7 @@ from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
+from lowtide.api.reporting import Pictures, report
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
@@ -36,6 +37,7 @@ __all__ = [
     "MemoryUse",
     "MethodResult",
     "OneArena",
+    "Pictures",
     "Placement",
     "PlanFiles",
     "Rules",
@@ -62,6 +64,7 @@ __all__ = [
     "plan_sizes",
     "probe",
     "prove",
+    "report",
     "run",
     "runtime_optimized",
     "schema",

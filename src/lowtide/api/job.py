@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
 from lowtide.api.models import load
-from lowtide.api.problem import Problem, Rules
+from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -135,6 +135,8 @@ class Job:
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
     repeats
         A published method of running ops again; None: lowtide's own.
+    stream_input
+        Whether the caller hands graph inputs over row by row, as loops ask for them.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -154,17 +156,21 @@ class Job:
     max_ops: int = 0
     costs: Costs | None = None
     repeats: RecomputeMethod | None = None
+    stream_input: bool = False
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        object.__setattr__(self, "target", self.goal.under(self.rules.resolve(self.source)))
+        target = self.goal.under(self.rules.resolve(self.source))
+        object.__setattr__(self, "target", aliasing_target(target) if "alias" in self.allow else target)
         given = {"--exact-bits": self.exact_bits, "--max-ops": self.max_ops, "--cost": self.costs}
         if self.costs is not None and self.costs.max_overhead is not None:
             given["--max-overhead"] = given.pop("--cost")
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
+        if self.stream_input and "loops" not in self.allow:
+            raise InputError("--stream-input is about inputs that loops read row by row; it needs --allow loops")
         if self.max_ops < 0:
             raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")
         self.goal.check(self)

@@ -8,17 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
+from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.looping import solve_looping
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
+from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
 from lowtide.target import NONE_FIXED, Target
@@ -57,6 +61,7 @@ def plan(
     max_ops: int = 0,
     cost: CostFile | str | Path | None = None,
     max_overhead: str | float | None = None,
+    stream_input: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -105,12 +110,13 @@ def plan(
     require_optimal
         Whether a plan that is not proved optimal has status ``"unproved"``.
     allow
-        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"fission"``: ops
+        What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
+        may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`. Nothing is changed where it gains nothing, or the budget is met
-        without.
+        least time within the budget, by `Op.cost`; ``"loops"``: ops run together row by row, for compilers that loop
+        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -121,6 +127,9 @@ def plan(
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
+    stream_input
+        With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
+        that are still needed are held.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -160,7 +169,7 @@ def plan(
         method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     costs = find_costs(cost, max_overhead)
-    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
     return plan_job(job, trace=trace, report=report)
 
 
@@ -199,10 +208,15 @@ def plan_job(
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     """As the job allows it."""
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
+    if "loops" in job.allow:
+        return solve_looping(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
+    if "alias" in job.allow:
+        return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
-        return solve_cut(replace(job, goal=goal), problem, limits)
+        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
+        return solve(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
 
 
@@ -211,14 +225,21 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     one of them holds all of it."""
     import msgspec
 
+    from lowtide.analyse.storage import memory_model
     from lowtide.runtimes.base import Planned
     from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    if answer.loops is not None:  # no runtime of a file has them
+        return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory
-    figures = runtime_figures(answer.problem.memory, Planned.of(plan), quick=quick, uncut=uncut)
+    aliased = any(isinstance(r, LiesIn) for r in plan.rewrites or ())  # which a runtime copies
+    memory = answer.problem.memory
+    if aliased:
+        memory = problem.memory if answer.parts is None else memory_model(answer.parts.graph, answer.problem.target)
+    figures = runtime_figures(memory, Planned.of(plan), quick=quick, uncut=uncut)
     return msgspec.structs.replace(plan, runtime_figures=figures)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.target import BUILT_IN, NONE_FIXED, Target, resolve
+from lowtide.target import BUILT_IN, NONE_FIXED, TORCH, Target, resolve, with_fields
 
 if TYPE_CHECKING:
     from lowtide.analyse.storage import MemoryModel
@@ -121,3 +121,26 @@ class Problem:
     def place(self) -> str:
         """Where the graph is from, for messages."""
         return self.graph.source or self.graph.name
+
+
+def aliasing_target(target: Target) -> Target:
+    """The rules where tensors may lie in others: of the built-in ``generic`` more than it allows by itself.
+
+    Raises
+    ------
+    InputError
+        The target's runtime lays tensors out by rules of its own, or copies pieces.
+    """
+    changes = [] if target.in_place_normalisation else ["in_place_normalisation=true"]
+    if target.rule or target.name == TORCH:
+        runtime = target.rule or target.name
+        message = f"{runtime} copies what a concat joins and a slice takes, whatever a plan says: its kernels write"
+        raise InputError(f"{message} where its own allocator puts them; leave out --allow alias, or --target generic")
+    if target.name.partition(",")[0] != "generic":
+        if target.pieces == "copied":
+            mend = 'say pieces = "contiguous" in its file, or'
+            raise InputError(f"{target.name} copies pieces; {mend} --target {target.name},pieces=contiguous")
+        return target
+    if "pieces=" not in target.name:
+        changes.append("pieces=contiguous")
+    return with_fields(target, changes) if changes else target

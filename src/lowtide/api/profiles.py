@@ -19,14 +19,32 @@ def with_profile(plan: Plan, answer: Answer, problem: Problem) -> Plan:
     """The plan with its profile; `problem` is the user's own graph, of which the answer may have made another."""
     import msgspec
 
-    from lowtide.analyse.liveness import profile, restricted
+    from lowtide.analyse.liveness import profile
 
     whole = answer.problem.memory if answer.own_order_peak_bytes is None else problem.memory
     own = profile(whole, range(len(whole.graph.ops)))
-    pairs = {*plan.in_place, *((out, read) for out, read, _ in plan.overlap or ())}
-    model = restricted(_counted(plan, answer), pairs)
-    steps = None if plan.moves is not None else profile(model, answer.order)
+    model = _counted(plan, answer)
+    steps = None if plan.moves is not None else _as_claimed(plan, model, answer.order)
     return msgspec.structs.replace(plan, profile=plan_profile(model, answer.order, own.footprint, steps))
+
+
+def _as_claimed(plan: Plan, model: MemoryModel, order: Sequence[int]) -> Profile:
+    """The profile of the plan's order with those outputs in place that the plan says, which may be fewer than could.
+
+    What lies over a part of an input counts as far as it can: where it really lies is the arena's business.
+    """
+    from dataclasses import replace
+
+    from lowtide.analyse.liveness import profile
+
+    steps = profile(model, order)
+    claimed = {output for output, _ in plan.in_place}
+    step_of = {i: step for step, i in enumerate(order)}
+    footprint = list(steps.footprint)
+    for o in steps.in_place:
+        if o.distance is None and o.output not in claimed:
+            footprint[step_of[o.op]] += o.saving
+    return replace(steps, footprint=tuple(footprint))
 
 
 def plan_profile(
@@ -36,9 +54,9 @@ def plan_profile(
     ops, tensors = model.graph.ops, model.graph.tensor_by_id
     sizes = {str(s.tensors[0]): s.size for s in model.storages if s.tensors and s.size > tensors[s.tensors[0]].size}
     workspaces = {str(ops[i].id): size for i, size in enumerate(model.workspace) if size}
-    told = PlanProfile(own_order_bytes=list(own_order_bytes), sizes=sizes, workspaces=workspaces)
+    profile = PlanProfile(own_order_bytes=list(own_order_bytes), sizes=sizes, workspaces=workspaces)
     if steps is None:
-        return told
+        return profile
     count = max(len(order), 1)
     step_of = [0] * len(ops)
     for step, i in enumerate(order):
@@ -56,7 +74,7 @@ def plan_profile(
             used[str(root)] = use
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     return PlanProfile(
-        own_order_bytes=told.own_order_bytes, bytes=list(steps.footprint), storages=columns[0], starts=columns[1],
+        own_order_bytes=profile.own_order_bytes, bytes=list(steps.footprint), storages=columns[0], starts=columns[1],
         ends=columns[2], sizes=sizes, used=used, workspaces=workspaces,
     )  # fmt: skip
 

@@ -21,10 +21,14 @@ def changes(p: Any) -> None:
         "--allow",
         default="",
         metavar="WORD,...",
-        help="fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
+        help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
+        "fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
         "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
         "(.onnx); recompute: run ops again, in the least time within --budget, or for the least peak within "
-        "--max-overhead",
+        "--max-overhead; loops: run ops together row by row (--target loops)",
+    )
+    group.add_argument(
+        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
     )
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
     cost_file(group)
@@ -43,7 +47,7 @@ def cost_file(p: Any) -> None:
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:
     """These options as `api.plan` takes them."""
-    names = ("allow", "max_ops", "cost", "max_overhead", "exact_bits")
+    names = ("allow", "max_ops", "cost", "max_overhead", "exact_bits", "stream_input")
     return {name: getattr(options, name) for name in names}
 
 

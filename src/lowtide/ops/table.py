@@ -93,6 +93,14 @@ TABLE: tuple[OpKind, ...] = (
 )  # fmt: skip
 """`batch_normalisation` is not elementwise in HMCOS's list, but at inference a kernel may run it in place."""
 
+NORMALISATIONS = frozenset(
+    ("GroupNormalization", "InstanceNormalization", "LayerNormalization", "LogSoftmax", "LpNormalization",
+     "RMSNormalization", "SimplifiedLayerNormalization", "Softmax",
+     "L2_NORMALIZATION", "LOG_SOFTMAX", "SOFTMAX")
+)  # fmt: skip
+"""Types in no row whose kernels may write over the first input all the same, where a target says so: each reads all
+that it takes statistics of before it writes the first of it."""
+
 
 @cache
 def _rows() -> Mapping[str, OpKind]:

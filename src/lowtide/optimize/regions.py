@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowtide import _core
-from lowtide.analyse.liveness import profile
+from lowtide.analyse.liveness import alone, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.cost.model import CostModel
 from lowtide.graph import Graph, Kind, Op
@@ -118,7 +118,7 @@ def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: 
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
-        regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
+        regions.append(cutter.region(interval, axes, found.stripes, found.pace))
     return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 
@@ -148,10 +148,41 @@ def front_ways(
     return result
 
 
+def working_ways(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, most: Sequence[int]
+) -> list[Way]:
+    """Ways along an order whose working sets are within some limits, in bytes, each with the fewest bytes moved; those
+    that there are and that were found in time.
+
+    What an op or a region reads from elsewhere, and makes for others, may lie in slow memory: an op that runs whole
+    needs its own tensors at once, a region its pieces, which are loaded and stored, and what it reads whole. `peak` is
+    what the most demanding of them needs; bytes are counted as if nothing stayed between them.
+    """
+    model = cut_model(cutter, memory, order, transfers=True)
+    stop = _stop(memory, order, limits, 0)
+    ways = _core.paths_within(model, LONGEST, MOST_STRIPES, list(most), stop)
+    listed = (_way(cutter, order, way, timed=False) for way in ways)
+    return list({way.regions: way for way in listed}.values())
+
+
+MOVED_PER_OP = 64
+"""Bytes that are moved for one op less, where `working_ways` has the choice."""
+
+_GONE = 2**31 - 2
+
+
 def cut_model(
-    cutter: Cutter, memory: MemoryModel, order: Sequence[int], cost: CostModel | None = None
+    cutter: Cutter,
+    memory: MemoryModel,
+    order: Sequence[int],
+    cost: CostModel | None = None,
+    *,
+    transfers: bool = False,
 ) -> _core.CutModel:
-    """The graph in an order, with the axes of its ops, and what these take, as the core takes it."""
+    """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
+
+    With `transfers`, weights are `MOVED_PER_OP` bytes that are moved, and ops; nothing is there but what is used.
+    """
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
     number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
@@ -173,9 +204,15 @@ def cut_model(
     at_start = sum(size for size, first, _ in storages if first < 0)
     sums = target.in_place == "any" and not target.rule
     before, glue = [at_start, *lives.transient], None if cost is None else cost.glue
+    footprint, transfer = list(lives.footprint), None
+    if transfers:
+        footprint, before = [alone(memory, i) for i in order], [0] * len(before)
+        storages = [(s.size, _GONE, -1) for s in memory.storages]
+        ops = [(*op[:-1], 1 + size // MOVED_PER_OP) for op, size in zip(ops, footprint, strict=True)]
+        glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = speller(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, list(lives.footprint), before, sums, most, glue)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer)
 
 
 def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], cost: CostModel | None) -> tuple:

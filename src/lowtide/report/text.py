@@ -12,8 +12,10 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Recomputation, Recompute
+from lowtide.report.loops import loop_rows
+from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -101,7 +103,10 @@ def _budget_rows(plan: Plan) -> list[tuple[str, int, str]]:
 def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
-    tail = [("cut", _cut_text(plan))] if plan.exactness else []
+    tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
+    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
+    tail += [("cut", cut_text(plan))] if cut else []
+    tail += loop_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
@@ -192,9 +197,16 @@ def proof_text(plan: Plan) -> str:
             return "the peak is proved least over all orders, whatever is cut"
         if plan.recomputation is not None:
             return "the peak is proved least over all orders in which each op runs once"
-        return "the peak is proved least" + (" over all orders of these parts" if plan.exactness else "")
+        return "the peak is proved least" + _over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _over_what(plan: Plan) -> str:
+    if not plan.exactness and not plan.loops:
+        return ""
+    kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
+    return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
@@ -205,20 +217,19 @@ def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     return [("with any cuts", bound.bytes, "no choice of regions needs less; whether one needs so little is open")]
 
 
-def _cut_text(plan: Plan) -> str:
-    """What is cut, what runs for it, and what the outputs may differ by."""
-    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
-    cut = sum(len(r.ops) for r in regions) + at_seams
-    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
-    without = (plan.search or {}).get("uncut_peak_bytes")
+def _lies_in(plan: Plan) -> list[LiesIn]:
+    return [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+
+
+def _alias_text(plan: Plan) -> str:
+    """What lies in what, and what the best order needs without."""
+    some = _lies_in(plan)
+    without = plan.figures.unaliased_peak_bytes
     best = "" if without is None else f"; the best order without: {format_size(without)}"
-    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
-    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
-    return (
-        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
-        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
-    )
+    strided = sum(r.pitch is not None for r in some)
+    rows = f", {strided:,} row by row" if strided else ""
+    least = "; no choice of them needs less" if plan.figures.aliases_least else ""
+    return f"{format_count(len(some), 'tensor')} in others{rows}{best}{least}"
 
 
 def _cost_text(cost: PlanCost) -> str:
@@ -280,12 +291,6 @@ COUNTED = {
     "cost": "cost, as the graph says it",
     "flops": "floating-point operations, as no op has a cost",
     "bytes": "bytes read and made, as no op has a cost",
-}
-
-EXACTNESS = {
-    "bits": "bit for bit the same",
-    "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
 }
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 from lowtide.errors import InputError
 from lowtide.plan import Plan, PlanMove, PlanOp, PlanTensor
 from lowtide.profiles import PlanProfile
-from lowtide.rewrites import CutRegion, CutSeams, Recompute
+from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute
 
 KINDS = ("activation", "input", "output", "constant", "workspace")
 """Of rectangles, in the order in which they are stacked, the lowest first."""
@@ -42,7 +42,7 @@ class ViewOp:
         Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
         empty for an op that a cut added.
     edit
-        ``"again"``, or what a cut made it (`PlanPart.role`); empty for an op of the user's own.
+        ``"again"``, ``"loop"``, or what a cut made it (`PlanPart.role`); empty for an op of the user's own.
     """
 
     op: int
@@ -142,20 +142,30 @@ class PlanView:
             The plan has no `profile`, as those of earlier versions and those that a check makes, or one that does not
             agree with the rest of it.
         """
-        told = plan.profile
-        if told is None:
+        profile = plan.profile
+        if profile is None:
             raise InputError("the plan does not say when its tensors are there; make it again, and it will", place)
         try:
-            rectangles = tuple(_rectangles(plan, told))
-            live = tuple(told.bytes if plan.moves is None else _fast_bytes(plan, rectangles))
+            rectangles = tuple(_rectangles(plan, profile))
+            live = tuple(profile.bytes if plan.moves is None else _fast_bytes(plan, rectangles))
+            ops = tuple(_view_ops(plan))
         except (KeyError, IndexError, ValueError) as error:
             raise InputError(f"its profile is of other tensors or steps ({error}); plan again", place) from None
-        steps = len(plan.order)
-        if len(live) != steps or any(not 0 <= r.start <= r.end <= max(steps, 1) for r in rectangles):
-            raise InputError(f"its profile is not of its {steps:,} steps; plan again", place)
         bound = None if plan.moves is not None else plan.lower_bound_bytes
-        ops = tuple(_view_ops(plan))
-        return cls(plan, ops, rectangles, _memories(plan), live, tuple(told.own_order_bytes), bound, _room(plan))
+        own = tuple(profile.own_order_bytes)
+        view = cls(plan, ops, rectangles, _memories(plan), live, own, bound, _room(plan))
+        if not view._adds_up():
+            raise InputError(f"its profile does not add up over its {len(ops):,} steps; plan again", place)
+        return view
+
+    def _adds_up(self) -> bool:
+        """Whether rectangles lie within the steps, and hold what is live at each of them."""
+        steps = len(self.ops)
+        placed = all(
+            0 <= r.start <= r.end <= max(steps, 1) and r.size >= 0 and (r.offset or 0) >= 0 for r in self.rectangles
+        )
+        sizes = (*self.live_bytes, *self.own_order_bytes, *(m.size for m in self.memories))
+        return placed and len(self.live_bytes) == steps and min((*sizes, *self.shared_bytes), default=0) >= 0
 
     @property
     def steps(self) -> int:
@@ -212,11 +222,14 @@ class PlanView:
 
     @property
     def edits(self) -> Mapping[str, int]:
-        """How many ops were cut, run again, written over an input, and how many moves there are; those there are."""
+        """How many ops were cut, run again, run in loops or over an input, tensors that lie in others, and moves; those
+        there are."""
         rewrites = self.plan.rewrites or ()
         counts = {
             "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),
             "run again": sum(isinstance(r, Recompute) for r in rewrites),
+            "in loops": sum(len(loop.ops) for loop in self.plan.loops or ()),
+            "lying in others": sum(isinstance(r, LiesIn) for r in rewrites),
             "in place": len(self.plan.in_place) + len(self.plan.overlap or ()),
             "moves": len(self.moves),
         }
@@ -225,9 +238,12 @@ class PlanView:
 
 def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     by_id = {op.id: op for op in plan.ops}
+    loops = {loop.op for loop in plan.loops or ()}
     for v in plan.order:
         op = by_id[v]
-        if op.recompute_of is not None:
+        if v in loops:
+            yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}", "loop")
+        elif op.recompute_of is not None:
             first = by_id[op.recompute_of]
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")
         elif op.part is not None:
@@ -244,7 +260,7 @@ def _whole_name(op: PlanOp) -> str:
     return re.sub(rf"/{rows[0]}-{rows[1]}(_\d+)?$", "", op.name) if rows else op.name
 
 
-def _rectangles(plan: Plan, told: PlanProfile) -> Iterator[Rectangle]:
+def _rectangles(plan: Plan, profile: PlanProfile) -> Iterator[Rectangle]:
     """Storages by first step, then workspaces."""
     tensors = {t.id: t for t in plan.tensors}
     root_of = _roots(tensors)
@@ -252,7 +268,7 @@ def _rectangles(plan: Plan, told: PlanProfile) -> Iterator[Rectangle]:
     for t in plan.tensors:
         members.setdefault(root_of[t.id], []).append(t)
     names = [m.name for m in _memories(plan)]
-    lives = sorted(_lives(plan, told, root_of, names), key=lambda life: (life[1], life[2], life[0]))
+    lives = sorted(_lives(plan, profile, root_of, names), key=lambda life: (life[1], life[2], life[0]))
     begins: dict[tuple[int, int], int] = {}
     for i, (root, start, _, memory, _) in enumerate(lives):
         if plan.moves is None or memory == 0:
@@ -260,20 +276,21 @@ def _rectangles(plan: Plan, told: PlanProfile) -> Iterator[Rectangle]:
     over = _overs(plan, lives, root_of, begins)
     for i, (root, start, end, memory, offset) in enumerate(lives):
         root_tensor, group = tensors[root], members[root]
+        size = profile.sizes.get(str(root), root_tensor.size)
         kind = min((t.kind for t in group), key=("output", "input", "constant", "activation").index)
         shares = tuple(t.name or f"tensor {t.id}" for t in group if t.id != root)
         yield Rectangle(
-            root, root_tensor.name or f"tensor {root}", kind, told.sizes.get(str(root), root_tensor.size), start, end,
-            memory, offset, over.get(i), shares, root_tensor.dtype, root_tensor.shape,
-            told.used.get(str(root), (start, end)),
+            root, root_tensor.name or f"tensor {root}", kind, size, start, end, memory,
+            offset, over.get(i), shares, root_tensor.dtype, root_tensor.shape,
+            profile.used.get(str(root), (start, end)),
         )  # fmt: skip
-    yield from _workspaces(plan, told, names)
+    yield from _workspaces(plan, profile, names)
 
 
-def _workspaces(plan: Plan, told: PlanProfile, names: Sequence[str]) -> Iterator[Rectangle]:
+def _workspaces(plan: Plan, profile: PlanProfile, names: Sequence[str]) -> Iterator[Rectangle]:
     label = {op.id: op.name or f"op {op.id}" for op in plan.ops}
     for step, v in enumerate(plan.order):
-        size = told.workspaces.get(str(v))
+        size = profile.workspaces.get(str(v))
         if size:
             offset = (plan.workspace_offsets or {}).get(str(v))
             memory = names.index((plan.workspace_memories or {}).get(str(v), names[0])) if names else 0
@@ -284,12 +301,12 @@ _Life = tuple[int, int, int, int, int | None]
 """Root, first step, step behind the last, index of the memory, offset there."""
 
 
-def _lives(plan: Plan, told: PlanProfile, root_of: Mapping[int, int], names: Sequence[str]) -> Iterator[_Life]:
+def _lives(plan: Plan, profile: PlanProfile, root_of: Mapping[int, int], names: Sequence[str]) -> Iterator[_Life]:
     """Every stay of a storage in a memory."""
     if plan.moves is not None:
         for r in plan.residency or ():
-            if root_of[r.tensor] == r.tensor:
-                yield r.tensor, r.start, r.end, names.index(r.memory), r.offset
+            if root_of[r.tensor] == r.tensor and r.start < len(plan.order):  # what comes behind the end is not drawn
+                yield r.tensor, r.start, min(r.end, len(plan.order)), names.index(r.memory), r.offset
         return
     home: dict[int, tuple[int, int]] = {}
     own: set[int] = set()
@@ -299,8 +316,9 @@ def _lives(plan: Plan, told: PlanProfile, root_of: Mapping[int, int], names: Seq
             home[root] = memory, offset
         if tensor == root:
             own.add(root)
-    for root, start, end in zip(told.storages, told.starts, told.ends, strict=True):
-        yield root, start, end, *home.get(root, (0, None))
+    for root, start, end in zip(profile.storages, profile.starts, profile.ends, strict=True):
+        memory, offset = home.get(root, (0, None))
+        yield root, start, end, memory, offset
 
 
 def _homes(plan: Plan, names: Sequence[str]) -> Iterator[tuple[int, int, int]]:

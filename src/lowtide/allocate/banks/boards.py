@@ -23,7 +23,8 @@ from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.names import did_you_mean, spelling
 from lowtide.sizes import parse_size
-from lowtide.target import MAX_ALIGNMENT, toml_text
+from lowtide.target import MAX_ALIGNMENT
+from lowtide.toml_fields import toml_text
 
 
 @dataclass(frozen=True)

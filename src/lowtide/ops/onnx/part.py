@@ -195,6 +195,8 @@ def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | N
 def _sliced(node: Node, dim: int) -> Spelling | None:
     """A part is given its rows from the first on: it begins at none of them, and ends behind the last."""
     by_operands = len(node.operands) > 1
+    if by_operands and node.peek(2) is None:  # where it ends is worked out as the model runs
+        return None
     starts = tuple(node.values(1)) if by_operands else node.ints("starts")
     ends = tuple(node.values(2)) if by_operands else node.ints("ends")
     named = tuple(node.values(3)) if node.given(3) else node.ints("axes", tuple(range(len(starts))))

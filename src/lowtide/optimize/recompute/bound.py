@@ -44,9 +44,10 @@ def price_bound(
     """
     core, best = problem.core(bound=True), PriceBound(0)
     q = _scale(problem)
+    dearest = _dearest(problem, q)
     for v in ops:
         over = problem.touched_bytes(v) - budget
-        low, high = 0, _dearest(problem, q)
+        low, high = 0, dearest
         for _ in range(_HALVINGS):
             if not in_time():
                 return best
@@ -97,8 +98,9 @@ def peak_bound(
         Positions to ask at, those first that promise most.
     """
     core, best, q = problem.core(bound=True), PeakBound(least), _scale(problem)
+    dearest = _dearest(problem, q)
     for v in ops:
-        touched, low, high = problem.touched_bytes(v), 0, _dearest(problem, q)
+        touched, low, high = problem.touched_bytes(v), 0, dearest
         for _ in range(_HALVINGS):
             if not in_time():
                 return best

@@ -11,9 +11,14 @@ from lowtide.optimize.recompute.method import RecomputeMethod
 
 def recompute_methods() -> dict[str, type[RecomputeMethod]]:
     """Every method by name, in the order in which they are shown."""
+    from lowtide.optimize.recompute.baselines.checkmate import Checkmate
+    from lowtide.optimize.recompute.baselines.chen import Chen
+    from lowtide.optimize.recompute.baselines.dtr import Dtr
+    from lowtide.optimize.recompute.baselines.fastsa import FastSA
+    from lowtide.optimize.recompute.baselines.torchtitan import Torchtitan
     from lowtide.optimize.recompute.moccasin import Moccasin
 
-    kinds: tuple[type[RecomputeMethod], ...] = (Moccasin,)
+    kinds: tuple[type[RecomputeMethod], ...] = (Moccasin, Checkmate, FastSA, Dtr, Chen, Torchtitan)
     return {kind.name: kind for kind in kinds}
 
 

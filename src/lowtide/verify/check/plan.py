@@ -12,12 +12,14 @@ from lowtide.plan import Plan
 from lowtide.rewrites import CutRegion, CutSeams, PlanCost
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
+from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
 from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_figures
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
+from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
@@ -26,8 +28,9 @@ from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
-from lowtide.verify.check.rewrites import rewritten
+from lowtide.verify.check.rewrites import with_ops
 from lowtide.verify.check.runtime_arena import check_runtime_arena
+from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
 
@@ -53,9 +56,12 @@ FAILURES = {
     "runtime_arenas": "the runtime's arenas lie in memories of the plan, as large as its parts make them",
     "residency": "every tensor lies in one memory for its whole life, with what shares its storage",
     "recompute": "the order as runs of the user's own ops needs as much, and costs what is said, at least the bound",
+    "aliases": "a tensor that lies in another one is where kernels can write it, and no byte is lost before it is read",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
+    "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
+    "streams": "what is left on the host whole can be, and its slices and joins move what is said",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
     "says whether they are equal",
@@ -127,7 +133,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
-    whole_graph = rewritten(graph, plan)
+    as_written = with_ops(graph, plan)  # as a runtime has it that copies
+    whole_graph = aliased(as_written, plan, target) if has_aliases(plan) else as_written
     whole_memory = memory if whole_graph is graph else work_out(whole_graph, target)
     checks.append(HeldRule("ids", check_ids(whole_graph, plan, whole_memory)))
     checks.append(HeldRule("order", check_order(whole_graph, plan.order)))
@@ -141,11 +148,18 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
 
     if plan.moves is not None:
+        if has_cuts(plan):
+            checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
         return _verify_spilling(whole_graph, plan, target, checks, own)
     regions = check_regions(graph, plan, target)
-    if has_cuts(plan):
+    if plan.loops:
+        checks.append(HeldRule("loops", check_loops(graph, plan, target)))
+    elif has_cuts(plan):
         checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
-    elif (plan.rewrites is not None) != (plan.recomputation is not None and len(plan.order) > len(graph.ops)):
+    again = plan.recomputation is not None and len(plan.order) > len(graph.ops)
+    if has_aliases(plan):
+        checks.append(HeldRule("aliases", check_aliases(as_written, whole_graph, plan, target)))
+    elif not has_cuts(plan) and (plan.rewrites is not None) != again:
         raise VerificationError("rewrites", "ops are recomputed in a plan that does not say what that costs")
     user_graph, user_memory = graph, memory
     graph, memory = whole_graph, whole_memory
@@ -191,7 +205,7 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         checks += [HeldRule("fixed", check_fixed(graph, plan, memory, target))] if target.fixed else []
     fits = check_runtime_arena(graph, plan, target, memory)
     checks += [HeldRule("runtime_arena", fits)] if fits else []
-    figures = check_figures(graph, plan, target, thorough=replay_bytes)
+    figures = check_figures(as_written, plan, target, thorough=replay_bytes)
     checks += [HeldRule("runtime_figures", figures)] if figures else []
     seen = check_conflict(graph, plan, memory, steps)
     checks += [HeldRule("conflict", seen)] if seen else []
@@ -234,6 +248,9 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
+    if plan.streams is not None:
+        graph, plan, streamed = in_the_fast_memory(graph, plan, target)
+        checks.append(HeldRule("streams", streamed))
     memory = counted_memory(graph, plan, target)
     seen, most = check_spilling(graph, plan, memory)
     if plan.alignment != target.alignment:

@@ -27,31 +27,31 @@ def check_profile(plan: Plan, memory: CheckedMemory, own: Simulation, steps: Sim
     VerificationError
         ``profile``: the first thing that differs.
     """
-    told = plan.profile
-    if told is None:
+    claimed = plan.profile
+    if claimed is None:
         return ""
-    _same("own_order_bytes", told.own_order_bytes, list(own.footprint))
-    _same("workspaces", told.workspaces, {str(v): size for v, size in memory.workspace.items() if size})
+    _same("own_order_bytes", claimed.own_order_bytes, list(own.footprint))
+    _same("workspaces", claimed.workspaces, {str(v): size for v, size in memory.workspace.items() if size})
     roots = {i: memory.place[b.tensors[0]][0] for i, b in enumerate(memory.storages)}
     sizes = {t.id: t.size for t in plan.tensors}
     larger = {str(roots[i]): b.size for i, b in enumerate(memory.storages) if b.size > sizes.get(roots[i], b.size)}
-    _same("sizes", told.sizes, larger)
+    _same("sizes", claimed.sizes, larger)
     if steps is None:
-        if told.bytes or told.storages or told.starts or told.ends or told.used:
+        if claimed.bytes or claimed.storages or claimed.starts or claimed.ends or claimed.used:
             raise VerificationError("profile", "the plan has moves: residency says what is where, and profile does too")
-        return f"own order, {format_count(len(told.own_order_bytes), 'step')}"
-    _same("bytes", told.bytes, list(steps.footprint))
+        return f"own order, {format_count(len(claimed.own_order_bytes), 'step')}"
+    _same("bytes", claimed.bytes, list(steps.footprint))
     lives, uses = _lives(plan, memory, steps, roots)
-    if not len(told.storages) == len(told.starts) == len(told.ends) == len(set(told.storages)):
+    if not len(claimed.storages) == len(claimed.starts) == len(claimed.ends) == len(set(claimed.storages)):
         raise VerificationError("profile", "storages, starts and ends are not as many, or a storage is listed twice")
-    _same("lives", _told_lives(told), lives)
-    _same("used", told.used, uses)
-    return f"{format_count(len(lives), 'storage')} over {format_count(len(told.bytes), 'step')}"
+    _same("lives", _claimed_lives(claimed), lives)
+    _same("used", claimed.used, uses)
+    return f"{format_count(len(lives), 'storage')} over {format_count(len(claimed.bytes), 'step')}"
 
 
-def _told_lives(told: PlanProfile) -> dict[str, tuple[int, int]]:
-    ends = zip(told.starts, told.ends, strict=True)
-    return {str(root): life for root, life in zip(told.storages, ends, strict=True)}
+def _claimed_lives(claimed: PlanProfile) -> dict[str, tuple[int, int]]:
+    ends = zip(claimed.starts, claimed.ends, strict=True)
+    return {str(root): life for root, life in zip(claimed.storages, ends, strict=True)}
 
 
 def _lives(

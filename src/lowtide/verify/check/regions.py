@@ -50,6 +50,10 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         return ""
     if plan.allow != ["fission"] or graph.dialect != "onnx":
         raise _fail("a bound over all regions holds where an ONNX model is cut in regions, and nothing else is allowed")
+    if target.overlap != "never" and not target.rule:
+        raise _fail(
+            "a bound over all regions does not hold where parts of any op may lie over a part of what they read"
+        )
     if bound.bytes > plan.peak_bytes:
         raise _fail(f"{bound.bytes} bytes are said to be needed whatever is cut, and the plan needs {plan.peak_bytes}")
     if (plan.proved_over == "orders_and_regions") != (bound.bytes == plan.peak_bytes):

@@ -63,7 +63,7 @@ def prove_arena(
     if plan.moves is not None or plan.memories is not None or not bound:
         return None
     began = time.perf_counter()
-    graph = rewritten(graph, plan)
+    graph = rewritten(graph, plan, target)
     memory = work_out(graph, target)
     steps = simulate(graph, memory, plan.order, claimed_pairs(graph, plan, memory))
     load = aligned_load(graph, memory, steps, plan.order, target.alignment)

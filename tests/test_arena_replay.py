@@ -3,7 +3,7 @@
 import numpy as np
 
 from lowtide.graph import Graph, Kind, Op, Tensor
-from support.arena_run import spoiled
+from support.arena_replay import spoiled
 
 GRAPH = Graph(
     "residual",

@@ -1,0 +1,390 @@
+"""Tensors that lie in others: put there again from what the plan lists, and every byte watched along its order.
+
+The memory that such tensors share is taken apart into units of equal size, small enough that all of what anybody reads
+or makes there begins and ends with one. Every unit of a tensor has a *content*: what a concat makes holds what its
+operands do, what a slice, a split or a view makes holds what it takes, and everything else is new. Along the order,
+
+    an op finds in every tensor that it reads there the content that the tensor has;
+    where what it makes differs from what is there, it writes: over nothing that it reads, but for an input that the
+    target lets it write over, unit for unit;
+    at the end, what the caller takes is there.
+
+So it does not matter why a tensor lies where it does: only that kernels can write there (in one stretch, or row by row
+where the target's do), and that no byte is written over before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.forms import Concat, Piece, Split
+from lowtide.ops.meaning import meaning
+from lowtide.ops.raster import memory_dims
+from lowtide.plan import Plan
+from lowtide.rewrites import LiesIn
+from lowtide.sizes import format_count
+from lowtide.target import Target
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Units = np.ndarray[Any, np.dtype[np.int64]]
+
+MOST_UNITS = 2**28
+"""Units of all that is watched at once; a plan of more is refused."""
+
+
+class _Rows(NamedTuple):
+    """Row i of a tensor is `run` bytes, `first + i * pitch` from the start of another one."""
+
+    first: int
+    run: int
+    pitch: int
+
+
+def has_aliases(plan: Plan) -> bool:
+    """Whether the plan says that tensors lie in others."""
+    return any(isinstance(r, LiesIn) for r in plan.rewrites or ())
+
+
+def aliased(graph: Graph, plan: Plan, target: Target) -> Graph:
+    """The graph with tensors in others.
+
+    Raises
+    ------
+    VerificationError
+        ``aliases``: a tensor is not there, lies in two others, or where the target's kernels cannot write.
+    """
+    listed = [r for r in plan.rewrites or () if isinstance(r, LiesIn)]
+    lies: dict[int, LiesIn] = {}
+    for r in listed:
+        if r.tensor in lies:
+            raise _fail(f"tensor {r.tensor} lies in two others")
+        if r.tensor not in graph.tensor_by_id or r.of not in graph.tensor_by_id or r.op not in graph.index_of:
+            raise _fail(f"tensor {r.tensor} lies in tensor {r.of} by op {r.op}, and one of them is not there")
+        lies[r.tensor] = r
+        _check_rows(graph, r, target)
+    for t in lies:
+        at, seen = t, {t}
+        while at in lies:
+            at = lies[at].of
+            if at in seen:
+                raise _fail(f"{graph.tensor_by_id[t].label} lies in itself")
+            seen.add(at)
+    tensors = tuple(
+        replace(t, alias_of=lies[t.id].of, alias_offset=lies[t.id].offset) if t.id in lies else t for t in graph.tensors
+    )
+    whole = replace(graph, tensors=tensors)
+    return replace(whole, ops=tuple(_without_rows(graph, op, target, lies) for op in graph.ops))
+
+
+def _check_rows(graph: Graph, r: LiesIn, target: Target) -> None:
+    """One entry by itself: bytes that are there, and that the target's kernels can write."""
+    piece, whole = graph.tensor_by_id[r.tensor], graph.tensor_by_id[r.of]
+    if any(t.kind is Kind.CONSTANT or t.alias_of is not None for t in (piece, whole)) or not piece.size:
+        raise _fail(f"{piece.label} cannot lie in {whole.label}: one of them has no memory of its own")
+    if any(target.copies(t) or target.offset(t) is not None for t in (piece, whole)):
+        raise _fail(f"{piece.label} or {whole.label} keeps a place of its own under the target")
+    if piece.id not in graph.producer:
+        raise _fail(f"{piece.label} is the caller's, and cannot lie in {whole.label}")
+    rows = _rows(graph, r)
+    if rows.run < 1 or piece.size % rows.run or rows.pitch < rows.run or r.offset < 0:
+        raise _fail(f"{piece.label} lies in {whole.label} in rows of {rows.run} bytes every {rows.pitch}")
+    if target.pieces == "copied" or target.rule or (rows.run < piece.size and target.pieces != "strided"):
+        raise _fail(f"{target.name} copies: {piece.label} cannot lie in {whole.label} so")
+    if rows.first + (piece.size // rows.run - 1) * rows.pitch + rows.run > whole.size:
+        raise _fail(f"{piece.label} does not end within {whole.label}")
+    if rows.run < piece.size and (whole.size % rows.pitch or rows.first + rows.run > rows.pitch):
+        raise _fail(f"{whole.label} has no rows of {rows.pitch} bytes with {piece.label} in them")
+
+
+def _rows(graph: Graph, r: LiesIn) -> _Rows:
+    size = graph.tensor_by_id[r.tensor].size
+    if r.run is None or r.pitch is None:
+        return _Rows(r.offset, size, max(size, graph.tensor_by_id[r.of].size))
+    return _Rows(r.offset, r.run, r.pitch)
+
+
+def _in_rows(graph: Graph, t: int, lies: Mapping[int, LiesIn]) -> bool:
+    """Whether a tensor lies anywhere row by row, by itself or with one that it lies in."""
+    while t in lies:
+        if _rows(graph, lies[t]).run < graph.tensor_by_id[t].size:
+            return True
+        t = lies[t].of
+    return False
+
+
+def _root(t: int, lies: Mapping[int, LiesIn]) -> int:
+    while t in lies:
+        t = lies[t].of
+    return t
+
+
+def _without_rows(graph: Graph, op: Op, target: Target, lies: Mapping[int, LiesIn]) -> Op:
+    """The op, which writes over nothing in memory that it reads row by row."""
+    roots = {_root(t, lies) for t in op.inputs if _in_rows(graph, t, lies)}
+    if not roots or len(op.outputs) != 1:
+        return op
+    return replace(
+        op, overwrites=tuple(t for t in target.overwritable_inputs(graph, op) if _root(t, lies) not in roots)
+    )
+
+
+def check_aliases(user: Graph, graph: Graph, plan: Plan, target: Target) -> str:
+    """``aliases``: along the plan's order, every byte in shared memory is there when it is read.
+
+    Parameters
+    ----------
+    user
+        The graph without aliases.
+    graph
+        What `aliased` made of it.
+
+    Raises
+    ------
+    VerificationError
+        ``aliases``: an op writes over what it reads, finds what is not there, or an output is spoilt at the end.
+    """
+    lies = {r.tensor: r for r in plan.rewrites or () if isinstance(r, LiesIn)}
+    above = {t: (r.of, _rows(user, r)) for t, r in lies.items()}
+    in_rows = {t for t in lies if _in_rows(user, t, lies)}
+    for op in graph.ops:
+        source = target.view_source(graph, op)
+        if source is not None:
+            size = user.tensor_by_id[source].size
+            above[op.outputs[0]] = (source, _Rows(0, size, size))
+            if source in in_rows:
+                raise _fail(f"{op.label} gives {user.tensor_by_id[source].label} another shape, which lies row by row")
+    for t in in_rows:
+        if user.tensor_by_id[t].kind is not Kind.ACTIVATION:
+            raise _fail(f"{user.tensor_by_id[t].label} is the caller's, and lies row by row")
+    trees: dict[int, list[int]] = {}
+    for t in above:
+        at = t
+        while at in above:
+            at = above[at][0]
+        trees.setdefault(at, []).append(t)
+    count = 0
+    for root, members in trees.items():
+        if any(t in lies for t in members):
+            _Watch(user, target, above, root, members).run(plan.order)
+            count += 1
+    strided = f", {len(in_rows):,} row by row" if in_rows else ""
+    return f"{format_count(len(lies), 'tensor')} in others{strided}, {count:,} wholes watched along the order"
+
+
+class _Watch:
+    """The units of the memory that some tensors share, while the order runs."""
+
+    def __init__(
+        self, graph: Graph, target: Target, above: Mapping[int, tuple[int, _Rows]], root: int, members: Sequence[int]
+    ) -> None:
+        self.graph, self.target, self.root = graph, target, root
+        self.above = above
+        self.members = {root, *members}
+        self.moved: dict[int, list[tuple[int, _Rows, _Rows]]] = {}
+        sizes = [graph.tensor_by_id[t].size for t in self.members]
+        todo, known = list(self.members), set(self.members)
+        while todo:
+            t = todo.pop()
+            self.moved[t] = list(self._moves(t))
+            for source, read, made in self.moved[t]:
+                sizes += [graph.tensor_by_id[source].size, *read, *made]
+                if source not in known:
+                    known.add(source)
+                    todo.append(source)
+        sizes += [number for t in members for number in above[t][1]]
+        self.unit = gcd(*sizes)
+        if sum(graph.tensor_by_id[t].size for t in known) // self.unit > MOST_UNITS:
+            raise _fail(f"what lies in {graph.tensor_by_id[root].label} is in too many pieces to be watched")
+        self.next = 1
+        self.contents: dict[int, Units] = {}
+        self.places: dict[int, Units] = {}
+
+    def _moves(self, t: int) -> Iterator[tuple[int, _Rows, _Rows]]:
+        """What a tensor holds of others: each with its rows there, and the rows here that they become."""
+        graph = self.graph
+        op = graph.op_by_id[graph.producer[t]] if t in graph.producer else None
+        if op is None:
+            return
+        own = graph.tensor_by_id[t]
+        source = self.target.view_source(graph, op)
+        if source is not None:
+            yield source, _Rows(0, own.size, own.size), _Rows(0, own.size, own.size)
+            return
+        known = meaning(graph, op)
+        given = op.operands or op.inputs
+        match None if known is None else known.form:
+            case Concat(dim=dim, literal=literal) if not op.attributes.get("fused_activation_function"):
+                at = 0
+                for i, o in enumerate(given):
+                    if o is None or i in literal:
+                        continue
+                    rows, piece = self._rows_of(o, dim), graph.tensor_by_id[o].size
+                    if self._alike(o, t):
+                        made = self._stretch(t, dim, at, rows)
+                        yield o, _Rows(0, piece, piece), made
+                    at += rows
+            case Split(dim=dim, literal=literal):
+                whole = next(o for i, o in enumerate(given) if o is not None and i not in literal)
+                at = sum(self._rows_of(o, dim) for o in op.outputs[: op.outputs.index(t)])
+                if self._alike(whole, t):
+                    yield whole, self._stretch(whole, dim, at, self._rows_of(t, dim)), _Rows(0, own.size, own.size)
+            case Piece(family="piece" | "gather", indices=indices) if self._alike(op.inputs[0], t):
+                read = self._taken(op, indices, t)
+                if read is not None:
+                    yield op.inputs[0], read, _Rows(0, own.size, own.size)
+            case _:
+                return
+
+    def _alike(self, a: int, b: int) -> bool:
+        one, other = self.graph.tensor_by_id[a], self.graph.tensor_by_id[b]
+        orders = [self._dims(t) for t in (a, b)]
+        plain = all(dims == sorted(dims) for dims in orders)
+        same = (one.dtype, one.quant) == (other.dtype, other.quant)
+        return same and None not in (one.shape, other.shape) and (plain or orders[0] == orders[1])
+
+    def _dims(self, t: int) -> list[int]:
+        """Dimensions as they lie in memory, the slowest first."""
+        return list(memory_dims(self.graph, t, channels_last=self.target.channels_last))
+
+    def _rows_of(self, t: int, dim: int) -> int:
+        return (self.graph.tensor_by_id[t].shape or ())[dim]
+
+    def _stretch(self, t: int, dim: int, start: int, rows: int) -> _Rows:
+        """Bytes of some rows of one dimension."""
+        tensor, dims = self.graph.tensor_by_id[t], self._dims(t)
+        shape = tensor.shape or ()
+        inner = tensor.size // max(1, prod(shape[d] for d in dims[: dims.index(dim) + 1]))
+        return _Rows(start * inner, rows * inner, shape[dim] * inner)
+
+    def _taken(self, op: Op, indices: Sequence[Any], t: int) -> _Rows | None:
+        """Bytes of the box that a slice takes: rows of one dimension, with single rows of those before it."""
+        shape = self.graph.tensor_by_id[op.inputs[0]].shape or ()
+        made = self.graph.tensor_by_id[t].shape or ()
+        axes = [index.axis for index in indices if index is not None and index.axis >= 0]
+        if None in indices or len(indices) != len(shape) or axes != sorted(axes):
+            return None
+        box = []
+        for index, size in zip(indices, shape, strict=True):
+            rows = made[index.axis] if index.axis >= 0 else 1
+            low = index.lo
+            if (index.axis >= 0 and (index.num, index.den) != (1, 1)) or index.lo != index.hi or low < 0:
+                return None
+            if low + rows > size:
+                return None
+            box.append((low, rows))
+        dims = self._dims(op.inputs[0])
+        partial = [d for d in dims if box[d] != (0, shape[d])]
+        last = partial[-1] if partial else dims[0] if dims else 0
+        stretch = self._stretch(op.inputs[0], last, *box[last]) if shape else None
+        if stretch is None or len(partial) < 2:
+            return stretch
+        slower = dims[: dims.index(last)]
+        if any(box[d][1] != 1 for d in slower):
+            return None
+        before = sum(box[d][0] * self._stretch(op.inputs[0], d, 0, 1).run for d in slower)
+        return _Rows(before + stretch.first, stretch.run, self.graph.tensor_by_id[op.inputs[0]].size)
+
+    # units
+
+    def _units(self, count: int) -> Units:
+        import numpy as np  # not needed for a plan without aliases, and slow to load
+
+        self.next += count
+        return np.arange(self.next - count, self.next, dtype=np.int64)
+
+    def _pick(self, units: Units, rows: _Rows, size: int) -> Units:
+        """Units of some rows: `size` bytes in all."""
+        first, run, pitch = (number // self.unit for number in rows)
+        count = size // rows.run
+        if count == 1:
+            return units[first : first + run]
+        return units[: count * pitch].reshape(count, pitch)[:, first : first + run].reshape(-1)
+
+    def place(self, t: int) -> Units:
+        """Where the units of a tensor lie in the root."""
+        if t not in self.places:
+            size = self.graph.tensor_by_id[t].size
+            if t == self.root:
+                import numpy as np
+
+                self.places[t] = np.arange(size // self.unit, dtype=np.int64)
+            else:
+                of, rows = self.above[t]
+                self.places[t] = self._pick(self.place(of), rows, size)
+        return self.places[t]
+
+    def content(self, t: int) -> Units:
+        """What the units of a tensor hold."""
+        trail = [t]
+        while trail:
+            at = trail[-1]
+            missing = [s for s, _, _ in self.moved[at] if s not in self.contents]
+            if at in self.contents:
+                trail.pop()
+            elif missing:
+                trail += missing
+            else:
+                self.contents[at] = self._content(at)
+                trail.pop()
+        return self.contents[t]
+
+    def _content(self, t: int) -> Units:
+        size = self.graph.tensor_by_id[t].size
+        units = self._units(size // self.unit)
+        for source, read, made in self.moved[t]:
+            first, run, pitch = (number // self.unit for number in made)
+            taken = self._pick(self.contents[source], read, made.run * (size // made.pitch))
+            units.reshape(-1, pitch)[:, first : first + run] = taken.reshape(-1, run)
+        return units
+
+    def run(self, order: Sequence[int]) -> None:
+        """Run the order, and look."""
+        import numpy as np
+
+        graph = self.graph
+        held = np.zeros(graph.tensor_by_id[self.root].size // self.unit, dtype=np.int64)
+        for t in sorted(self.members):
+            if t not in graph.producer:
+                held[self.place(t)] = self.content(t)
+        for v in order:
+            op = graph.op_by_id[v]
+            reads = [t for t in dict.fromkeys(op.inputs) if t in self.members]
+            for t in reads:
+                if not np.array_equal(held[self.place(t)], self.content(t)):
+                    raise _fail(f"{op.label} finds other bytes in {graph.tensor_by_id[t].label}")
+            made = [t for t in op.outputs if t in self.members]
+            for t in made:
+                self._write(op, t, reads, held)
+            for t in made:
+                if not np.array_equal(held[self.place(t)], self.content(t)):
+                    raise _fail(f"{op.label} makes two tensors over each other")
+        for t in sorted(self.members):
+            if graph.tensor_by_id[t].kind is Kind.OUTPUT and not np.array_equal(held[self.place(t)], self.content(t)):
+                raise _fail(f"the output {graph.tensor_by_id[t].label} is spoilt at the end")
+
+    def _write(self, op: Op, t: int, reads: Sequence[int], held: Units) -> None:
+        """Put a tensor there; what it writes may lie over inputs that the op may write over, unit for unit."""
+        import numpy as np
+
+        place, content = self.place(t), self.content(t)
+        changed = place[held[place] != content]
+        may = self.target.overwritable_inputs(self.graph, op) if not self.moved[t] and len(op.outputs) == 1 else ()
+        for r in reads:
+            own = self.place(r)
+            if not np.intersect1d(changed, own).size:
+                continue
+            if r not in may or not np.array_equal(own, place):
+                names = (self.graph.tensor_by_id[x].label for x in (t, r))
+                raise _fail(f"{op.label} writes {' over '.join(names)}, which it reads")
+        held[place] = content
+
+
+def _fail(why: str) -> VerificationError:
+    return VerificationError("aliases", why)
