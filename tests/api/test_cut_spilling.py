@@ -188,6 +188,7 @@ def test_an_interrupt_keeps_the_best_so_far(model: Path, call: int) -> None:
     [
         ({"allow": "recompute"}, "rematerialise"),
         ({"allow": "alias"}, "one arena"),
+        ({"allow": "loops"}, "one arena"),
         ({"allow": "fission", "moves": {"rematerialise": "true"}}, "rematerialise"),
         ({"allow": "fission", "max_overhead": "10%"}, "--max-overhead"),
     ],

@@ -105,8 +105,9 @@ class FastMemory:
             raise InputError(
                 "--allow recompute is for one arena; with memories, ops run again by --moves rematerialise=true"
             )
-        if "alias" in job.allow:
-            raise InputError("--allow alias is for one arena; with memories name fission or seams")
+        for word in ("alias", "loops"):
+            if word in job.allow:
+                raise InputError(f"--allow {word} is for one arena; with memories name fission or seams")
         if job.allow and self.moves.rematerialise:
             raise InputError("--moves rematerialise=true runs ops again, and --allow cuts them; leave one of them out")
         if job.costs is not None:
