@@ -1,5 +1,7 @@
 """Ops that run again, on the graphs of MOCCASIN's repository and others: our plans beside what is published.
 
+    python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan --bound 0 \\
+        -o bench/results/remat-methods
     python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
 
 FOLDER holds the `data` of MOCCASIN's repository (haoming-codes/moccasin: node-link JSON, Checkmate's graphs and random
@@ -28,6 +30,7 @@ from lowtide.bench.machine import machine
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.bound import first_run_bound, price_bound
 from lowtide.optimize.recompute.moccasin import moccasin, why_not
+from lowtide.optimize.recompute.registry import make_recompute
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
@@ -146,9 +149,25 @@ def row(problem: Sequenced, order: tuple[int, ...], budget: int, options: argpar
         "repairs": found.steps,
         "chains": found.chains,
     }
-    if spent > total:
+    if spent > total and options.bound:
         result |= bounds(problem, order, list(found.order), budget, options)
+    if options.methods:
+        result["methods"] = {name: by_method(name, problem, order, budget, options) for name in options.methods}
     return result
+
+
+def by_method(
+    name: str, problem: Sequenced, order: tuple[int, ...], budget: int, options: argparse.Namespace
+) -> str | float:
+    """Overhead in per cent of what a published method finds, as it is implemented here; or why there is none."""
+    method = make_recompute(name, {})
+    if method.supports(problem) is not None:
+        return ""
+    result = method.repeat(problem, order, budget, Limits(options.time, seed=options.seed))
+    if not result.order:
+        return {"infeasible": "none in its class", "time": "time"}.get(result.ended, "none")
+    assert max(problem.core().footprints(problem.without_views(result.order))) <= budget, name
+    return 100 * (sum(problem.costs.units[i] for i in result.order) / problem.costs.total - 1)
 
 
 def bounds(
@@ -172,6 +191,30 @@ def bounds(
 def text(value: Any, digits: int = 3) -> str:
     """A figure in a table."""
     return "" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def methods_page(document: dict[str, Any]) -> str:
+    """Markdown of what published methods find."""
+    names = document["methods"]
+    lines = [
+        "# Ops that run again: published methods beside ours", "",
+        f"{document['machine']['cpu']}, one core of a machine with other work to do, lowtide "
+        f"{document['machine']['commit']}; `bench/remat.py --methods`, seed {document['seed']}.", "",
+        "Overheads in per cent of the time of running each op once, each search with the same limit (seconds, by the "
+        "clock on the wall), all from the best order. The methods are short implementations of ours "
+        "(`docs/recompute.md`). *none*: nothing was found within the budget; *time*: not in this time; empty: the "
+        "graph is too large for the method, or its ops share storages.", "",
+        f"| instance | ops | limit | budget | ours | {' | '.join(names)} |",
+        "|---" * (5 + len(names)) + "|",
+    ]  # fmt: skip
+    for r in document["rows"]:
+        if "methods" not in r:
+            continue
+        start = f"| {r['instance']} | {r['ops']:,} | {r['seconds']:g} | {r['budget_percent']} % "
+        cells = [r["methods"][name] for name in names]
+        ours = text(r["overhead_percent"]) if r["met"] else "not met"
+        lines.append(f"{start}| {ours} | " + " | ".join(text(c) for c in cells) + " |")
+    return "\n".join([*lines, ""])
 
 
 def page(document: dict[str, Any]) -> str:
@@ -220,7 +263,9 @@ def main() -> None:
     parser.add_argument("--captured", type=Path, nargs="*", default=[], help="training graphs as graph JSON")
     parser.add_argument("--budgets", default="90,80,70,60,50", help="for all but the published rows")
     parser.add_argument("-o", dest="out", type=Path, required=True, help="path of the .md and the .json")
+    parser.add_argument("--methods", default="", help="published methods to run too, with commas: a page of its own")
     options = parser.parse_args()
+    options.methods = [name for name in options.methods.split(",") if name]
     budgets = tuple(int(b) for b in options.budgets.split(","))
     done: list[dict[str, Any]] = []
     for prefix, (name, published) in PUBLISHED.items():
@@ -241,10 +286,11 @@ def main() -> None:
     document = {
         "machine": asdict(machine()),
         "seed": options.seed,
+        "methods": options.methods,
         "rows": done,
     }
     options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    options.out.with_suffix(".md").write_text(page(document))
+    options.out.with_suffix(".md").write_text((methods_page if options.methods else page)(document))
 
 
 def _training(folder: Path, prefix: str) -> list[Path]:

@@ -34,8 +34,8 @@ MODELS = (
     "darts_v2_imagenet", "amoebanetd_18_256", "unet_r34_256", "inception_v3_299", "hrnet_w18_small",
 )  # fmt: skip
 NETWORKS = (
-    "unet", "unet_plus_plus", "nasnet_a_cifar", "nasnet_a_imagenet", "amoebanet_a_cifar", "amoebanet_a_imagenet",
-    "darts_cifar", "darts_imagenet", "pnasnet_5_cifar",
+    "unet", "unet_plus_plus", "vovnet_39", "segformer_b0", "nasnet_a_cifar", "nasnet_a_imagenet", "amoebanet_a_cifar",
+    "amoebanet_a_imagenet", "darts_cifar", "darts_imagenet", "pnasnet_5_cifar",
 )  # fmt: skip
 MEASURED = ("densenet121", "randwire_ws_seed1", "darts_v2_cifar", "unet_r34_256")
 PUBLISHED = {"without rewriting": 1.68, "with rewriting": 1.86}

@@ -1,8 +1,9 @@
 """Plans every model of a folder and digests the plans, so that two versions of lowtide can be held beside each other.
 
 A digest is of the plan's JSON without `seconds`, the version, what was asked for (`rules`, `dims`), and what a runtime
-takes beside it (`runtime_figures`). Searches that a limit of time ended may differ from run to run: their rows say how
-they ended, and are compared by their peak and bound only.
+takes beside it (`runtime_figures`), and without what a picture needs (`profile`, `dtype` and `shape` of tensors), which
+`verify` derives again from the rest and the graph. Searches that a limit of time ended may differ from run to run:
+their rows say how they ended, and are compared by their peak and bound only.
 
     python tests/plan_digests.py FOLDER -o before.json
     python tests/plan_digests.py FOLDER -o after.json --against before.json
@@ -37,8 +38,11 @@ def digest(path: Path, target: str) -> dict[str, Any]:
     except lowtide.LowtideError as error:
         return {"error": str(error).replace(str(path.parent), "")}
     document = msgspec.to_builtins(plan)
-    for key in ("seconds", "lowtide", "rules", "dims", "runtime_figures"):
+    for key in ("seconds", "lowtide", "rules", "dims", "runtime_figures", "profile"):
         document.pop(key, None)
+    for tensor in document["tensors"]:
+        tensor.pop("dtype", None)
+        tensor.pop("shape", None)
     text = json.dumps(document, sort_keys=True)
     return {**{key: document.get(key) for key in KEYS}, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 

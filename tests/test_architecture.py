@@ -14,7 +14,7 @@ import lowtide
 ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
-    "graph", "ops", "rules", "target", "certificates", "plan", "rewrites", "run_reports",
+    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "run_reports",
     "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
@@ -76,6 +76,7 @@ def test_verify_imports_nothing_that_plans():
             "graph",
             "certificates",
             "plan",
+            "profiles",
             "target",
             "rewrites",
             "rules",

@@ -35,7 +35,8 @@ ELSEWHERE = {
     "spill/test_baselines.py": "spill/orders",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
-    "spill/test_search.py": "spill/answer spill/joint spill/repair spill/place spill/problem",
+    "api/test_cut_spilling.py": "report/cuts verify/check/streams",
+    "spill/test_search.py": "spill/one_order spill/answer spill/joint spill/repair spill/place spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
@@ -44,7 +45,7 @@ ELSEWHERE = {
     "optimize/test_region_bound.py": "verify/check/regions",
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
-    "zoo/unet",
+    "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
@@ -67,6 +68,7 @@ ELSEWHERE = {
     "runtimes/tflm/least runtimes/tflm/planner runtimes/tflm/signals",
     "run/test_torch.py": "run/live_storages bench/torch_nets",
     "run/test_timing.py": "run/ort_process",
+    "run/test_loop_arena.py": "run/loop_replay run/tensor_values",
     # what one makes and the other checks or prints
     "spill/test_remat.py": "verify/check/rewrites",
     "verify/check/test_cut.py": "certificates",
@@ -92,19 +94,29 @@ ELSEWHERE = {
     "pytorch/test_sequence.py": "torch/search torch/sequence",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
+    "api/test_profiles.py": "profiles",
+    "api/test_reporting.py": "cli/report",
     "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
     "optimize/test_regions.py": "optimize/workspace",
+    "optimize/test_loops.py": "optimize/loop_rings transform/loops",
     "cost/test_model.py": "cost/signature cost/work",
     "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
+    "verify/check/test_loops.py": "api/looping report/loops verify/check/loop_play",
     "verify/check/test_parts.py": "rewrites api/cutting api/cut_search api/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
     "api/test_recomputing.py": "verify/check/recompute",
+    "api/test_front.py": "optimize/recompute/front",
+    "optimize/recompute/baselines/test_baselines.py": " ".join(
+        f"optimize/recompute/baselines/{name}"
+        for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")
+    ),
+    "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",

@@ -7,6 +7,8 @@
 #include "bind/search.h"
 #include "cut/path.h"
 
+TIDE_NAMED(tide::Pace, "'pull', 'push', 'late'", "pull", "push", "late")
+
 using tide::Bytes;
 
 namespace bind {
@@ -30,7 +32,7 @@ using StorageRow = std::tuple<Bytes, int, int>;  // size, first, last
 tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
                     const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
                     const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-                    const std::optional<std::array<GlueRow, 3>>& glue) {
+                    const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites, weight] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites, weight};
@@ -58,6 +60,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
     model.join = weight((*glue)[1]);
     model.merge = weight((*glue)[2]);
   }
+  model.transfers = transfer.has_value();
+  if (transfer) model.transfer = {transfer->first, transfer->second};
   return model;
 }
 
@@ -70,46 +74,58 @@ void cut(nb::module_& m) {
           [](tide::CutModel* self, const std::vector<OpRow>& ops, const std::vector<TensorRow>& tensors,
              const std::vector<StorageRow>& storages, const std::vector<Bytes>& footprint,
              const std::vector<Bytes>& before, bool sums_in_place, int most_joined,
-             const std::optional<std::array<GlueRow, 3>>& glue) {
-            new (self)
-                tide::CutModel(make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue));
+             const std::optional<std::array<GlueRow, 3>>& glue, const std::optional<GlueRow>& transfer) {
+            new (self) tide::CutModel(
+                make(ops, tensors, storages, footprint, before, sums_in_place, most_joined, glue, transfer));
           },
           "ops"_a, "tensors"_a, "storages"_a, "footprint"_a, "before"_a, "sums_in_place"_a, "most_joined"_a = 0,
-          "glue"_a = nb::none());
+          "glue"_a = nb::none(), "transfer"_a = nb::none());
   using R = tide::PathRegion;
   record(m, "PathRegion", "Ops at positions [begin, end) that are cut together.",
          Field{"begin", &R::begin, "First position."}, Field{"end", &R::end, "Position behind the last."},
          Field{"axis", &R::axis, "Axis of the last op."},
-         Field{"push", &R::push, "Whether stripes are of what the first ops make, not the last."},
+         Field{"pace", &R::pace, "What stripes are equal parts of, and how far the other ops run: pull, push or late."},
          Field{"stripes", &R::stripes, "How many parts."}, Field{"peak", &R::peak, "Bytes of the highest step in it."},
          Field{"ops", &R::ops, "Ops that run: parts, slices, joins and whole ones."},
          Field{"weight", &R::weight, "What these weigh."});
   using P = tide::PathResult;
   record(m, "PathResult", "The best way through an order.", Field{"peak", &P::peak, "Bytes of the highest step."},
          Field{"ops", &P::ops, "Ops that run."}, Field{"weight", &P::weight, "What these weigh."},
-         Field{"regions", &P::regions, "What is cut, in order."},
+         Field{"order", &P::order, "The ops in the order of the way, in positions of the model's."},
+         Field{"regions", &P::regions, "What is cut, in order, by positions in that order."},
          Field{"evaluated", &P::evaluated, "Regions whose footprint was worked out."},
          Field{"complete", &P::complete, "Whether it was not stopped."});
   m.def(
       "region_cost",
       [](const tide::CutModel& model, int begin, int end, int seed, int axis, int stripes,
-         bool push) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
+         tide::Pace pace) -> std::optional<std::tuple<Bytes, int, std::vector<int>, int64_t>> {
         tide::Regions regions(model);
         if (!regions.grow(begin, end, seed, axis)) return std::nullopt;
-        const auto cost = regions.cost(stripes, push);
+        const auto cost = regions.cost(stripes, pace);
         return std::tuple{cost.peak, cost.ops, regions.axes(), cost.weight};
       },
-      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "push"_a = false,
+      "model"_a, "begin"_a, "end"_a, "seed"_a, "axis"_a, "stripes"_a, "pace"_a = tide::Pace::kPull,
       "Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.");
   m.def(
       "best_path",
       [](const tide::CutModel& model, int longest, int most_stripes, Bytes at_least, int most_ops, nb::object stop,
-         int64_t most_weight) {
+         int64_t most_weight, const std::vector<std::vector<int>>& before) {
         tide::PathOptions options{longest, most_stripes, at_least, most_ops, most_weight, reporter<>(stop)};
-        return unlocked([&] { return tide::best_path(model, options); });
+        return unlocked([&] { return tide::best_path(model, options, before); });
       },
       "model"_a, "longest"_a, "most_stripes"_a, "at_least"_a, "most_ops"_a, "stop"_a = nb::none(), "most_weight"_a = 0,
-      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.");
+      "before"_a = std::vector<std::vector<int>>(),
+      "The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.\n\n"
+      "If it is said which ops must run `before` each, other orders are looked at, too.");
+  m.def(
+      "paths_within",
+      [](const tide::CutModel& model, int longest, int most_stripes, const std::vector<Bytes>& limits,
+         nb::object stop) {
+        tide::PathOptions options{longest, most_stripes, 0, 0, 0, reporter<>(stop)};
+        return unlocked([&] { return tide::paths_within(model, options, limits); });
+      },
+      "model"_a, "longest"_a, "most_stripes"_a, "limits"_a, "stop"_a = nb::none(),
+      "Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.");
   m.def(
       "path_front",
       [](const tide::CutModel& model, int longest, int most_stripes, nb::object stop) {

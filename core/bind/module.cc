@@ -43,6 +43,7 @@ void place(nb::module_& m);     // bind/place.cc
 void papers(nb::module_& m);    // bind/papers.cc
 void spill(nb::module_& m);     // bind/spill.cc
 void cut(nb::module_& m);       // bind/cut.cc
+void loop(nb::module_& m);      // bind/loop.cc
 void sequence(nb::module_& m);  // bind/sequence.cc
 }  // namespace bind
 
@@ -74,5 +75,6 @@ NB_MODULE(_core, m) {
   bind::papers(m);
   bind::spill(m);
   bind::cut(m);
+  bind::loop(m);
   bind::sequence(m);
 }

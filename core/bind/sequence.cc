@@ -4,6 +4,7 @@
 
 #include "bind/record.h"
 #include "bind/search.h"
+#include "sequence/anneal.h"
 #include "sequence/price_cut.h"
 #include "sequence/search.h"
 #include "sequence/shave.h"
@@ -54,16 +55,11 @@ std::vector<std::pair<std::vector<int>, Bytes>> shuffle(const tide::SequenceProb
   return seen;
 }
 
-tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vector<int>& order, Bytes budget,
-                            uint64_t seed, double seconds, int64_t steps, Cost enough, bool moves, bool repairs,
-                            nb::handle report) {
-  tide::SequenceOptions options;
-  options.budget = budget;
-  options.seed = seed;
-  options.steps = steps;
-  options.enough = enough;
-  options.moves = moves;
-  options.repairs = repairs;
+using Searcher = tide::SequenceResult (*)(const tide::SequenceProblem&, const std::vector<int>&,
+                                          const tide::SequenceOptions&);
+
+tide::SequenceResult search_with(Searcher searcher, const tide::SequenceProblem& problem, const std::vector<int>& order,
+                                 tide::SequenceOptions options, double seconds, nb::handle report) {
   const auto began = std::chrono::steady_clock::now();
   const auto ask = reporter<double, Cost>(report);
   double next = 0;
@@ -74,7 +70,29 @@ tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vec
     next = now + 0.1;
     return ask(now, best) ? tide::Stopped::kInterrupt : tide::Stopped::kComplete;
   };
-  return unlocked([&] { return tide::search_sequence(problem, order, options); });
+  return unlocked([&] { return searcher(problem, order, options); });
+}
+
+tide::SequenceResult search(const tide::SequenceProblem& problem, const std::vector<int>& order, Bytes budget,
+                            uint64_t seed, double seconds, int64_t steps, Cost enough, bool moves, bool repairs,
+                            nb::handle report) {
+  tide::SequenceOptions options;
+  options.budget = budget;
+  options.seed = seed;
+  options.steps = steps;
+  options.enough = enough;
+  options.moves = moves;
+  options.repairs = repairs;
+  return search_with(tide::search_sequence, problem, order, options, seconds, report);
+}
+
+tide::SequenceResult anneal(const tide::SequenceProblem& problem, const std::vector<int>& order, Bytes budget,
+                            uint64_t seed, double seconds, int64_t steps, nb::handle report) {
+  tide::SequenceOptions options;
+  options.budget = budget;
+  options.seed = seed;
+  options.steps = steps;
+  return search_with(tide::anneal_sequence, problem, order, options, seconds, report);
 }
 
 }  // namespace
@@ -103,6 +121,8 @@ void sequence(nb::module_& m) {
   m.def("search_sequence", &search, "problem"_a, "order"_a, "budget"_a, "seed"_a, "seconds"_a, "steps"_a = -1,
         "enough"_a = 0, "moves"_a = true, "repairs"_a = true, "report"_a = nb::none(),
         "Least time of a sequence whose peak is within a budget, by peak shaving and repairs.");
+  m.def("anneal_sequence", &anneal, "problem"_a, "order"_a, "budget"_a, "seed"_a, "seconds"_a, "steps"_a,
+        "report"_a = nb::none(), "Least time of a sequence whose peak is within a budget, by random changes.");
   using C = tide::PriceCut;
   m.def(
       "price_cut",

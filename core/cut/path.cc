@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
+
+#include "cut/passage.h"
 
 namespace tide {
 
@@ -11,46 +12,39 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int kRounds = 32;
 constexpr int kFirstStep = 32;
-
-// One interval along one axis of its last op: what is known of it for numbers of stripes, each tried once.
-struct Candidate {
-  int axis;
-  bool push;
-  std::vector<int> stripes;  // to try, ascending
-  std::vector<RegionCost> costs;
-};
-
-struct Interval {
-  Bytes least = 0;  // what is there all the time
-  bool grown = false;
-  std::vector<Candidate> candidates;
-};
+constexpr int kNearly = 256;
 
 class Path {
  public:
-  Path(const CutModel& model, const PathOptions& options) : m_(model), o_(options), regions_(model) {}
+  Path(const CutModel& model, const PathOptions& options, std::vector<std::vector<int>> before)
+      : o_(options), m_(model), orders_(!before.empty()), precedence_(given(model, std::move(before))) {}
 
   PathResult run() {
     PathResult best = uncut();
-    Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
-    Bytes step = std::max<Bytes>(1, high / kFirstStep);  // a little first, so that something stands when time is up
-    for (int round = 0; round < kRounds && low < high && !stopped_; ++round) {
-      const Bytes limit = std::max(low + (high - low) / 2, high - step);
-      PathResult found;
-      if (way(limit, found) && few(found)) {
-        high = found.peak;
-        best = std::move(found);
-      } else if (!stopped_) {
-        low = limit + 1;
-      }
-      step = high - low + 1;
+    if (o_.most_ops || o_.most_weight || m_.weighed) {
+      narrow(best, [&](Bytes limit, PathResult& found) { return way(limit, found) && few(found); });
+    } else {
+      in_stages(best);
     }
     PathResult polished = best;
     if (!stopped_) polish(polished);
     if (few(polished)) best = std::move(polished);
-    best.evaluated = evaluated_;
+    best.evaluated = intervals_.evaluated();
     best.complete = !stopped_;
     return best;
+  }
+
+  std::vector<PathResult> within(const std::vector<Bytes>& limits) {
+    std::vector<PathResult> ways;
+    for (const Bytes limit : limits) {
+      PathResult found;
+      if (!stopped_ && way(limit, found)) ways.push_back(std::move(found));
+    }
+    for (PathResult& found : ways) {
+      found.evaluated = intervals_.evaluated();
+      found.complete = !stopped_;
+    }
+    return ways;
   }
 
   std::vector<PathResult> front() {
@@ -64,15 +58,88 @@ class Path {
     }
     if (lowest.peak < ways.back().peak) ways.push_back(lowest);
     for (PathResult& found : ways) {
-      found.evaluated = evaluated_;
+      found.evaluated = intervals_.evaluated();
       found.complete = !stopped_;
     }
     return ways;
   }
 
  private:
+  static std::vector<std::vector<int>> given(const CutModel& model, std::vector<std::vector<int>> before) {
+    before.resize(model.ops.size());
+    return before;
+  }
+
+  // Lowers the peak by bisection over limits below which a way is looked for, until it is nearly as low as can be.
+  template <class Look>
+  void narrow(PathResult& best, const Look& look, Bytes nearly = 0) {
+    Bytes low = std::max(o_.at_least, *std::max_element(ends_.begin(), ends_.end())), high = best.peak;
+    Bytes step = std::max<Bytes>(1, high / kFirstStep);  // a little first, so that something stands when time is up
+    for (int round = 0; round < kRounds && low + nearly < high && !stopped_; ++round) {
+      const Bytes limit = std::max(low + (high - low) / 2, high - step);
+      PathResult found;
+      if (look(limit, found)) {
+        high = found.peak;
+        best = std::move(found);
+      } else if (!stopped_) {
+        low = limit + 1;
+      }
+      step = high - low + 1;
+    }
+  }
+
+  void in_stages(PathResult& best) {
+    const std::vector<int> own = passage_.order();
+    const auto stage = [&](bool coarse, bool gather) {
+      narrow(
+          best,
+          [&](Bytes limit, PathResult& found) {
+            const std::vector<int> before = passage_.order();
+            const bool passed = passage_.pass(limit, coarse, gather);
+            stopped_ = stopped_ || passage_.stopped();
+            if (passed) found = whole_way(passage_.regions());
+            if (!passed) passage_.restore(before);
+            return passed;
+          },
+          coarse ? best.peak / kNearly : 0);
+    };
+    stage(true, false);
+    if (orders_) stage(true, true);
+    passage_.restore(own);
+    stage(false, false);
+    if (stopped_ || best.regions.empty()) return;
+    passage_.restore(best.order);
+    PathResult lighter;
+    if (way(best.peak, lighter)) best = std::move(lighter);
+  }
+
+  // A way of regions, and of whole ops between them.
+  PathResult whole_way(std::vector<PathRegion> regions) const {
+    PathResult result;
+    result.order = passage_.order();
+    result.regions = std::move(regions);
+    int at = 0;
+    const auto singles = [&](int end) {
+      for (; at < end; ++at) {
+        result.peak = std::max(result.peak, m_.footprint[at]);
+        result.weight += m_.ops[at].weight;
+        ++result.ops;
+      }
+    };
+    for (const PathRegion& region : result.regions) {
+      singles(region.begin);
+      at = region.end;
+      result.peak = std::max(result.peak, region.peak);
+      result.weight += region.weight;
+      result.ops += region.ops;
+    }
+    singles(static_cast<int>(m_.ops.size()));
+    return result;
+  }
+
   PathResult uncut() const {
     PathResult whole;
+    whole.order = passage_.order();
     whole.ops = static_cast<int>(m_.ops.size());
     for (const CutOp& op : m_.ops) whole.weight += op.weight;
     whole.peak = whole.ops ? *std::max_element(m_.footprint.begin(), m_.footprint.end()) : 0;
@@ -96,17 +163,17 @@ class Path {
         weight[end] = weight[end - 1] + m_.ops[end - 1].weight;
         from[end] = end - 1;
       }
-      if (follows(end) || m_.before[end] + copied(end) > limit) continue;
+      if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
-        if (!hot || weight[begin] == kNever || follows(begin) || m_.before[begin] > limit) continue;
+        if (!hot || weight[begin] == kNever || intervals_.follows(begin) || m_.before[begin] > limit) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;
         }
         PathRegion region;
-        if (!cut(begin, end, limit, region)) continue;
+        if (!intervals_.cut(begin, end, limit, false, region)) continue;
         if (weight[end] == kNever || weight[begin] + region.weight < weight[end]) {
           weight[end] = weight[begin] + region.weight;
           from[end] = begin;
@@ -115,96 +182,12 @@ class Path {
       }
     }
     if (weight[n] == kNever) return false;
-    result = {};
-    result.weight = weight[n];
-    for (int at = n; at > 0; at = from[at]) {
-      if (by[at].stripes > 1 && by[at].begin == from[at] && by[at].end == at) {
-        result.regions.push_back(by[at]);
-        result.peak = std::max(result.peak, by[at].peak);
-        result.ops += by[at].ops;
-      } else {
-        result.peak = std::max(result.peak, m_.footprint[at - 1]);
-        ++result.ops;
-      }
-    }
-    std::reverse(result.regions.begin(), result.regions.end());
+    std::vector<PathRegion> regions;
+    for (int at = n; at > 0; at = from[at])
+      if (by[at].stripes > 1 && by[at].begin == from[at] && by[at].end == at) regions.push_back(by[at]);
+    std::reverse(regions.begin(), regions.end());
+    result = whole_way(std::move(regions));
     return true;
-  }
-
-  // Whether the op at a position only changes in place what the one before made for it: no region begins or ends there.
-  bool follows(int at) const {
-    if (at == 0 || at >= static_cast<int>(m_.ops.size())) return false;
-    const CutOp& op = m_.ops[at];
-    if (op.reads.size() != 1 || !(op.view || !op.overwrites.empty())) return false;
-    const CutTensor& read = m_.tensors[op.reads[0].tensor];
-    return read.producer == at - 1 && read.readers.size() == 1 && !read.output;
-  }
-
-  // Bytes beside what is live behind a region: parts of what its last op makes, while they are put together or added
-  // up.
-  Bytes copied(int end) const {
-    Bytes most = 0;
-    for (const auto& made : m_.ops[end - 1].made) {
-      const int storage = m_.tensors[made.tensor].storage;
-      if (storage >= 0 && m_.storages[storage].last >= end) most = std::max(most, m_.tensors[made.tensor].size);
-    }
-    return most;
-  }
-
-  // The region of an interval of least weight below a limit.
-  bool cut(int begin, int end, Bytes limit, PathRegion& best) {
-    Interval& interval = interval_of(begin, end);
-    if (interval.least > limit) return false;
-    if (!interval.grown) find_candidates(begin, end, interval);
-    for (Candidate& candidate : interval.candidates) {
-      bool grown = false;
-      for (size_t k = 0; k < candidate.stripes.size(); ++k) {
-        if (k == candidate.costs.size()) candidate.costs.emplace_back();
-        RegionCost& cost = candidate.costs[k];
-        if (cost.ops == 0 && cost.peak <= limit) {
-          if (!grown) regions_.grow(begin, end, end - 1, candidate.axis);
-          grown = true;
-          cost = regions_.cost(candidate.stripes[k], candidate.push, limit);
-          ++evaluated_;
-        }
-        if (cost.peak > limit) continue;
-        if (best.ops == 0 || cost.weight < best.weight)
-          best = {begin, end, candidate.axis, candidate.push, candidate.stripes[k], cost.peak, cost.ops, cost.weight};
-        if (!m_.weighed) break;  // more stripes are no fewer ops, but may be less time
-      }
-    }
-    return best.ops > 0;
-  }
-
-  Interval& interval_of(int begin, int end) {
-    const int64_t key = static_cast<int64_t>(begin) * (m_.ops.size() + 1) + end;
-    const auto [at, fresh] = intervals_.try_emplace(key);
-    if (fresh) at->second.least = regions_.throughout(begin, end);
-    return at->second;
-  }
-
-  void find_candidates(int begin, int end, Interval& interval) {
-    interval.grown = true;
-    const CutOp& last = m_.ops[end - 1];
-    auto& conflict = conflicts_[end - 1];
-    conflict.resize(last.axes.size(), -1);
-    for (size_t axis = 0; axis < last.axes.size(); ++axis) {
-      if (last.axes[axis].grain <= 0 || begin <= conflict[axis]) continue;
-      if (!regions_.grow(begin, end, end - 1, static_cast<int>(axis))) {
-        conflict[axis] = begin;  // it stays one, whoever else is in the interval
-        continue;
-      }
-      if (regions_.axes()[begin] < 0) continue;
-      const int64_t pulled = regions_.most_stripes(false), pushed = regions_.most_stripes(true);
-      for (const bool push : {false, true}) {
-        if (push && pushed <= pulled) continue;
-        Candidate candidate{static_cast<int>(axis), push, {}, {}};
-        const int64_t parts = std::min<int64_t>(o_.most_stripes, push ? pushed : pulled);
-        for (int64_t n = 2; n <= parts; n *= 2) candidate.stripes.push_back(static_cast<int>(n));
-        if (parts > 2 && candidate.stripes.back() != parts) candidate.stripes.push_back(static_cast<int>(parts));
-        interval.candidates.push_back(std::move(candidate));
-      }
-    }
   }
 
   // Every number of stripes for the regions of the best way: the lowest peak that they reach within what the way may
@@ -217,14 +200,14 @@ class Path {
     for (const PathRegion& region : best.regions) {
       for (; at < region.begin; ++at) singles = std::max(singles, m_.footprint[at]);
       at = region.end;
-      regions_.grow(region.begin, region.end, region.end - 1, region.axis);
+      intervals_.regions().grow(region.begin, region.end, region.end - 1, region.axis);
       auto& tried = costs.emplace_back();
       Bytes lowest = region.peak;
       peaks.push_back(region.peak);
-      const int parts = static_cast<int>(std::min<int64_t>(2 * region.stripes, regions_.most_stripes(region.push)));
+      const int parts =
+          static_cast<int>(std::min<int64_t>(2 * region.stripes, intervals_.regions().most_stripes(region.pace)));
       for (int stripes = 2; stripes <= std::min(parts, o_.most_stripes); ++stripes) {
-        tried.emplace_back(stripes, regions_.cost(stripes, region.push));
-        ++evaluated_;
+        tried.emplace_back(stripes, intervals_.cost(stripes, region.pace));
         lowest = std::min(lowest, tried.back().second.peak);
         peaks.push_back(tried.back().second.peak);
       }
@@ -268,23 +251,30 @@ class Path {
     return way;
   }
 
-  const CutModel& m_;
   const PathOptions& o_;
-  Regions regions_;
+  CutModel m_;
+  const bool orders_;  // whether others than the model's own are looked at
+  Precedence precedence_;
+  Intervals intervals_{m_, o_};
+  Passage passage_{m_, precedence_, intervals_, o_};
   const std::vector<Bytes> ends_{m_.before.front(), m_.before.back()};
-  std::unordered_map<int64_t, Interval> intervals_;
-  std::vector<std::vector<int>> conflicts_ = std::vector<std::vector<int>>(m_.ops.size());
-  int64_t evaluated_ = 0;
   int64_t tried_ = 0;  // intervals
   bool stopped_ = false;
 };
 
 }  // namespace
 
-PathResult best_path(const CutModel& model, const PathOptions& options) { return Path(model, options).run(); }
+PathResult best_path(const CutModel& model, const PathOptions& options, std::vector<std::vector<int>> before) {
+  return Path(model, options, std::move(before)).run();
+}
 
 std::vector<PathResult> path_front(const CutModel& model, const PathOptions& options) {
-  return Path(model, options).front();
+  return Path(model, options, {}).front();
+}
+
+std::vector<PathResult> paths_within(const CutModel& model, const PathOptions& options,
+                                     const std::vector<Bytes>& limits) {
+  return Path(model, options, {}).within(limits);
 }
 
 }  // namespace tide

@@ -117,38 +117,40 @@ RowRange Regions::need(int op, const RowIndex& index, RowRange rows, int64_t siz
 RowRange Regions::rows(int op, int stripe) const { return {stripe ? ends_[op][stripe - 1] : 0, ends_[op][stripe]}; }
 
 void Regions::find_ends() {
-  for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) {
-    const int op = *at;
-    const CutAxis& axis = m_.ops[op].axes[axes_[op]];
-    std::vector<int64_t>& ends = ends_[op];
-    ends.assign(stripes_, 0);
-    bool leaves = false;
-    for (const auto& made : m_.ops[op].made) {
-      bool inside = false;
-      for (const int reader : m_.tensors[made.tensor].readers) {
-        if (reader < begin_ || reader >= end_ || axes_[reader] < 0) {
-          leaves = true;
-          continue;
-        }
-        inside = true;
-        for (const auto& read : m_.ops[reader].reads) {
-          if (read.tensor != made.tensor) continue;
-          for (const auto& index : read.dims) {
-            if (index.axis != axes_[reader]) continue;
-            for (int i = 0; i < stripes_; ++i)
-              ends[i] = std::max(ends[i], need(reader, index, {0, ends_[reader][i]}, axis.size).second);
-          }
+  for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) pull_end(*at);
+}
+
+// The ends of an op from those of its readers.
+void Regions::pull_end(int op) {
+  const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+  std::vector<int64_t>& ends = ends_[op];
+  ends.assign(stripes_, 0);
+  bool leaves = false;
+  for (const auto& made : m_.ops[op].made) {
+    bool inside = false;
+    for (const int reader : m_.tensors[made.tensor].readers) {
+      if (reader < begin_ || reader >= end_ || axes_[reader] < 0) {
+        leaves = true;
+        continue;
+      }
+      inside = true;
+      for (const auto& read : m_.ops[reader].reads) {
+        if (read.tensor != made.tensor) continue;
+        for (const auto& index : read.dims) {
+          if (index.axis != axes_[reader]) continue;
+          for (int i = 0; i < stripes_; ++i)
+            ends[i] = std::max(ends[i], need(reader, index, {0, ends_[reader][i]}, axis.size).second);
         }
       }
-      leaves = leaves || !inside || m_.tensors[made.tensor].output;
     }
-    if (std::all_of(ends.begin(), ends.end(), [](int64_t end) { return end == 0; })) {
-      for (int i = 0; i < stripes_; ++i) ends[i] = ceil_div(axis.size * (i + 1), stripes_);
-    } else if (leaves) {
-      ends.back() = axis.size;
-    }
-    for (int64_t& end : ends) end = std::min(axis.size, ceil_div(end, axis.grain) * axis.grain);
+    leaves = leaves || !inside || m_.tensors[made.tensor].output;
   }
+  if (std::all_of(ends.begin(), ends.end(), [](int64_t end) { return end == 0; })) {
+    for (int i = 0; i < stripes_; ++i) ends[i] = ceil_div(axis.size * (i + 1), stripes_);
+  } else if (leaves) {
+    ends.back() = axis.size;
+  }
+  for (int64_t& end : ends) end = std::min(axis.size, ceil_div(end, axis.grain) * axis.grain);
 }
 
 void Regions::push_ends() {
@@ -181,7 +183,75 @@ void Regions::push_ends() {
   }
 }
 
-int64_t Regions::most_stripes(bool push) const {
+void Regions::late_ends() {
+  push_ends();
+  for (auto at = cut_.rbegin(); at != cut_.rend(); ++at) {
+    const CutOp& o = m_.ops[*at];
+    Bytes read = 0, written = 0;
+    bool inside = true, any = false;
+    for (const auto& given : o.reads) read += m_.tensors[given.tensor].size;
+    for (const auto& made : o.made) {
+      const CutTensor& tensor = m_.tensors[made.tensor];
+      written += tensor.size;
+      inside = inside && !tensor.output;
+      for (const int reader : tensor.readers) {
+        any = true;
+        inside = inside && reader >= begin_ && reader < end_ && axes_[reader] >= 0;
+      }
+    }
+    if (written < read || !inside || !any) continue;
+    const std::vector<int64_t> pushed = ends_[*at];
+    pull_end(*at);
+    for (int i = 0; i < stripes_; ++i) ends_[*at][i] = std::min(ends_[*at][i], pushed[i]);
+  }
+}
+
+// Rows of what an op makes that parts of the region read, in rising order and apart; none if others read it, too.
+std::vector<RowRange> Regions::read_rows(int op) const {
+  std::vector<RowRange> spans;
+  const int64_t size = m_.ops[op].axes[axes_[op]].size;
+  for (const auto& made : m_.ops[op].made) {
+    if (m_.tensors[made.tensor].output) return {};
+    for (const int reader : m_.tensors[made.tensor].readers) {
+      if (reader < begin_ || reader >= end_ || axes_[reader] < 0) return {};
+      for (const auto& read : m_.ops[reader].reads)
+        for (const auto& index : read.dims) {
+          if (read.tensor != made.tensor || index.axis != axes_[reader]) continue;
+          for (int i = 0; i < stripes_; ++i) {
+            const RowRange needed = need(reader, index, rows(reader, i), size);
+            if (!empty(needed)) spans.push_back(needed);
+          }
+        }
+    }
+  }
+  if (!std::is_sorted(spans.begin(), spans.end())) std::sort(spans.begin(), spans.end());
+  size_t kept = 0;
+  for (size_t k = 1; k < spans.size(); ++k) {
+    if (spans[k].first <= spans[kept].second)
+      spans[kept].second = std::max(spans[kept].second, spans[k].second);
+    else
+      spans[++kept] = spans[k];
+  }
+  if (!spans.empty()) spans.resize(kept + 1);
+  return spans;
+}
+
+// What would be a part of rows that nobody reads runs with the next part, or not at all.
+void Regions::skip_unread() {
+  for (auto op = cut_.rbegin(); op != cut_.rend(); ++op) {
+    const std::vector<RowRange> spans = read_rows(*op);
+    if (spans.empty()) continue;
+    size_t k = 0;
+    int64_t at = 0;
+    for (int64_t& end : ends_[*op]) {
+      while (k < spans.size() && spans[k].second <= at) ++k;
+      if (k < spans.size() && spans[k].first < end) at = std::max(at, end);
+      end = at;
+    }
+  }
+}
+
+int64_t Regions::most_stripes(Pace pace) const {
   int64_t most = 0;
   const auto count = [&](int op) {
     const CutAxis& axis = m_.ops[op].axes[axes_[op]];
@@ -189,7 +259,7 @@ int64_t Regions::most_stripes(bool push) const {
   };
   for (const int op : cut_) {
     bool end = true;
-    if (push) {
+    if (pace != Pace::kPull) {
       for (const auto& read : m_.ops[op].reads) {
         const int maker = m_.tensors[read.tensor].producer;
         end = end && (maker < begin_ || maker >= end_ || axes_[maker] < 0);
@@ -259,7 +329,7 @@ void Regions::recount(int t) {
   Held& held = held_[t];
   if (m_.ops[m_.tensors[t].producer].view) return;  // in memory that is another's
   Bytes bytes = held.kept.piece < 0 ? 0 : pieces_[held.kept.piece].size;
-  if (held.leaves) {
+  if (held.leaves && !m_.transfers) {
     for (const int at : held.pieces) bytes += at == held.kept.piece ? 0 : pieces_[at].size;
   } else if (held.fresh.piece >= 0) {
     bytes += pieces_[held.fresh.piece].size;

@@ -86,6 +86,18 @@ struct CutModel {
   int most_joined = 0;           // operands that an op which joins may have; 0: any number
   bool weighed = false;          // whether weights are anything but 1 for every op
   GlueWeight slice, join, merge;
+  // What a region reads and makes may lie in slow memory: a slice of what comes from elsewhere is loaded, pieces of
+  // what leaves are stored when they are done, and only what is read whole is there whole, from its first use to its
+  // last.
+  bool transfers = false;
+  GlueWeight transfer;  // of those loads and stores
+};
+
+// What stripes are equal parts of, and how far the other ops run in each.
+enum class Pace {
+  kPull,  // of what the last ops make: others run as far as they are needed
+  kPush,  // of what the first ones make: others run as far as they can
+  kLate,  // likewise, but who makes no less than it reads runs no further than its readers do
 };
 
 struct RegionCost {
@@ -103,13 +115,12 @@ class Regions {
   bool grow(int begin, int end, int seed, int axis);
   // Axis of each position after `grow`, -1 for what is not cut: in the interval it runs before the stripes.
   const std::vector<int>& axes() const { return axes_; }
-  // What the region that `grow` found takes in so many stripes: of what the last ops make (pull: others run as far as
-  // they are needed), or of what the first ones make (push: others run as far as they can). Given up above a limit.
-  RegionCost cost(int stripes, bool push, Bytes limit = kNoLimit);
+  // What the region that `grow` found takes in so many stripes. Given up above a limit.
+  RegionCost cost(int stripes, Pace pace, Bytes limit = kNoLimit);
   // Bytes that are there all the time while positions [begin, end) run, however they are cut.
   Bytes throughout(int begin, int end) const;
   // The most stripes that differ.
-  int64_t most_stripes(bool push) const;
+  int64_t most_stripes(Pace pace) const;
 
  private:
   // Some rows of a tensor between ops of the region, [first, end) of its dimension.
@@ -155,7 +166,11 @@ class Regions {
   bool want(int op, int axis);
   bool agree(int op) const;
   void find_ends();
+  void pull_end(int op);
   void push_ends();
+  void late_ends();
+  void skip_unread();
+  std::vector<RowRange> read_rows(int op) const;
   void find_held();
   void recount(int tensor);
   void whole(int op);

@@ -44,6 +44,7 @@ int Regions::room_of(int storage) {
     rooms_.push_back({s.size, there ? -1 : -2, -2, s.last >= end_, false});
     roomed_.push_back(storage);
     if (there) local_ += s.size;
+    if (m_.transfers) weigh(m_.transfer, s.size);
   }
   return room;
 }
@@ -73,11 +74,11 @@ void Regions::close(Bytes workspace) { steps_.push_back({touched_.size(), overwr
 int Regions::slice(int from, int tensor, int dim, RowRange rows) {
   for (const Slice& s : slices_)
     if (s.from == from && s.dim == dim && s.rows == rows) return s.piece;
-  const int read = from >= 0 ? from : piece_of_storage(m_.tensors[tensor].storage, m_.tensors[tensor].size);
+  const bool loaded = from < 0 && m_.transfers;
   const int result = piece(bytes(tensor, dim, rows));
-  touch(read);
+  if (!loaded) touch(from >= 0 ? from : piece_of_storage(m_.tensors[tensor].storage, m_.tensors[tensor].size));
   touch(result);
-  weigh(m_.slice, pieces_[result].size);
+  weigh(loaded ? m_.transfer : m_.slice, pieces_[result].size);
   close(0);
   slices_.push_back({from, dim, rows, result});
   return result;
@@ -266,6 +267,10 @@ void Regions::add(int t, int at, int op, RowRange part) {
 
 // Puts the pieces of a tensor together; where an op takes so many operands only, groups of them first.
 void Regions::join(int t) {
+  if (m_.transfers) {
+    weigh(m_.transfer, m_.tensors[t].size);
+    return close(0);
+  }
   std::vector<int> pieces = held_[t].pieces;
   while (m_.most_joined > 1 && static_cast<int>(pieces.size()) > m_.most_joined) {
     std::vector<int> groups;
@@ -304,7 +309,7 @@ void Regions::whole(int op) {
   close(o.workspace);
 }
 
-RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
+RegionCost Regions::cost(int stripes, Pace pace, Bytes limit) {
   stripes_ = stripes;
   for (const int s : roomed_) room_of_[s] = -1;
   roomed_.clear();
@@ -317,10 +322,13 @@ RegionCost Regions::cost(int stripes, bool push, Bytes limit) {
   pads_.clear();
   local_ = 0;
   weight_ = 0;
-  if (push)
+  if (pace == Pace::kPull)
+    find_ends();
+  else if (pace == Pace::kPush)
     push_ends();
   else
-    find_ends();
+    late_ends();
+  skip_unread();
   find_held();
   const Bytes always = throughout(begin_, end_);
   held_bytes_ = 0;

@@ -16,6 +16,7 @@ if is_command():
 # The functions below share their names with modules; those are imported first, so that the functions stay.
 import lowtide.allocate
 import lowtide.plan
+import lowtide.report
 import lowtide.target
 import lowtide.verify  # noqa: F401
 from lowtide.api import (
@@ -30,6 +31,7 @@ from lowtide.api import (
     compare,
     curve,
     export,
+    front,
     inspect,
     load,
     measure,
@@ -37,6 +39,7 @@ from lowtide.api import (
     plan_sizes,
     probe,
     prove,
+    report,
     run,
     runtime_optimized,
     schema,
@@ -45,13 +48,16 @@ from lowtide.api import (
     targets,
     verify,
 )
+from lowtide.api.reporting import plan_html, plan_svg, plan_words, plot
 from lowtide.errors import InputError, LowtideError, MissingExtraError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
 from lowtide.target import Target
 from lowtide.version import __version__
 
-Plan.apply = apply  # promised to users, and the one thing that a plan cannot do from the ground up
+# Promised to users, and what a plan cannot do from the ground up.
+Plan.apply, Plan.report, Plan.plot = apply, report, plot
+Plan.__str__, Plan._repr_html_, Plan._repr_svg_ = plan_words, plan_html, plan_svg  # type: ignore[method-assign,attr-defined]
 
 __all__ = [
     "Check",
@@ -76,6 +82,7 @@ __all__ = [
     "compare",
     "curve",
     "export",
+    "front",
     "inspect",
     "load",
     "measure",
@@ -83,6 +90,7 @@ __all__ = [
     "plan_sizes",
     "probe",
     "prove",
+    "report",
     "run",
     "runtime_optimized",
     "schema",

@@ -760,6 +760,7 @@ class CutModel:
         sums_in_place: bool,
         most_joined: int = 0,
         glue: Sequence[tuple[int, int]] | None = None,
+        transfer: tuple[int, int] | None = None,
     ) -> None: ...
 
 class PathRegion:
@@ -778,8 +779,10 @@ class PathRegion:
         """Axis of the last op."""
 
     @property
-    def push(self) -> bool:
-        """Whether stripes are of what the first ops make, not the last."""
+    def pace(self) -> Literal["pull", "push", "late"]:
+        """
+        What stripes are equal parts of, and how far the other ops run: pull, push or late.
+        """
 
     @property
     def stripes(self) -> int:
@@ -819,8 +822,12 @@ class PathResult:
         """What these weigh."""
 
     @property
+    def order(self) -> list[int]:
+        """The ops in the order of the way, in positions of the model's."""
+
+    @property
     def regions(self) -> list[PathRegion]:
-        """What is cut, in order."""
+        """What is cut, in order, by positions in that order."""
 
     @property
     def evaluated(self) -> int:
@@ -837,7 +844,13 @@ class PathResult:
     def __setstate__(self, state: tuple) -> None: ...
 
 def region_cost(
-    model: CutModel, begin: int, end: int, seed: int, axis: int, stripes: int, push: bool = False
+    model: CutModel,
+    begin: int,
+    end: int,
+    seed: int,
+    axis: int,
+    stripes: int,
+    pace: Literal["pull", "push", "late"] = "pull",
 ) -> tuple[int, int, list[int], int] | None:
     """
     Bytes of one region's highest step, its ops, the axis of each position (-1: whole), what they weigh.
@@ -851,13 +864,53 @@ def best_path(
     most_ops: int,
     stop: object | None = None,
     most_weight: int = 0,
+    before: Sequence[Sequence[int]] = [],
 ) -> PathResult:
     """
     The way through the order with the lowest peak, then the least weight, over intervals cut in equal stripes.
+
+    If it is said which ops must run `before` each, other orders are looked at, too.
+    """
+
+def paths_within(
+    model: CutModel, longest: int, most_stripes: int, limits: Sequence[int], stop: object | None = None
+) -> list[PathResult]:
+    """
+    Ways of the least weight under each of some limits on the peak, those there are, in the model's own order.
     """
 
 def path_front(model: CutModel, longest: int, most_stripes: int, stop: object | None = None) -> list[PathResult]:
     """Ways of ever lower peaks and ever more weight, the whole graph first."""
+
+class LoopPlay:
+    """What a loop keeps of each tensor."""
+
+    @property
+    def slots(self) -> list[int]:
+        """Positions of its ring; 0: it is whole, or lies over another."""
+
+    @property
+    def made(self) -> list[int]:
+        """Positions made in all."""
+
+    __match_args__: tuple = ("slots", "made")
+
+    def __repr__(self) -> str: ...
+    def __getstate__(self) -> tuple: ...
+    def __setstate__(self, state: tuple) -> None: ...
+
+def play_loop(
+    ops: Sequence[
+        tuple[
+            int,
+            int,
+            Sequence[tuple[int, tuple[int, int, int, int, int], tuple[int, int, int, int, int]]],
+            Sequence[int],
+        ]
+    ],
+    tensors: Sequence[tuple[int, bool]],
+) -> LoopPlay:
+    """Positions of each tensor that a loop keeps; its last op drives."""
 
 class SequenceProblem:
     """
@@ -928,6 +981,19 @@ def search_sequence(
 ) -> SequenceResult:
     """
     Least time of a sequence whose peak is within a budget, by peak shaving and repairs.
+    """
+
+def anneal_sequence(
+    problem: SequenceProblem,
+    order: Sequence[int],
+    budget: int,
+    seed: int,
+    seconds: float,
+    steps: int,
+    report: object | None = None,
+) -> SequenceResult:
+    """
+    Least time of a sequence whose peak is within a budget, by random changes.
     """
 
 def price_cut(

@@ -15,10 +15,12 @@ from lowtide.certificates import Certificate, CutCertificate
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.names import brief
+from lowtide.profiles import PlanProfile
 from lowtide.rewrites import (
     VERSIONS,
     Exactness,
     PlanCost,
+    PlanLoop,
     PlanPart,
     PlanPiece,
     ProvedOver,
@@ -60,6 +62,7 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor of the planned graph; `alias_of` includes the views that the target makes.
 
     One that a cut made is a `piece` of one of the user's, or holds `numbers`, the literal operand of a part.
+    `dtype` and `shape` (``"1x32x32x16"``, empty for a scalar) are those that the model says.
     """
 
     id: int
@@ -67,6 +70,8 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     kind: str
     alias_of: int | None = None
+    dtype: str | None = None
+    shape: str | None = None
     piece: PlanPiece | None = None
     numbers: list[int] | None = None
 
@@ -102,6 +107,16 @@ class PlanMove(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "fro
     source: str
     goal: str
     bytes: int
+
+
+class PlanStream(msgspec.Struct, frozen=True, kw_only=True):
+    """`tensor` of the user's graph lies on the host throughout: slices of it are loads, pieces that are joined to it
+    are stored when they are done, and an op that reads it whole loads it. `stored_bytes` and `loaded_bytes` (for the
+    first time) are traffic; what any plan has to load of an input, or write of an output, is not in them."""
+
+    tensor: int
+    stored_bytes: int
+    loaded_bytes: int
 
 
 class Spilling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -309,7 +324,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
-    `spilling` says what was counted. `cost` says what the ops take by a cost file.
+    `spilling` says what was counted, `streams` what lies on the host whole.
+    `cost` says what the ops take by a cost file.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
@@ -317,8 +333,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by. With `allow`, a budget is impossible only by what `recomputation` says for all plans.
+    what outputs may differ by; likewise with `loops`, each an op of type RowLoop. With `allow`, a budget is impossible
+    only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
+    `profile` is what is in memory at each step.
     """
 
     version: int
@@ -356,8 +374,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traffic_bytes: int | None = None
     traffic_lower_bound_bytes: int | None = None
     traffic_proof: TrafficProof | None = None
+    streams: list[PlanStream] | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
@@ -380,6 +400,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     search: dict[str, Any] | None = None
     rules: Target | None = None
     dims: dict[str, int | list[int]] | None = None
+    profile: PlanProfile | None = None
 
     def __repr__(self) -> str:
         keys = "graph target method ops own_order_peak_bytes peak_bytes lower_bound_bytes optimal arena_bytes "
@@ -420,6 +441,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         def apply(self, /, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
             """Write `model` in this plan's order to `out`. It is `lowtide.apply`, which `lowtide/__init__.py` adds."""
+
+        def report(
+            self,
+            /,
+            path: str | Path | None = None,
+            *,
+            before: Plan | None = None,
+            trace: str | Path | None = None,
+            svg: str | Path | None = None,
+        ) -> None:
+            """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
+
+        def plot(self, /, axes: Any = None) -> Any:
+            """Draw live bytes with matplotlib: `lowtide.api.reporting.plot`, added as `apply` is."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan file, whole or not at all. Raises `InputError` if it cannot be written."""

@@ -75,7 +75,8 @@ to an op that reads it (None: kept to the end); without a tensor it leads from a
 
 class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
-    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes.
+    the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So
+    within that cost in units there is no peak below ``touched + (flow - q cost) / p``.
 
     A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
     at most q times its units, through a tensor's storage at most p times its bytes.
@@ -89,13 +90,20 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What running ops again costs: all ops `once`, and as the plan runs them; `lower_bound`: no plan within the
-    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once)."""
+    budget, in whatever order, costs less, as `certificate` shows (None: only that each op runs once).
+
+    Where the cost has a bound, `max_overhead` is the part that may be added: no plan within that, in whatever order,
+    has a peak below `least_peak_bytes`, as `peak_certificate` shows (None: a single op needs as much).
+    """
 
     counted: CountedAs
     once: float
     planned: float
     lower_bound: float
     certificate: PriceCertificate | None = None
+    max_overhead: float | None = None
+    least_peak_bytes: int | None = None
+    peak_certificate: PriceCertificate | None = None
 
     @property
     def overhead(self) -> float:
@@ -156,6 +164,52 @@ class LiesIn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     offset: int
     run: int | None = None
     pitch: int | None = None
+
+
+LoopMerge = Literal["concat", "sum", "max", "min"]
+"""How what a loop hands on becomes whole: position by position, or by adding up, or as the greatest or the least."""
+
+
+class PlanRing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a loop keeps of a tensor: `slots` positions of `bytes` bytes each, position p in slot p modulo `slots`.
+
+    It begins at `offset` in the arena; one that lies `over` another tensor has that one's memory and slots, position by
+    position (all positions, where that tensor is whole), and no offset of its own.
+    """
+
+    name: str
+    slots: int
+    bytes: int
+    offset: int | None = None
+    over: int | None = None
+
+
+class PlanSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a result is added up before it is rounded: bytes, and where they begin in the arena."""
+
+    bytes: int
+    offset: int | None
+
+
+class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ops that run together; op `op` of the plan stands for them. All keys are ids, as text.
+
+    The last of `ops` drives: its `parts` positions are asked for one after the other, and an op runs until what the
+    next position of its reader needs is there (`docs/loops.md`). `along`: of each op the axis of its access, as
+    `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
+    tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
+    whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    """
+
+    op: int
+    ops: list[int]
+    along: dict[str, list[int]]
+    axis: dict[str, list[int]]
+    parts: int
+    merge: dict[str, LoopMerge]
+    keep: dict[str, PlanRing] = {}
+    sums: dict[str, PlanSum] = {}
+    streamed: dict[str, str] = {}
 
 
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -265,5 +265,20 @@ class TorchRunReport(ComparedRuns):
     timing: Timing | None = None
 
 
-AnyRunReport = RunReport | TfliteRunReport | TorchRunReport
-"""Of an ONNX file, a .tflite file, a torch.export archive."""
+@dataclass(frozen=True)
+class LoopRunReport(ComparedRuns):
+    """What replaying a plan with loops showed, in an array of the arena's size, with the tensors that `runtime` made.
+
+    `positions` of ops ran in loops and `compared_bytes` were read, over all `runs`; `deterministic`: the replay is.
+    """
+
+    runtime: str
+    runs: int
+    arena_bytes: int
+    positions: int
+    compared_bytes: int
+    deterministic: bool = True
+
+
+AnyRunReport = RunReport | TfliteRunReport | TorchRunReport | LoopRunReport
+"""Of an ONNX file, a .tflite file, a torch.export archive, a plan with loops."""

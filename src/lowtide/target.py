@@ -313,6 +313,7 @@ BUILT_IN: dict[str, Target] = {
             overwrite_inputs=False,
             alignment=64,
         ),
+        Target("loops", views=True, in_place="any", in_place_batch_normalisation=True, alignment=16),
         Target("tflm", alignment=16, overlap="diagonal", rule="tflm"),
         Target("tflite", overwrite_inputs=False, keep_inputs=True, alignment=64, rule="tflite"),
         Target(
@@ -322,6 +323,7 @@ BUILT_IN: dict[str, Target] = {
     )
 }
 """`strict`: SERENITY, Zhong et al., COSMA. `hmcos`: HMCOS (DAC 2022). `generic`: views and in-place, alignment 64.
+`loops`: a compiler whose code loops over rows (docs/loops.md): `generic`, but inputs overwritten, alignment 16.
 `tflm`: TensorFlow Lite Micro with an offline plan that holds whose kernels ever run.
 `torch`: eager kernels of an exported program: its views are in the graph, nothing else shares memory.
 `tflite`: LiteRT without delegates, its planner's sharing and kept inputs.

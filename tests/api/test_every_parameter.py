@@ -48,6 +48,7 @@ PLAN: dict[str, Rows] = {
         "max_ops": Changes(20, "rewrites", {"model": "pyramid", "allow": "fission"}),
         "cost": Changes(costs([]), "cost", {"model": "pyramid", "allow": "fission"}),
         "max_overhead": Changes("5%", "rewrites", {"model": "pyramid", "allow": "fission", "cost": costs([])}),
+        "stream_input": Changes(True, "loops", {"model": "pyramid", "target": "loops", "allow": "loops"}),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -80,6 +81,7 @@ PLAN: dict[str, Rows] = {
         "max_ops": Refused(9, "--max-ops is about what --allow may change"),
         "cost": Refused(costs([]), "--cost is about what --allow may change"),
         "max_overhead": Refused("9%", "--max-overhead is about what --allow may change"),
+        "stream_input": Refused(True, "it needs --allow loops"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Changes(["t1"], "peak_bytes"),
@@ -112,6 +114,7 @@ PLAN: dict[str, Rows] = {
         "max_ops": Refused(9, "--max-ops is about what --allow may change"),
         "cost": Refused(costs([]), "--cost is about what --allow may change"),
         "max_overhead": Refused("9%", "--max-overhead is about what --allow may change"),
+        "stream_input": Refused(True, "it needs --allow loops"),
         "overwrite_inputs": Changes(True, "overwrite_inputs"),
         "pin_inputs": Changes(True, "pin_inputs"),
         "persistent": Refused(["t1"], "--persistent keeps a tensor in its place, and a plan with spilling moves it"),
@@ -342,7 +345,7 @@ def test_every_parameter_has_its_row() -> None:
     for goal in COMPARE:
         of_job = {"target", "time", "search_memory", "seed", "dims", "overwrite_inputs", "pin_inputs"}
         assert {*COMPARE[goal], *of_job} == set(keywords(lowtide.compare, ("model",))), goal
-    assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report"}
+    assert set(keywords(lowtide.inspect, ("model",))) <= {*JOB, "options", "report", "ladder"}
     assert set(keywords(lowtide.share, ("models",))) == {*SHARE, *JOB} - {"method", "gap"}
 
 

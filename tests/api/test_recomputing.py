@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,27 +13,14 @@ import pytest
 
 import lowtide
 from lowtide.errors import InputError, VerificationError
-from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.optimize.recompute.sequence import least_possible
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import Recompute
 from lowtide.verify.check.plan import verify_plan
 from support.command import Captured, run
-from support.sequences import STRICT, costly_graph, least_cost, own
-
-
-def held_or_made_again() -> Graph:
-    """A large tensor, made cheaply, is read at both ends of a graph that needs the room between."""
-    tensors = (
-        Tensor(0, 1, Kind.INPUT, "x"), Tensor(1, 4, Kind.ACTIVATION, "s"), Tensor(2, 3, Kind.ACTIVATION, "a"),
-        Tensor(3, 6, Kind.ACTIVATION, "b"), Tensor(4, 2, Kind.ACTIVATION, "c"), Tensor(5, 1, Kind.OUTPUT, "d"),
-    )  # fmt: skip
-    ops = (
-        Op(0, (0,), (1,), "make", cost=2), Op(1, (1,), (2,), "early", cost=10), Op(2, (2,), (3,), "wide", cost=20),
-        Op(3, (3,), (4,), "narrow", cost=8), Op(4, (4, 1, 0), (5,), "late", cost=10),
-    )  # fmt: skip
-    return Graph("again", tensors, ops, sha256="1" * 64)
+from support.costs import costs
+from support.sequences import STRICT, costly_graph, held_or_made_again, least_cost, own
 
 
 def plan_again(**settings: Any) -> Plan:
@@ -85,8 +73,15 @@ def test_the_screen_says_what_is_so():
     ("settings", "text"),
     [
         ({"budget": None}, "--budget 70%"),
+        ({"budget": None}, "--max-overhead 10%"),
+        ({"cost": costs([])}, "--cost"),
         ({"target": "onnxruntime"}, "--target generic"),
         ({"method": "greedy"}, "leave out --method"),
+        ({"method": "mocasin"}, "moccasin"),
+        ({"method": "moccasin", "max_overhead": "10%"}, "leave out --max-overhead"),
+        ({"method": "moccasin", "options": {"most_ops": "4"}}, "more than 4 ops"),
+        ({"method": "moccasin", "options": {"runs": "0"}}, "from 1"),
+        ({"method": "moccasin", "options": {"run": "2"}}, "did you mean runs"),
         ({"max_ops": 5}, "--max-ops"),
         ({"allow": "fission,recompute"}, "name it alone"),
         ({"budget": "0%"}, "70%"),
@@ -97,6 +92,54 @@ def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str):
     """With what to do instead."""
     with pytest.raises(InputError, match=text):
         plan_again(**settings)
+
+
+def test_the_least_peak_within_a_bound_on_the_cost():
+    """4 % buys 10 bytes, 3 % nothing; no lower peak is proved for the first, 12 bytes for the second."""
+    plan = plan_again(budget=None, max_overhead="4%", time=2)
+    told = plan.recomputation
+    assert told is not None
+    assert (plan.status, plan.peak_bytes, plan.budget_bytes, told.planned) == ("ok", 10, None, 52)
+    assert (told.max_overhead, told.least_peak_bytes) == (0.04, 10)
+    assert "no plan within 4 % has a lower peak" in plan_text(plan)
+    verify_plan(held_or_made_again(), from_json(plan.to_json()), STRICT)
+    dear = plan_again(budget=None, max_overhead="3%", time=2, require_optimal=True)
+    assert dear.recomputation is not None
+    assert (dear.peak_bytes, dear.status, dear.recomputation.least_peak_bytes) == (14, "unproved", 12)
+    assert "no op; no plan within 3 % has a peak below 12 B" in plan_text(dear)
+    assert plan_again(budget=None, max_overhead="4%", time=2, require_optimal=True).status == "ok"
+
+
+def test_a_budget_and_a_bound_on_the_cost():
+    """Both are kept where they can be; else the lowest peak within the cost, which is over budget."""
+    both = plan_again(max_overhead="4%", time=2)
+    assert both.recomputation is not None
+    assert (both.status, both.peak_bytes, both.recomputation.max_overhead) == ("ok", 10, 0.04)
+    dear = plan_again(max_overhead="3%", time=2)
+    told = dear.recomputation
+    assert told is not None
+    assert (dear.status, dear.peak_bytes, told.planned, told.lower_bound) == ("over_budget", 14, 50, 52)
+    assert "the budget takes 4.000 % at least" in plan_text(dear)
+
+
+LOWER = {
+    "more than is allowed": {"max_overhead": 0.03},
+    "no number": {"max_overhead": float("inf")},
+    "a peak that is not proved": {"least_peak_bytes": 11},
+    "a proof of nothing": {"peak_certificate": None},
+    "a bound on nothing": {"max_overhead": None},
+}
+
+
+@pytest.mark.parametrize("what", LOWER)
+def test_verify_finds_what_is_not_so_of_a_least_peak(what: str):
+    """Each of these is refused as what it is."""
+    plan = plan_again(budget=None, max_overhead="4%", time=2)
+    assert plan.recomputation is not None
+    told = msgspec.structs.replace(plan.recomputation, **LOWER[what])
+    with pytest.raises(VerificationError) as error:
+        verify_plan(held_or_made_again(), msgspec.structs.replace(plan, recomputation=told), STRICT)
+    assert error.value.failure == "recompute"
 
 
 BROKEN = {
@@ -123,6 +166,40 @@ def test_verify_wants_to_be_told_what_it_costs():
     with pytest.raises(VerificationError) as error:
         verify_plan(held_or_made_again(), msgspec.structs.replace(plan_again(), recomputation=None), STRICT)
     assert error.value.failure == "rewrites"
+
+
+def test_ops_that_after_speaks_of_run_once():
+    """The bound counts on that: a plan of such a graph goes through verify, and one that runs them twice does not."""
+    plan = plan_again()
+    told = plan.recomputation
+    assert told is not None
+    graph = held_or_made_again()
+    ops = (*graph.ops[:3], replace(graph.ops[3], after=(0,)), graph.ops[4])
+    ordered = replace(graph, ops=ops)
+    with pytest.raises(VerificationError) as error:
+        verify_plan(ordered, plan, STRICT)
+    assert error.value.failure in ("rewrites", "recompute")
+    once = lowtide.plan(ordered, target="strict", budget=10, allow="recompute", time=1)
+    assert (once.status, once.peak_bytes > 10) == ("over_budget", True)
+    rng = Random(3)
+    for _ in range(4):
+        drawn = costly_graph(rng, 30)
+        peak = lowtide.plan(drawn, target="strict", time=1).peak_bytes
+        lowtide.plan(drawn, target="strict", budget=peak * 9 // 10, allow="recompute", time=0.3)
+
+
+def test_a_published_method_is_named_and_says_what_it_proves(capsys: Captured, tmp_path: Path):
+    """MOCCASIN finds the same, and calls it the least of its class; with one run of an op its class has none."""
+    pytest.importorskip("ortools", reason="needs the extra solvers")
+    plan = plan_again(method="moccasin", options={"runs": "3"})
+    assert plan.recomputation is not None
+    assert (plan.method, plan.status, plan.recomputation.planned) == ("moccasin", "ok", 52)
+    assert plan.search is not None
+    assert plan.search["ended"] == "optimal"
+    assert "the least cost, among: first runs in the best order, 3 runs" in plan_text(plan)
+    none = plan_again(method="moccasin", options={"runs": "1"})
+    assert (none.status, none.rewrites, (none.search or {})["ended"]) == ("over_budget", None, "infeasible")
+    assert "none is within the budget" in plan_text(none)
 
 
 @pytest.mark.slow

@@ -9,9 +9,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from lowtide import zoo
 from lowtide.bench.ort import OnnxruntimeSuite, light_models
 from lowtide.bench.suite import run
 from lowtide.cli import main
+from lowtide.run import random_weights
 from lowtide.run.random_weights import missing_weights, with_random_weights
 from support.bench import csv_of, markdown
 
@@ -81,6 +83,27 @@ def test_missing_weights_are_drawn_and_others_kept(tmp_path: Path) -> None:
     assert np.array_equal(came["kept"], numpy_helper.to_array(kept))
     assert len(np.unique(came["lost"])) == 12
     assert missing_weights(tmp_path / "a.onnx") == []
+
+
+def test_weights_that_one_file_cannot_hold_lie_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the limit of a protobuf they are the same numbers, outside."""
+    source = tmp_path / "m.onnx"
+    onnx.save(
+        zoo.build("swiftnet_cell_a").onnx(),
+        str(source),
+        save_as_external_data=True,
+        location="gone.data",
+        size_threshold=64,
+    )
+    (tmp_path / "gone.data").unlink()
+    with_random_weights(source, tmp_path / "inside.onnx")
+    monkeypatch.setattr(random_weights, "_MOST_BYTES", 1000)
+    with_random_weights(source, tmp_path / "outside.onnx")
+    assert (tmp_path / "outside.onnx.data").stat().st_size > 1000
+    assert not missing_weights(tmp_path / "outside.onnx")
+    inside, outside = (onnx.load(str(tmp_path / f"{name}.onnx")) for name in ("inside", "outside"))
+    for a, b in zip(inside.graph.initializer, outside.graph.initializer, strict=True):
+        assert np.array_equal(numpy_helper.to_array(a), numpy_helper.to_array(b)), a.name
 
 
 def test_a_missing_bias_of_a_convolution_is_a_vector(tmp_path: Path) -> None:

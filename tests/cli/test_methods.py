@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowtide.optimize.recompute.registry import recompute_methods
 from lowtide.schedule import registry
 from lowtide.spill.registry import spill_methods
 from support.command import Captured, run
@@ -10,7 +11,7 @@ from support.command import Captured, run
 def test_methods_and_their_options_are_listed(capsys: Captured):
     """In the help of `compare`, as far as registries go; `plan --help` says where."""
     text = " ".join(run(capsys, "compare", "--help")[1].split())
-    for name, method in [*registry.methods().items(), *spill_methods().items()]:
+    for name, method in [*registry.methods().items(), *spill_methods().items(), *recompute_methods().items()]:
         assert f" {name} " in text
         assert all(f"{option}: {takes}" in text for option, takes in registry.options_of(method).items()), name
     assert "see `lowtide compare --help`" in run(capsys, "plan", "--help")[1]

@@ -24,7 +24,7 @@ from lowtide.rewrites import RegionBound
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
-from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.cut import PACES, Cut, Cutter, Region
 from lowtide.transform.parts import apply
 from lowtide.verify.check.regions import _Search  # type: ignore[reportPrivateUsage]
 from support.small_nets import Nets, random_net
@@ -63,7 +63,7 @@ def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list
             grown = cutter.grow(interval, interval[-1], draw.choice(axes)) if axes and draw.random() < 0.75 else None
             if grown is None:
                 continue
-            region = cutter.region(interval, grown, draw.choice((2, 3, 5, 16)), push=draw.random() < 0.5)
+            region = cutter.region(interval, grown, draw.choice((2, 3, 5, 16)), draw.choice(PACES))
             last = region.stripes - 1
             kept = [*sorted(draw.sample(range(last), draw.randint(0, last))), last]
             regions.append(Region(tuple(Cut(c.op, c.axis, tuple(c.ends[i] for i in kept)) for c in region.cuts)))

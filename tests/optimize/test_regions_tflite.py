@@ -11,7 +11,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.optimize.regions import cut_model
 from lowtide.target import BUILT_IN
-from lowtide.transform.cut import Cutter
+from lowtide.transform.cut import PACES, Cutter
 from lowtide.transform.parts import apply
 
 pytest.importorskip("ai_edge_litert", reason="networks are built with its schema, which is not installed")
@@ -35,16 +35,16 @@ def test_the_core_counts_as_the_part_graph() -> None:
             ways = cutter.axes(ids[end - 1])
             if not ways:
                 continue
-            axis, stripes, push = rng.choice(ways), rng.choice((2, 3, 5, 13)), rng.random() < 0.5
-            cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, push)
+            axis, stripes, pace = rng.choice(ways), rng.choice((2, 3, 5, 13)), rng.choice(PACES)
+            cost = _core.region_cost(model, begin, end, end - 1, axis, stripes, pace)
             axes = cutter.grow(ids[begin:end], ids[end - 1], axis)
             assert (cost is None) == (axes is None)
             if cost is None or axes is None:
                 continue
-            parts = apply(cutter, [cutter.region(ids[begin:end], axes, stripes, push=push)])
+            parts = apply(cutter, [cutter.region(ids[begin:end], axes, stripes, pace)])
             steps = profile(memory_model(parts.graph, STRICT), range(len(parts.graph.ops)))
             ops = [i for i, op in enumerate(parts.graph.ops) if op.id in parts.parts or op.id in ids[begin:end]]
-            assert cost[:2] == (max(steps.footprint[i] for i in ops), len(ops)), (seed, axis, stripes, push)
+            assert cost[:2] == (max(steps.footprint[i] for i in ops), len(ops)), (seed, axis, stripes, pace)
             compared += 1
             padded += any(p.role == "pad" for p in parts.parts.values())
             grouped += any(t.name.find("/joined_") >= 0 for t in parts.graph.tensors)

@@ -22,8 +22,8 @@ def test_both_run_in_turn_and_say_what_their_process_had(tmp_path: Path) -> None
     del ballast
     assert timing is not None
     assert timing.runs == RUNS
-    assert 0 < timing.original_seconds < 10
-    assert 0 < timing.planned_seconds < 10
+    assert timing.original_seconds > 0
+    assert timing.planned_seconds > 0
     for peak in (timing.original_peak_bytes, timing.planned_peak_bytes):
         assert peak is not None
         assert 2**24 < peak < 2**29

@@ -69,3 +69,15 @@ def test_little_to_swap() -> None:
     model = memory_model(zoo.build("series_parallel:n=1").graph(), BUILT_IN["strict"])
     assert anneal_load(model, (0,), 100, 0) == (0,)
     assert anneal_load(model, (0,), 0, 0) == (0,)
+
+
+def test_a_walk_ends_when_the_time_is_over() -> None:
+    """Where it stands: at once, it is the order that was given."""
+    graph = random_graph(Random(5), 30)
+    model = memory_model(graph, BUILT_IN["strict"])
+    own = profile(model, range(len(graph.ops)))
+    looks = iter((False, True))
+    assert anneal_load(model, range(len(graph.ops)), own.peak, 1, over=lambda: True) == tuple(range(len(graph.ops)))
+    walked = anneal_load(model, range(len(graph.ops)), own.peak, 1, over=lambda: next(looks))
+    assert max(profile(model, walked).footprint) <= own.peak
+    assert next(looks, None) is None

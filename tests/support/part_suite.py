@@ -9,7 +9,7 @@ import onnx
 
 from lowtide.graph import Graph
 from lowtide.read import read_model
-from lowtide.transform.cut import Cutter, Region
+from lowtide.transform.cut import PACES, Cutter, Region
 from lowtide.transform.parts import apply
 from support.part_runs import differs
 from support.small_nets import Nets, pyramid
@@ -162,8 +162,8 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    for push in (False, True)[: len(axes)]:
-                        yield cutter.region(graph.own_order, axes, stripes, push=push)
+                    for pace in PACES[: len(axes)]:
+                        yield cutter.region(graph.own_order, axes, stripes, pace)
 
 
 def broken(name: str, folder: Path, stripes: int = 3) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import json
 from itertools import count
+from pathlib import Path
 from random import Random
 
 from lowtide.analyse.model import MemoryModel
@@ -73,3 +75,28 @@ def least_cost(problem: Sequenced, budget: int) -> int | None:
             if sum(size[x] for x in live) + op.workspace <= budget:
                 heapq.heappush(heap, (cost + problem.costs.units[v], next(number), done | {v}, live))
     return None
+
+
+def held_or_made_again() -> Graph:
+    """A large tensor, made cheaply, is read at both ends of a graph that needs the room between."""
+    tensors = (
+        Tensor(0, 1, Kind.INPUT, "x"), Tensor(1, 4, Kind.ACTIVATION, "s"), Tensor(2, 3, Kind.ACTIVATION, "a"),
+        Tensor(3, 6, Kind.ACTIVATION, "b"), Tensor(4, 2, Kind.ACTIVATION, "c"), Tensor(5, 1, Kind.OUTPUT, "d"),
+    )  # fmt: skip
+    ops = (
+        Op(0, (0,), (1,), "make", cost=2), Op(1, (1,), (2,), "early", cost=10), Op(2, (2,), (3,), "wide", cost=20),
+        Op(3, (3,), (4,), "narrow", cost=8), Op(4, (4, 1, 0), (5,), "late", cost=10),
+    )  # fmt: skip
+    return Graph("again", tensors, ops, sha256="1" * 64)
+
+
+def graph_file(graph: Graph, folder: Path) -> Path:
+    """The graph as graph JSON."""
+    path = folder / "g.graph.json"
+    tensors = [{"id": t.id, "size": t.size, "kind": str(t.kind)} for t in graph.tensors]
+    ops = [
+        {"id": op.id, "inputs": list(op.inputs), "outputs": list(op.outputs), "cost": op.cost, "after": list(op.after)}
+        for op in graph.ops
+    ]
+    path.write_text(json.dumps({"name": "g", "tensors": tensors, "ops": ops}))
+    return path

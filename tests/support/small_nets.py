@@ -135,7 +135,7 @@ def random_net(pick: Pick, nodes: int = 8, opset: int = OPSET) -> onnx.ModelProt
     tries = 0
     while len(nets.nodes) < nodes and tries < 3 * nodes:
         tries += 1
-        live = list(nets.shapes)
+        live = [name for name, shape in nets.shapes.items() if all(d > 0 for d in shape)]
         x = pick((live[-1], live[-1], pick(live)))
         options = IMAGE if len(nets.shapes[x]) == 4 else ANY
         pick(options)(nets, x)

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from lowtide.graph import Graph
 from lowtide.read.tflite.model import TfliteFile, parse_file
 from lowtide.read.tflite.reader import graph_of
-from lowtide.transform.cut import Cutter, Region
+from lowtide.transform.cut import PACES, Cutter, Region
 from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.tflite_file import TfliteParts, with_file
 from lowtide.write.tflite_parts import parts_bytes
@@ -255,8 +255,8 @@ def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:
                 axes = cutter.grow(within, op.id, axis)
                 if axes is not None and (key := frozenset(axes.items())) not in known:
                     known.add(key)
-                    for push in (False, True)[: len(axes)]:
-                        yield cutter.region(graph.own_order, axes, stripes, push=push)
+                    for pace in PACES[: len(axes)]:
+                        yield cutter.region(graph.own_order, axes, stripes, pace)
 
 
 class Whole:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import lowtide
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops import part as ops_part
 from lowtide.ops.access import Access, Box, Shape
@@ -22,11 +23,13 @@ from lowtide.ops.onnx import part as onnx_part
 from lowtide.ops.part import Glue, Spelled, Spelling
 from lowtide.read import read_model
 from lowtide.transform import parts
-from lowtide.transform.cut import Cut, Cutter, Region
+from lowtide.transform.cut import PACES, Cut, Cutter, Pace, Region
 from lowtide.transform.parts import apply
-from support.small_nets import random_net
+from lowtide.write.onnx_parts import write_onnx_parts
+from support.small_nets import Nets, random_net
 
 pytest.importorskip("onnxruntime", reason="parts are run in onnxruntime, which is not installed")
+from support.arena_replay import spoiled
 from support.part_runs import difference, differs, feeds, tensors_of
 from support.part_suite import SUITE, broken
 
@@ -53,8 +56,24 @@ def _regions(cutter: Cutter, drawn: list[tuple[int, int, int, int, int]]) -> lis
         ways = cutter.axes(op)
         axes = cutter.grow(within, op, ways[way % len(ways)]) if ways else None
         if axes is not None:
-            regions.append(cutter.region(graph.own_order, axes, stripes, push=bool(seed % 2)))
+            regions.append(cutter.region(graph.own_order, axes, stripes, PACES[seed % 3]))
     return regions
+
+
+def _random_parts(source: Path, ways: list[tuple[int, int, int, int, int]]) -> parts.PartGraph:
+    """The parts of a network that onnxruntime runs, in the regions drawn; gives the example up if there are none."""
+    try:
+        assert difference(source, source, feeds(source)) == 0
+    except Exception:  # onnxruntime's own kinds of error have no common base
+        assume(False)
+    cutter = Cutter(read_model(source))
+    regions = _regions(cutter, ways)
+    assume(regions)
+    try:
+        return apply(cutter, regions)
+    except ValueError as error:
+        assume("before and behind" not in str(error))
+        raise
 
 
 @pytest.mark.slow
@@ -68,21 +87,32 @@ def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, 
         folder = Path(name)
         source = folder / "m.onnx"
         source.write_bytes(model)
-        try:
-            assert difference(source, source, feeds(source)) == 0
-        except Exception:  # onnxruntime's own kinds of error have no common base
-            assume(False)
+        result = _random_parts(source, ways)
         cutter = Cutter(read_model(source))
-        regions = _regions(cutter, ways)
-        assume(regions)
-        try:
-            result = apply(cutter, regions)
-        except ValueError as error:
-            assume("before and behind" not in str(error))
-            raise
         assert not differs(source, folder, cutter, result)
         _check_pieces(source, folder / "parts.onnx", result)
         _check_rows(cutter.graph, result)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(_cut_nets())
+def test_random_networks_in_parts_inside_an_arena(
+    drawn: tuple[bytes, list[tuple[int, int, int, int, int]]],
+) -> None:
+    """Where the plan lays parts over each other no op, nor the caller, finds other bytes than without an arena."""
+    model, ways = drawn
+    with TemporaryDirectory() as name:
+        source, target = Path(name) / "m.onnx", Path(name) / "parts.onnx"
+        source.write_bytes(model)
+        result = _random_parts(source, ways)
+        write_onnx_parts(source, result, result.graph.own_order, target)
+        plan = lowtide.plan(result.graph, target="generic", time=5)
+        numbers = {**feeds(source), **tensors_of(target)}
+        assert plan.offsets is not None
+        assert plan.arena_bytes is not None
+        offsets = {int(t): at for t, at in plan.offsets.items()}
+        assert not spoiled(result.graph, plan.order, offsets, plan.arena_bytes, numbers)
 
 
 def _check_pieces(source: Path, target: Path, result: parts.PartGraph) -> None:
@@ -296,3 +326,24 @@ def test_a_broken_rule_is_seen(rule: str, tmp_path: Path, monkeypatch: pytest.Mo
             seen.append((name, wrong))
             break
     assert seen
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_no_part_is_made_of_rows_that_nobody_reads(pace: Pace, tmp_path: Path) -> None:
+    """The first rows of a pool, which a slice leaves out, run with the next ones; a runtime would keep them."""
+    nets = Nets(lambda options: next(iter(options)))
+    x = nets.input((1, 2, 24, 5))
+    (pooled,) = nets.node("MaxPool", [x], kernel_shape=[1, 1], strides=[2, 1])
+    (later,) = nets.node("Slice", [pooled, nets.ints(3), nets.ints(12), nets.ints(2)])
+    nets.node("MaxPool", [later], kernel_shape=[1, 1], strides=[3, 1])
+    source = tmp_path / "m.onnx"
+    source.write_bytes(nets.model().SerializeToString())
+    cutter = Cutter(read_model(source))
+    for stripes in (2, 5, 12):
+        axes = cutter.grow(cutter.graph.own_order, cutter.graph.own_order[0], 2)
+        assert axes is not None
+        result = apply(cutter, [cutter.region(cutter.graph.own_order, axes, stripes, pace)])
+        assert not differs(source, tmp_path, cutter, result)
+        read = {t for op in result.graph.ops for t in op.inputs}
+        outputs = {t.id for t in result.graph.tensors if t.kind is Kind.OUTPUT}
+        assert all(set(op.outputs) & (read | outputs) for op in result.graph.ops)

@@ -128,7 +128,10 @@ class _LayoutSearch:
             if self.done:
                 return
             turn, which = divmod(k, len(starts))
-            candidate = anneal_load(self.model, starts[which], self.peak, MOST_ANNEALED * self.limits.seed + turn)
+            seed = MOST_ANNEALED * self.limits.seed + turn
+            candidate = anneal_load(self.model, starts[which], self.peak, seed, over=self.limits.over)
+            if self.done:
+                return
             self.tried += 1
             self.consider(self.exactly(candidate, WORK * (1 + k // 4)))
         if not self.done:

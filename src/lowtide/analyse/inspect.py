@@ -109,6 +109,31 @@ class Fission:
     opaque: tuple[tuple[OpName, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A size of memory in which the model fits.
+
+    Attributes
+    ----------
+    bytes
+        Live at once at the most; of the last kind, the fast memory.
+    how
+        ``"own order"``, ``"best order"``, ``"cuts"``, or ``"cuts and slow memory"``.
+    ops
+        How many run.
+    traffic_bytes
+        Of the last kind, about what is moved to and from a slow memory beside the model's inputs and outputs.
+    target
+        Of the last kind, under which target.
+    """
+
+    bytes: int
+    how: str
+    ops: int
+    traffic_bytes: int | None = None
+    target: str | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Inspection:
     """A model as it stands. Sizes are bytes.
@@ -140,6 +165,13 @@ class Inspection:
         inputs, and above `MOST_CUT_OPS` ops.
     runtime_figures
         What the runtime takes by its defaults, and for the best order known; None where no runtime is known.
+    ladder
+        Sizes of memory in which the model fits, and how, the largest first: what was found in the time for it; empty
+        where nothing was looked for.
+    ladder_seconds
+        How long was looked for cuts and slow memories.
+    ladder_complete
+        Whether the look ended before its time was over.
     seconds
         Wall time of it all.
     """
@@ -161,6 +193,9 @@ class Inspection:
     footprint_bytes: tuple[int, ...]
     fission: Fission | None
     runtime_figures: list[RuntimeFigure] | None
+    ladder: list[Rung]
+    ladder_seconds: float
+    ladder_complete: bool
     seconds: float
 
     def __repr__(self) -> str:

@@ -6,8 +6,8 @@ accounting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
 from lowtide.analyse.model import MemoryModel, Overwrite
 
@@ -59,6 +59,18 @@ def profile(model: MemoryModel, order: Sequence[int]) -> Profile:
     lives = model.core.profile(order)
     in_place = tuple(model.overwrites[i][k] for i, k in lives.in_place)
     return Profile(tuple(lives.footprint), tuple(lives.transient), tuple(lives.first), tuple(lives.last), in_place)
+
+
+def restricted(model: MemoryModel, pairs: Container[tuple[int, int]]) -> MemoryModel:
+    """The model with only such in-place choices as `pairs` of an output's and an input's id allow."""
+    overwrites = tuple(tuple(o for o in row if (o.output, o.input) in pairs) for row in model.overwrites)
+    return replace(model, overwrites=overwrites)
+
+
+def alone(model: MemoryModel, at: int) -> int:
+    """Bytes that the op at a position needs in any order: its own storages and workspace, in place where it may be."""
+    own = sum(model.storages[s].size for s in model.touched[at]) + model.workspace[at]
+    return own - max((o.saving for o in model.overwrites[at]), default=0)
 
 
 def largest_single_op(model: MemoryModel) -> int:

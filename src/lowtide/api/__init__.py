@@ -11,6 +11,7 @@ from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.curve import curve
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
+from lowtide.api.front import front
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
@@ -21,6 +22,7 @@ from lowtide.api.placing import Placement, allocate
 from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
+from lowtide.api.reporting import Pictures, report
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
@@ -35,6 +37,7 @@ __all__ = [
     "MemoryUse",
     "MethodResult",
     "OneArena",
+    "Pictures",
     "Placement",
     "PlanFiles",
     "Rules",
@@ -50,6 +53,7 @@ __all__ = [
     "compare",
     "curve",
     "export",
+    "front",
     "inspect",
     "kernel_choices",
     "load",
@@ -60,6 +64,7 @@ __all__ = [
     "plan_sizes",
     "probe",
     "prove",
+    "report",
     "run",
     "runtime_optimized",
     "schema",

@@ -15,6 +15,7 @@ from lowtide.plan import (
     PlanMemory,
     PlanMove,
     PlanOp,
+    PlanStream,
     PlanTensor,
     Residency,
     RuntimeArenas,
@@ -28,6 +29,7 @@ from lowtide.plan import (
 from lowtide.rewrites import (
     Exactness,
     PlanCost,
+    PlanLoop,
     PlanPart,
     PlanPiece,
     ProvedOver,
@@ -39,6 +41,7 @@ from lowtide.rewrites import (
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
+    from lowtide.transform.loops import LoopGraph
     from lowtide.transform.parts import PartGraph
 
 
@@ -67,8 +70,10 @@ class PlanKeys(TypedDict, total=False):
     traffic_bytes: int
     traffic_lower_bound_bytes: int
     traffic_proof: TrafficProof
+    streams: list[PlanStream] | None
     spilling: Spilling
     rewrites: list[Rewrite] | None
+    loops: list[PlanLoop]
     recomputation: Recomputation
     exactness: Exactness | None
     allow: list[str] | None
@@ -104,6 +109,8 @@ class Answer:
         The graph with ops that run again; None if that is the problem's own.
     parts
         What the ops and tensors of the problem's graph are of the user's, if ops were cut.
+    loops
+        What its ops are of the user's, if some run in loops.
     own_order_peak_bytes
         Peak of the user's own graph in its own order, if that is not the problem's.
     """
@@ -115,6 +122,7 @@ class Answer:
     schedule_seconds: float = 0.0
     rewritten: Graph | None = None
     parts: PartGraph | None = None
+    loops: LoopGraph | None = None
     own_order_peak_bytes: int | None = None
 
     @property
@@ -128,7 +136,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
     graph, target = answer.graph, answer.problem.target
     again = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     return Plan(
-        version=1 if answer.parts is None else 2,
+        version=1 if answer.parts is None and answer.loops is None else 2,
         lowtide=__version__,
         graph=graph.name,
         model_sha256=graph.sha256,
@@ -163,6 +171,8 @@ def _own_order_peak(answer: Answer) -> int:
 
 def _part(answer: Answer, op: Op) -> dict[str, Any]:
     """What an op is of the user's graph, if a cut made it."""
+    if answer.loops is not None and op.id in answer.loops.loops:
+        return {"origin": list(answer.loops.loops[op.id].ops)}
     part = None if answer.parts is None else answer.parts.parts.get(op.id)
     if part is None or part.role == "whole":
         return {}
@@ -199,10 +209,18 @@ def _tensors(answer: Answer) -> list[PlanTensor]:
             size=t.size,
             kind=str(t.kind),
             alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
+            **_form(t),
             **_piece(answer, t),
         )
         for t in answer.graph.tensors
     ]
+
+
+def _form(tensor: Tensor) -> dict[str, Any]:
+    """Element type and shape, as far as the model says them; constants are not planned, and not described."""
+    if tensor.kind is Kind.CONSTANT:
+        return {}
+    return {"dtype": tensor.dtype, "shape": None if tensor.shape is None else "x".join(map(str, tensor.shape))}
 
 
 def op_ids(graph: Graph, order: Sequence[int]) -> list[int]:

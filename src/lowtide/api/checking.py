@@ -154,7 +154,7 @@ def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, h
     if isinstance(model, Graph):
         raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
     how = how | {"dims": checked.plan.sizes(how["dims"])}
-    if runtime_format(model) == "onnx":
+    if runtime_format(model) == "onnx" and not checked.plan.loops:
         whole = rewritten(checked.graph, checked.plan, checked.target)
         how = how | {"footprint_bytes": tensor_bytes(whole, checked.plan, checked.target)}
     try:

@@ -29,12 +29,15 @@ class Costs:
         Where it comes from, for errors.
     max_overhead
         Part of the uncut model's predicted time that a plan may take more; None: any.
+    given
+        Whether the call names the file; else it stands in for one.
     """
 
     file: CostFile
     sha256: str
     place: str
     max_overhead: float | None = None
+    given: bool = True
 
     def model(self, cutter: Cutter) -> CostModel:
         """The file looked up for a graph. Raises `InputError` if it is of another dialect."""
@@ -74,7 +77,7 @@ def find_costs(cost: CostFile | str | Path | None, max_overhead: str | float | N
     """
     most = None if max_overhead is None else parse_overhead(max_overhead)
     if cost is None:
-        return None if most is None else Costs(*stand_in(), "cpu.json", most)
+        return None if most is None else Costs(*stand_in(), "cpu.json", most, given=False)
     if isinstance(cost, CostFile):
         return Costs(cost, sha256(cost.to_json()).hexdigest(), "cost file", most)
     if not str(cost):

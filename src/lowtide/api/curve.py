@@ -59,7 +59,7 @@ def curve(
             way.peak,
             way.ops,
             len(way.regions),
-            arena_bytes(problem, order, cutter, way),
+            arena_bytes(problem, cutter, way),
             None if costs is None else way.nanoseconds,
         )
         for way in ways

@@ -31,6 +31,8 @@ _SEAMS, _BOTH = 0.75, 0.85
 """The same for the search for seams, and for that for regions in what seams left whole."""
 _FIRST = 0.7
 """Share of the time that is left for the first of several part graphs."""
+_LOOK, _WINDOWS = 0.15, 0.6
+"""Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
 
@@ -142,6 +144,14 @@ class CutSearch:
             return least >= (best.keys.get("arena_bytes") or 0)
         return least + proposal.beside >= best.keys["required_bytes"]
 
+    def seams(self) -> list[PartGraph]:
+        """The best seams, if there are some, and if regions are allowed too, those of what seams left whole."""
+        seamed = self._seams()
+        if seamed is None:
+            return []
+        regions = self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
+        return [proposal.parts for proposal in (seamed, *regions)]
+
     def _best_cut(self) -> Answer | None:
         """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
         proposals = self._proposals()
@@ -228,11 +238,16 @@ class CutSearch:
         self.interrupted = self.interrupted or (not all(way.complete for way in ways) and not search.over())
         if self.interrupted:
             return []
-        ids = dict.fromkeys(origins[i] for i in reversed(order))
-        listed = [o for o in reversed(ids) if o is not None]
+
+        def listed(way: Way) -> list[int]:
+            ids = dict.fromkeys(origins[i] for i in reversed(way.order))
+            return [o for o in reversed(ids) if o is not None]
+
         before = {} if seamed is None else seamed.figures
         return [
-            self._proposal(_applied(self.cutter, way, seams, listed), way.peak, {**before, "regions": way.evaluated})
+            self._proposal(
+                _applied(self.cutter, way, seams, listed(way)), way.peak, {**before, "regions": way.evaluated}
+            )
             for way in ways
             if way.regions and (not self._keeps or not self.job.max_ops or way.ops <= self.job.max_ops)
         ]
@@ -252,12 +267,30 @@ class CutSearch:
         bounds = Bounds(self.goal.room(self.problem) or 0, self.job.max_ops, self._most_nanoseconds)
         return [best_regions(cutter, problem.memory, order, limits, bounds, cost)]
 
+    def _improved(self, proposal: Proposal, limits: Limits) -> Proposal:
+        """The parts in an own order of lower peak, where a quick look leaves open which order is the best."""
+        from lowtide.schedule.windows import improved
+
+        parts, memory, method = proposal.parts, proposal.problem.memory, self.job.search.method
+        started = limits.seconds - limits.left_seconds
+        look = replace(limits, seconds=started + _LOOK * limits.left_seconds, trace=None)
+        schedule = self.goal.find_order(proposal.problem, self.job.search, look)
+        if method.name != "exact" or schedule.stopped in ("proof", "interrupt"):
+            return proposal
+        search = replace(limits, seconds=started + _WINDOWS * (limits.seconds - started), trace=None)
+        enough = max(schedule.lower_bound, self.goal.room(proposal.problem) or 0)
+        order, self.interrupted = improved(memory, schedule.order, search, enough)
+        graph = replace(parts.graph, ops=tuple(parts.graph.ops[i] for i in order))
+        return replace(proposal, parts=replace(parts, graph=graph), problem=Problem.of(graph, proposal.problem.target))
+
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time."""
         return replace(self.limits, seconds=self.limits.seconds * share)
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
+        if not self._keeps:
+            proposal = self._improved(proposal, limits)
         parts = proposal.parts
         answer = self.goal.solve(proposal.problem, self.job.search, limits)
         search_keys = {"uncut_peak_bytes": self.uncut.keys["peak_bytes"], **proposal.figures}
@@ -290,13 +323,13 @@ def beside(problem: Problem, graph: Graph) -> int:
     return MAX_BYTES - runtime_of(problem.target).room(graph, MAX_BYTES)
 
 
-def arena_bytes(problem: Problem, order: Sequence[int], cutter: Cutter, way: Way) -> int | None:
+def arena_bytes(problem: Problem, cutter: Cutter, way: Way) -> int | None:
     """Bytes of the arena for a way to cut an order, with what the runtime keeps for each op, before the parts are
     ordered again; None where it keeps nothing."""
     from lowtide.transform.seams import NO_SEAMS
 
     if not beside(problem, problem.graph):
         return None
-    ids = [problem.graph.ops[i].id for i in order]
+    ids = [problem.graph.ops[i].id for i in way.order]
     graph = _applied(cutter, way, NO_SEAMS, ids).graph if way.regions else problem.graph
     return way.peak + beside(problem, graph)

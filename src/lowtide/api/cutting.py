@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -14,7 +14,7 @@ from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute", "alias")
+ALLOWED = ("fission", "seams", "accumulate", "recompute", "alias", "loops")
 """What a plan may be allowed to change."""
 
 _UNCUT, _BOUND = 0.2, 0.1
@@ -35,8 +35,9 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    if "recompute" in listed and set(listed) != {"recompute"}:
-        raise InputError("--allow recompute does not go with other changes in one plan yet; name it alone")
+    for alone in ("recompute", "loops"):
+        if alone in listed and set(listed) != {alone}:
+            raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 
 
@@ -52,9 +53,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     """
     from lowtide.api.cut_search import CutSearch
 
-    check_format(problem)
-    if "seams" in job.allow and problem.graph.dialect != "onnx":
-        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
@@ -99,8 +98,8 @@ def partly_over(target: Target) -> bool:
     return target.overlap != "never" and not target.rule
 
 
-def check_format(problem: Problem) -> None:
-    """Raise `InputError` if there is nothing that spells parts in the model's format."""
+def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
+    """Raise `InputError` if there is nothing that spells parts in the model's format, or none that may be allowed."""
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
@@ -108,3 +107,5 @@ def check_format(problem: Problem) -> None:
         if problem.place.startswith("zoo:"):
             mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
+    if "seams" in allow and problem.graph.dialect != "onnx":
+        raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)

@@ -24,6 +24,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 
 if TYPE_CHECKING:
+    from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.schedule.method import Method
     from lowtide.spill.answer import SpillMethod
 
@@ -132,6 +133,10 @@ class Job:
         Ops that a changed graph may have; 0: any number.
     costs
         What ops take: of the changed graphs of one peak the one of least predicted time is taken, within its bound.
+    repeats
+        A published method of running ops again; None: lowtide's own.
+    stream_input
+        Whether the caller hands graph inputs over row by row, as loops ask for them.
     target
         The rules for this model. It goes along when the job is pickled, so that a target's file is read once.
 
@@ -150,6 +155,8 @@ class Job:
     exact_bits: bool = False
     max_ops: int = 0
     costs: Costs | None = None
+    repeats: RecomputeMethod | None = None
+    stream_input: bool = False
     target: Target = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -162,6 +169,8 @@ class Job:
         name = next((name for name, value in given.items() if value), None)
         if name is not None and not self.allow:
             raise InputError(f"{name} is about what --allow may change; name that, as with --allow fission")
+        if self.stream_input and "loops" not in self.allow:
+            raise InputError("--stream-input is about inputs that loops read row by row; it needs --allow loops")
         if self.max_ops < 0:
             raise InputError(f"--max-ops is {self.max_ops}; give a number of ops, or 0 for any")
         self.goal.check(self)

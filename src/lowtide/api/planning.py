@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
+from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.looping import solve_looping
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.graph import Graph
@@ -58,6 +61,7 @@ def plan(
     max_ops: int = 0,
     cost: CostFile | str | Path | None = None,
     max_overhead: str | float | None = None,
+    stream_input: bool = False,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     persistent: Sequence[str] = (),
@@ -94,7 +98,8 @@ def plan(
         What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
-        stands for ``"spill"``.
+        stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as
+        `lowtide.optimize.recompute.registry` has them, or ``"exact"`` for lowtide's own.
     time
         Seconds of search.
     search_memory
@@ -110,8 +115,8 @@ def plan(
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`. Nothing is changed where it gains nothing, or the budget is met
-        without.
+        least time within the budget, by `Op.cost`; ``"loops"``: ops run together row by row, for compilers that loop
+        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -122,6 +127,9 @@ def plan(
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
+    stream_input
+        With ``"loops"``: the caller hands graph inputs over row by row, as they are asked for, so that only the rows
+        that are still needed are held.
     overwrite_inputs, pin_inputs
         Whether graph inputs may be overwritten in place, or must not be; the default is the target's. What keeps
         them to the end is the target's field `keep_inputs`.
@@ -153,8 +161,15 @@ def plan(
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
     memory_bytes = parse_size(search_memory, "search memory")
+    words, repeats = allowed(allow), None
+    if "recompute" in words and method != "exact":
+        from lowtide.optimize.recompute.registry import make_recompute
+
+        repeats = make_recompute(method, options)
+        method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
-    job = Job(model, dims, rules, goal, search, allowed(allow), exact_bits, max_ops, find_costs(cost, max_overhead))
+    costs = find_costs(cost, max_overhead)
+    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
     return plan_job(job, trace=trace, report=report)
 
 
@@ -175,6 +190,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
+    plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -192,12 +208,15 @@ def plan_job(
 def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     """As the job allows it."""
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
+    if "loops" in job.allow:
+        return solve_looping(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
         return solve_aliased(replace(job, goal=goal), problem, limits)
     if job.allow:
-        return solve_cut(replace(job, goal=goal), problem, limits)
+        solve = solve_cut_spilling if isinstance(goal, FastMemory) else solve_cut
+        return solve(replace(job, goal=goal), problem, limits)
     return goal.solve(problem, job.search, limits)
 
 
@@ -211,6 +230,8 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
+    if answer.loops is not None:  # no runtime of a file has them
+        return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
     uncut = None if answer.parts is None else problem.memory

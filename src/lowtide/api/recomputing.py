@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from lowtide.api.answer import Answer, PlanKeys
@@ -14,9 +16,9 @@ from lowtide.rewrites import Recomputation, Recompute
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:
-    from lowtide._core import SequenceResult
     from lowtide.analyse.model import MemoryModel
-    from lowtide.optimize.recompute.bound import PriceBound
+    from lowtide.optimize.recompute.bound import PeakBound, PriceBound
+    from lowtide.optimize.recompute.method import RecomputeMethod
     from lowtide.optimize.recompute.sequence import Sequenced
     from lowtide.schedule.method import Schedule
 
@@ -25,6 +27,12 @@ _ONCE, _BOUND = 0.2, 0.3
 
 _SEARCHED = (0.7, 0.78, 0.84, 0.88, 0.92)
 """Shares after which a sequence is placed, each one for a smaller budget, until the arena fits."""
+
+_WITHIN = 0.5
+"""Part of these where the time is bounded too: the rest is for the lowest peak, if the budget takes too much time."""
+
+_MOST_PLACED = 3
+"""Of the lowest sequences within a bound on time so many are placed at most."""
 
 _MOST_ASKED = 64
 """Ops at which a bound is asked for: those with the most live in the best order."""
@@ -49,124 +57,246 @@ class _Given:
 
 
 def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
-    """The plan of least time within the budget. Without repetitions where the best order fits it.
+    """The plan of least time within the budget, or of least peak within a bound on the time. Without repetitions where
+    the best order fits the budget.
 
     Raises
     ------
     InputError
-        There is no budget, or the target's runtime has an arena of its own.
+        There is neither a budget nor a bound on time, or the target's runtime has an arena of its own.
     """
     from lowtide.optimize.recompute.sequence import least_possible, sequenced
 
     goal = job.goal
     assert isinstance(goal, OneArena), goal
-    _check(job, goal, problem)
-    assert goal.budget is not None, goal
+    _check(job, goal)
+    _check_method(job, problem)
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
+    call = _Call(job, goal, problem, sequence, once, limits)
     least, _ = least_possible(sequence)
+    if goal.budget is None:
+        return _lowest(call, None)
     room = goal.budget - goal.reserve
     if once.keys["required_bytes"] <= goal.budget or least > room or once.keys["stopped"] == "interrupt":
-        return _without(job, once, sequence)
-    bound = _bound(problem, sequence, once.order, room, limits)
-    best = _place(job, problem, sequence, once, bound, limits)
-    return replace(best, keys=_recomputation_keys(job, sequence, best, bound))
+        return _without(call)
+    bound = _bound(call, room)
+    best = _cheapest(call, room, bound) if job.repeats is None else _by_method(call, room, job.repeats)
+    most = call.most_units
+    if most is not None and (sum(call.units(best)) > most or best.keys["status"] != "ok"):
+        return _lowest(call, bound)
+    return replace(best, keys=_recomputation_keys(call, best, bound))
 
 
-def _check(job: Job, goal: OneArena, problem: Problem) -> None:
-    if goal.budget is None:
-        raise InputError("--allow recompute trades time for memory within a budget; name one, as with --budget 70%")
+@dataclass(frozen=True)
+class _Call:
+    """A job whose best order is known, and the ops of it as they may run again."""
+
+    job: Job
+    goal: OneArena
+    problem: Problem
+    sequence: Sequenced
+    once: Answer
+    limits: Limits
+
+    @property
+    def max_overhead(self) -> float | None:
+        """Part of the time that running ops again may add."""
+        return None if self.job.costs is None else self.job.costs.max_overhead
+
+    @property
+    def most_units(self) -> int | None:
+        """What all runs may cost together, in units; None: anything."""
+        if self.max_overhead is None:
+            return None
+        total = self.sequence.costs.total
+        return total + int(Fraction(str(self.max_overhead)) * total)
+
+    def units(self, answer: Answer) -> list[int]:
+        """What each run of an answer costs."""
+        clones = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
+        ids = {op.id: cost for op, cost in zip(self.problem.graph.ops, self.sequence.costs.units, strict=True)}
+        return [ids[clones.get(answer.graph.ops[i].id, answer.graph.ops[i].id)] for i in answer.order]
+
+    def until(self, share: float) -> Limits:
+        """Limits of a search that is over after a share of the time."""
+        return replace(self.limits, seconds=self.limits.seconds * share)
+
+
+def _check(job: Job, goal: OneArena) -> None:
+    bounded = job.costs is not None and job.costs.max_overhead is not None
+    if goal.budget is None and not bounded:
+        raise InputError(
+            "--allow recompute trades time for memory within a budget, or memory for time within a bound; name one, as "
+            "with --budget 70% or --max-overhead 10%"
+        )
     if job.target.rule:
         raise InputError(
             f"target {job.target.name} runs each op of the file once; recompute under another one, as with "
             "--target generic"
         )
-    if not job.search.best:
-        raise InputError("--allow recompute starts from the best order; leave out --method")
-    if job.max_ops or goal.spread or job.costs is not None:
+    if job.repeats is not None and (bounded or goal.budget is None):
+        raise InputError(f"--method {job.repeats.name} is for a budget; leave out --max-overhead, or the method")
+    if job.max_ops or goal.spread or (job.costs is not None and job.costs.given):
         raise InputError(
-            "--max-ops, --spread, --cost and --max-overhead are not for --allow recompute, which counts what the graph "
-            "says its ops cost; leave them out"
+            "--max-ops, --spread and --cost are not for --allow recompute, which counts what the graph says its ops "
+            "cost; leave them out"
         )
 
 
-def _without(job: Job, once: Answer, sequence: Sequenced) -> Answer:
+def _check_method(job: Job, problem: Problem) -> None:
+    """Raise `InputError` if a published method cannot do the graph, before anything is searched."""
+    from lowtide.optimize.recompute.sequence import sequenced
+
+    if job.repeats is None:
+        return
+    reason = job.repeats.supports(sequenced(problem.memory, range(len(problem.graph.ops))))
+    if reason is not None:
+        raise InputError(f"method {job.repeats.name} cannot do this: {reason}; leave out --method", problem.place)
+
+
+def _without(call: _Call) -> Answer:
     """The plan without repetitions: it fits, or no plan does."""
-    scale, total = sequence.costs.scale, sequence.costs.total
+    scale, total = call.sequence.costs.scale, call.sequence.costs.total
     recomputation = Recomputation(
-        counted=sequence.costs.counted, once=total / scale, planned=total / scale, lower_bound=total / scale
+        counted=call.sequence.costs.counted,
+        once=total / scale,
+        planned=total / scale,
+        lower_bound=total / scale,
+        max_overhead=call.max_overhead,
     )
-    keys: PlanKeys = {**once.keys, "allow": list(job.allow), "recomputation": recomputation}
-    return replace(once, keys=keys)
+    keys: PlanKeys = {**call.once.keys, "allow": list(call.job.allow), "recomputation": recomputation}
+    return replace(call.once, keys=keys)
 
 
-def _bound(problem: Problem, sequence: Sequenced, order: tuple[int, ...], room: int, limits: Limits) -> PriceBound:
-    """The best price cut at the ops with the most live."""
+def _crowded_ops(call: _Call) -> list[int]:
+    """Positions of the ops with the most live in the best order, at which bounds are asked for."""
     from lowtide.analyse.liveness import profile
+
+    footprint = profile(call.problem.memory, call.once.order).footprint
+    steps = sorted(range(len(footprint)), key=lambda step: -footprint[step])[:_MOST_ASKED]
+    return [call.once.order[step] for step in steps]
+
+
+def _bound(call: _Call, room: int) -> PriceBound:
+    """The best price cut: what running ops again costs at least within so many bytes."""
     from lowtide.optimize.recompute.bound import price_bound
 
-    share = replace(limits, seconds=limits.seconds * _BOUND)
-    footprint = profile(problem.memory, order).footprint
-    steps = sorted(range(len(order)), key=lambda step: -footprint[step])[:_MOST_ASKED]
-    return price_bound(sequence, room, [order[s] for s in steps if footprint[s] > room], lambda: not share.over())
+    share = call.until(_BOUND)
+    return price_bound(call.sequence, room, _crowded_ops(call), lambda: not share.over())
 
 
-def _place(job: Job, problem: Problem, sequence: Sequenced, once: Answer, bound: PriceBound, limits: Limits) -> Answer:
+def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     """The cheapest sequence whose arena fits, sought for a smaller peak where addresses lose bytes."""
     from lowtide.optimize.recompute.sequence import search
-    from lowtide.transform.runs import apply
 
-    goal = job.goal
-    assert isinstance(goal, OneArena), goal
-    assert goal.budget is not None, goal
-    room, enough = goal.budget - goal.reserve, sequence.costs.total + bound.units
-    begin, best = once.order, once
-    for part in _SEARCHED:
-        share = replace(limits, seconds=limits.seconds * part)
-        found = search(sequence, begin, room, share, enough=enough)
-        runs = apply(problem.graph, sequence.with_views(found.order))
-        at = runs.graph.index_of
-        method = _Given(tuple(at[v] for v in runs.order))
-        fixed = replace(job.search, method=method, require_optimal=False)
-        answer = goal.solve(Problem.of(runs.graph, problem.target), fixed, limits)
-        keys: PlanKeys = {
-            **answer.keys,
-            "rewrites": list(runs.rewrites) or None,
-            "stopped": found.stopped if found.stopped in ("time", "interrupt") else "complete",
-            "search": {**answer.keys.get("search", {}), **_figures(found, once)},
-        }
-        seconds = limits.seconds - limits.left_seconds
-        answer = replace(answer, keys=keys, own_order_peak_bytes=problem.own_order_peak_bytes, schedule_seconds=seconds)
-        if best is once or answer.keys["required_bytes"] < best.keys["required_bytes"]:
+    budget, total = call.goal.budget, call.sequence.costs.total
+    assert budget is not None, call.goal
+    begin, best = call.once.order, call.once
+    for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
+        result = search(call.sequence, begin, room, call.until(part), enough=total + bound.units)
+        answer = _placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
+        if best is call.once or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = answer
-        excess = answer.keys["required_bytes"] - goal.budget
-        if excess <= 0 or not found.found or found.stopped == "interrupt":
+        excess = answer.keys["required_bytes"] - budget
+        if excess <= 0 or not result.found or result.stopped == "interrupt":
             break
-        room -= max(excess, problem.target.alignment)
-        begin = tuple(found.order)
+        room -= max(excess, call.problem.target.alignment)
+        begin = tuple(result.order)
     return best
 
 
-def _figures(result: SequenceResult, once: Answer) -> dict[str, int]:
-    return {"chains": result.chains, "repairs": result.steps, "once_peak_bytes": once.keys["peak_bytes"]}
+def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
+    """What a published method makes of it, asked again for a smaller peak where addresses lose bytes."""
+    budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
+    for part in _SEARCHED:
+        result = method.repeat(call.sequence, call.once.order, room, call.until(part))
+        ended = "complete" if best is not None and result.ended in ("optimal", "infeasible") else result.ended
+        figures = {**result.counters, "ended": ended, "among": result.among}
+        if result.bound_units and best is None:
+            figures["among_bound"] = result.bound_units / scale
+        if not result.order and best is not None:
+            break
+        stopped = "time" if result.ended == "time" else "complete"
+        answer = _placed(call, result.order or call.once.order, stopped, figures)
+        if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
+            best = replace(answer, method=method.name)
+        excess = answer.keys["required_bytes"] - budget
+        if excess <= 0 or not result.order or call.until(part).over():
+            break
+        room -= max(excess, call.problem.target.alignment)
+    assert best is not None, method
+    return best
 
 
-def _recomputation_keys(job: Job, sequence: Sequenced, best: Answer, bound: PriceBound) -> PlanKeys:
-    """What the plan says of running ops again; no bound on its peak but the largest op."""
+def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
+    """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
+    from lowtide.optimize.recompute.bound import PriceBound, peak_bound
+    from lowtide.optimize.recompute.least_bytes import least_bytes
+    from lowtide.optimize.recompute.sequence import least_possible
+
+    most, share = call.most_units, Limits(call.limits.left_seconds * _BOUND)
+    assert most is not None, call.job
+    least, _ = least_possible(call.sequence)
+    extra = most - call.sequence.costs.total
+    least_peak = peak_bound(call.sequence, extra, least, _crowded_ops(call), lambda: not share.over())
+    best = call.once
+    if best.keys["stopped"] != "interrupt":
+        lowest = least_bytes(call.sequence, best.order, most, least_peak.bytes, call.until(_SEARCHED[0]))
+        for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
+            if best is not call.once and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
+                break
+            answer = _placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
+            if (answer.keys["required_bytes"], answer.keys["peak_bytes"]) < (
+                best.keys["required_bytes"],
+                best.keys["peak_bytes"],
+            ):
+                best = answer
+    if best is call.once:  # what is proved of orders says nothing of sequences
+        best = _placed(call, best.order, best.keys["stopped"], {})
+    return replace(best, keys=_recomputation_keys(call, best, bound or PriceBound(0), least_peak))
+
+
+def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
+    """A sequence as a graph, with its arena."""
+    from lowtide.transform.runs import apply
+
+    runs = apply(call.problem.graph, call.sequence.with_views(order))
+    at = runs.graph.index_of
+    fixed = replace(call.job.search, method=_Given(tuple(at[v] for v in runs.order)), require_optimal=False, gap=0.0)
+    answer = call.goal.solve(Problem.of(runs.graph, call.problem.target), fixed, call.limits)
+    keys: PlanKeys = {
+        **answer.keys,
+        "rewrites": list(runs.rewrites) or None,
+        "stopped": "time" if stopped == "time" else "interrupt" if stopped == "interrupt" else "complete",
+        "search": {
+            **answer.keys.get("search", {}),
+            **figures,
+            "once_peak_bytes": call.once.keys["peak_bytes"],
+        },
+    }
+    seconds = call.limits.seconds - call.limits.left_seconds
+    return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
+
+
+def _recomputation_keys(call: _Call, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None) -> PlanKeys:
+    """What the plan says of running ops again; no bound on its peak but the largest op, and `least_peak`."""
     from lowtide.optimize.recompute.bound import certificate
 
-    scale, total = sequence.costs.scale, sequence.costs.total
-    clones = {r.op: r.of for r in best.keys.get("rewrites") or () if isinstance(r, Recompute)}
-    ids = {op.id: cost for op, cost in zip(sequence.model.graph.ops, sequence.costs.units, strict=True)}
-    planned = sum(ids[clones.get(best.graph.ops[i].id, best.graph.ops[i].id)] for i in best.order)
+    sequence = call.sequence
+    scale, total, planned = sequence.costs.scale, sequence.costs.total, sum(call.units(best))
     recomputation = Recomputation(
         counted=sequence.costs.counted,
         once=total / scale,
         planned=planned / scale,
         lower_bound=(total + bound.units) / scale,
         certificate=certificate(sequence, bound),
+        max_overhead=call.max_overhead,
+        least_peak_bytes=None if least_peak is None else least_peak.bytes,
+        peak_certificate=None if least_peak is None else certificate(sequence, least_peak.priced()),
     )
-    keys: PlanKeys = {**best.keys, "allow": list(job.allow), "recomputation": recomputation}
-    if job.search.require_optimal and keys["status"] == "ok" and planned > total + bound.units:
+    keys: PlanKeys = {**best.keys, "allow": list(call.job.allow), "recomputation": recomputation}
+    least = best.keys["peak_bytes"] == least_peak.bytes if least_peak is not None else planned == total + bound.units
+    if call.job.search.require_optimal and keys["status"] == "ok" and not least:
         keys["status"] = "unproved"
     return keys

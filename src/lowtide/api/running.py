@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
-from lowtide.rewrites import in_parts
+from lowtide.rewrites import Recompute, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
-    from lowtide.run_reports import AnyRunReport, TfliteRunReport, TorchRunReport
+    from lowtide.run_reports import AnyRunReport, LoopRunReport, TfliteRunReport, TorchRunReport
+
+_INPUTS = 2
+"""Random inputs with which a plan with loops is replayed: two show whether the outputs depend on them."""
 
 
 def run(
@@ -62,6 +65,8 @@ def run(
     if dims:
         load(model, dims)  # it says which of them the model does not have
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        if plan.loops:
+            return _run_loops(model, plan, kind, (random_weights, dims), Path(folder))
         if kind == "tflite":
             return _run_tflite(Path(model), planned, plan, Path(folder), timed)
         if kind == "pt2":
@@ -90,8 +95,29 @@ def _onnx_files(
 ) -> tuple[Path, Path]:
     """Both files, with weights; what is missing, random weights for `how`[0], is written into the folder."""
     random_weights, dims = how
-    from lowtide.run.random_weights import check_weights
     from lowtide.write import write_model
+
+    original = _original_onnx(model, plan, folder, random_weights=random_weights)
+    if random_weights and planned is not None:
+        planned = _with_weights(Path(planned), folder / "planned.onnx")
+    if planned is None:
+        planned = folder / "planned.onnx"
+        if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
+            from lowtide.api.repeated import write_repeated
+
+            write_repeated(plan, original, planned, dims=dims, copy_external=True)
+        elif in_parts(plan.rewrites):
+            from lowtide.api.decisions import write_parts
+
+            write_parts(plan, original, planned, dims=dims, copy_external=True)
+        else:
+            write_model(original, plan.order, planned, copy_external=True)
+    return original, Path(planned)
+
+
+def _original_onnx(model: str | Path, plan: Plan, folder: Path, *, random_weights: bool) -> Path:
+    """The model's file with weights; what is missing is written into the folder."""
+    from lowtide.run.random_weights import check_weights
 
     original = Path(model)
     if str(model).startswith("zoo:"):
@@ -101,18 +127,25 @@ def _onnx_files(
         original.write_bytes(zoo.build(str(model)[4:]).onnx(plan.seed).SerializeToString())
     elif random_weights:
         original = _with_weights(original, folder / "original.onnx")
-        planned = None if planned is None else _with_weights(Path(planned), folder / "planned.onnx")
     else:
         check_weights(original)
-    if planned is None:
-        planned = folder / "planned.onnx"
-        if in_parts(plan.rewrites):
-            from lowtide.api.decisions import write_parts
+    return original
 
-            write_parts(plan, original, planned, dims=dims, copy_external=True)
-        else:
-            write_model(original, plan.order, planned, copy_external=True)
-    return original, Path(planned)
+
+def _run_loops(model: str | Path, plan: Plan, kind: str, how: tuple[bool, Dims], folder: Path) -> LoopRunReport:
+    """Replay a plan with loops, with what the model's runtime makes of every tensor."""
+    from lowtide.run.loop_replay import replay_loops
+    from lowtide.run.tensor_values import litert_values, onnxruntime_values
+
+    random_weights, dims = how
+    if kind == "pt2":
+        raise InputError("torch does not hand out all tensors of an archive; verify it without --run", str(model))
+    if kind == "tflite":
+        graph = load(model)
+        return replay_loops(graph, plan, litert_values(graph, Path(model), plan.seed, _INPUTS), "LiteRT")
+    graph = load(model, dims)
+    original = _original_onnx(model, plan, folder, random_weights=random_weights)
+    return replay_loops(graph, plan, onnxruntime_values(graph, original, plan.seed, _INPUTS, dims), "onnxruntime")
 
 
 def _run_tflite(model: Path, planned: str | Path | None, plan: Plan, folder: Path, timed: bool) -> TfliteRunReport:

@@ -38,11 +38,13 @@ def inspect(
     dims: Dims = NO_DIMS,
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
+    ladder: float = 2.0,
     report: Callable[[Progress], None] | None = None,
 ) -> Inspection:
     """Say why the peak of a model's own order is what it is, and how low it could be.
 
-    Parameters are those of `plan`. The arena is that of the best order.
+    Parameters are those of `plan`. The arena is that of the best order. `ladder`: seconds for a look at smaller sizes
+    of memory in which the model fits by cuts, and by cuts and a slow memory; 0: none.
 
     Raises
     ------
@@ -52,8 +54,11 @@ def inspect(
     from lowtide.allocate.fragmentation import lost
     from lowtide.allocate.order_and_arena import best_layout
     from lowtide.analyse.inspect import Inspection, detail, fission, own_profile, runners_up
+    from lowtide.api.ladder import ladder as find_rungs
 
     began = clock.perf_counter()
+    if not 0 <= ladder < 1e9:
+        raise InputError(f"ladder is {ladder!r}; give a number of seconds, 0 for no ladder")
     goal = OneArena()
     search = Search(
         goal.method(method, options), time, parse_size(search_memory, "search memory"), seed, gap=parse_gap(gap)
@@ -67,6 +72,10 @@ def inspect(
     layout = best_layout(memory, best.order, limits)
     arena = layout.allocation
     where = lost(memory, layout.order, layout.profile, arena)
+    looked = clock.perf_counter()
+    look = Limits(ladder, limits.memory_bytes, seed)
+    peaks = (steps.peak, best.peak_bytes)
+    rungs, complete = find_rungs(problem, *peaks, best.order, look) if ladder else ([], False)
     return Inspection(
         graph=graph.name,
         target=problem.target.name,
@@ -85,6 +94,9 @@ def inspect(
         footprint_bytes=steps.footprint,
         fission=fission(memory, steps),
         runtime_figures=_figures(problem, layout, best.peak_bytes, limits),
+        ladder=rungs,
+        ladder_seconds=clock.perf_counter() - looked,
+        ladder_complete=complete,
         seconds=clock.perf_counter() - began,
     )
 
@@ -131,6 +143,7 @@ _TARGETS = {
     "strict": "no aliasing but the graph's own, nothing in place, alignment 1 (SERENITY, Zhong et al., COSMA)",
     "hmcos": "as strict, but an elementwise or reshape-like op takes over its first input if that dies (HMCOS)",
     "generic": "views share storage, elementwise ops may run in place, inputs are not overwritten, alignment 64",
+    "loops": "a compiler whose code loops over rows (--allow loops): as generic, inputs overwritten, alignment 16",
     "tflm": "TensorFlow Lite Micro: outputs over, or behind what is read of, inputs that die, whose kernels ever run",
     "torch": "eager kernels of an exported program: its own views, the caller's inputs not counted, alignment 64",
     "tflite": "LiteRT without delegates: its planner's sharing, inputs kept to the end, 64 bytes",

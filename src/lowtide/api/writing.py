@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
+from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
@@ -41,6 +42,8 @@ class PlanFiles:
         The layout for compilers and firmware.
     copy_external
         Whether external data is copied to where `out` is, if elsewhere.
+    pictures
+        The report and what else is drawn.
     """
 
     out: str | Path | None = None
@@ -51,6 +54,7 @@ class PlanFiles:
     commands: str | Path | None = None
     exports: Exports = NO_EXPORTS
     copy_external: bool = False
+    pictures: Pictures = NO_PICTURES
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -60,7 +64,7 @@ class PlanFiles:
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
         own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
-        return [*(path for path in own if path is not None), *self.exports.paths]
+        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths]
 
     def possible(self, plan: Plan) -> PlanFiles:
         """Without commands where memories were named and none of them was found: no driver could run that plan."""
@@ -104,6 +108,11 @@ def write_all(
     """
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
+    wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.loops and any(path is not None for path in wanted):
+        raise InputError(
+            "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
+        )
     layout = layout_of(plan, model, _planned_target(plan, target), dims) if files.exports.paths else None
     inputs = files_read(model, target, board, external=_replaces(files.paths))
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder, Outputs(inputs) as outputs:
@@ -113,6 +122,7 @@ def write_all(
             outputs.write(path, content)
         if layout is not None:
             files.exports.write(layout, outputs)
+        files.pictures.write(plan, outputs)
 
 
 def _planned_target(plan: Plan, target: str | Target) -> str | Target:
@@ -126,13 +136,18 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
-        raise InputError("ops run again in this plan, and the model has them once; write the plan alone")
+    again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if again and not str(files.out).lower().endswith(".onnx"):
+        raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)
     if source is None:
         source = _zoo_file(model, plan.seed, folder, files.out)
     else:
         _same_model(plan, source)
+    if again:
+        from lowtide.api.repeated import write_repeated
+
+        return write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
     if in_parts(plan.rewrites):
         from lowtide.api.decisions import write_parts
 

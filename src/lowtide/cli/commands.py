@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lowtide import api
 from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
+from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
 from lowtide.cli.values import dims_of
 from lowtide.errors import InputError, VerificationError
@@ -47,7 +48,7 @@ def plan(options: argparse.Namespace) -> int:
         settings |= {"target": optimized.target, "dims": optimized.dims}
     files = PlanFiles(
         options.out, options.plan_file, options.log_file, options.snippet, options.buffer_plan, options.commands,
-        asked.exports(options), options.copy_external,
+        asked.exports(options), options.copy_external, pictures_of(options),
     )  # fmt: skip
     if files.paths:
         check_outputs(model, files.paths, files.out, (settings["target"], options.board))
@@ -79,6 +80,7 @@ def plan(options: argparse.Namespace) -> int:
 def _plan_sizes(options: argparse.Namespace) -> int:
     """A table of several sizes; files are for one."""
     files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
+    files += ("report", "trace")
     if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
     asked.announce(options, options.model)
@@ -89,7 +91,7 @@ def _plan_sizes(options: argparse.Namespace) -> int:
 def inspect(options: argparse.Namespace) -> int:
     """Print why the peak is what it is."""
     settings = {**asked.method(options), **asked.common(options, options.model)}
-    seen = api.inspect(options.model, report=options.line, **settings)
+    seen = api.inspect(options.model, ladder=options.ladder, report=options.line, **settings)
     options.line.end()
     if options.json:
         show_json(seen)

@@ -8,6 +8,10 @@ from typing import Any
 from lowtide import api
 from lowtide.cli.terminal import show, show_json
 from lowtide.cli.values import count, dims_of, model_options, printing, seconds
+from lowtide.cli.values import seed as seed_of
+from lowtide.errors import InputError
+from lowtide.optimize.curve import Curve
+from lowtide.optimize.recompute.front import Front
 
 
 def changes(p: Any) -> None:
@@ -20,12 +24,18 @@ def changes(p: Any) -> None:
         help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
         "fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
         "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
-        "(.onnx); recompute: run ops again, in the least time within --budget",
+        "(.onnx); recompute: run ops again, in the least time within --budget, or for the least peak within "
+        "--max-overhead; loops: run ops together row by row (--target loops)",
+    )
+    group.add_argument(
+        "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
     )
     group.add_argument("--max-ops", type=count, default=0, metavar="N", help="run at most N ops: each takes time")
     cost_file(group)
     group.add_argument(
-        "--max-overhead", metavar="10%", help="run at most so much longer, as predicted: by --cost, or reckoned"
+        "--max-overhead",
+        metavar="10%",
+        help="run at most so much longer, as predicted: by --cost, or reckoned; recompute: as the graph says",
     )
     group.add_argument("--exact-bits", action="store_true", help="change nothing that can move a bit of them")
 
@@ -37,35 +47,61 @@ def cost_file(p: Any) -> None:
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:
     """These options as `api.plan` takes them."""
-    names = ("allow", "max_ops", "cost", "max_overhead", "exact_bits")
+    names = ("allow", "max_ops", "cost", "max_overhead", "exact_bits", "stream_input")
     return {name: getattr(options, name) for name in names}
 
 
 def arguments(p: Any) -> None:
     """What `curve` takes."""
-    p.add_argument("model", metavar="MODEL", help="an .onnx file or zoo:NAME")
+    p.add_argument("model", metavar="MODEL", help="an .onnx or .tflite file; recompute: any model")
     p.add_argument(
         "--target", default="auto", metavar="NAME", help="memory rules: see `lowtide target`, or a TOML file"
     )
     model_options(p)
+    p.add_argument(
+        "--allow", default="fission", metavar="WORD",
+        help="fission (default): ops run in parts; recompute: ops run again, for ever less memory in ever more time",
+    )  # fmt: skip
     p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
     cost_file(p)
     p.add_argument("--time", type=seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
+    p.add_argument("--seed", type=seed_of, default=0, metavar="N", help="for what is drawn at random (default: 0)")
     printing(p)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print a table of the peaks that cuts reach."""
-    front = api.curve(
+def _cut(options: argparse.Namespace) -> Curve:
+    """The curve of cuts."""
+    if options.allow != "fission" or options.seed:
+        raise InputError("a curve is of --allow fission, in which nothing is drawn, or of --allow recompute")
+    return api.curve(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, exact_bits=options.exact_bits,
         cost=options.cost, report=options.line,
     )  # fmt: skip
+
+
+def _recomputed(options: argparse.Namespace) -> Front:
+    """The front of ops that run again."""
+    if options.allow != "recompute" or options.exact_bits or options.cost is not None:
+        raise InputError(
+            "a curve is of one thing; --allow recompute goes with nothing else, and with neither --exact-bits nor "
+            "--cost: an op that runs again gives the same bits, and its cost is what the graph says"
+        )
+    return api.front(
+        options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
+        overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, seed=options.seed,
+        report=options.line,
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a table of the peaks that cuts, or ops that run again, reach."""
+    front = _recomputed(options) if "recompute" in options.allow.split(",") else _cut(options)
     options.line.end()
     if options.json:
         show_json(front)
     else:
-        from lowtide.report.curve import curve_text
+        from lowtide.report.curve import curve_text, front_text
 
-        show(curve_text(front))
+        show(curve_text(front) if isinstance(front, Curve) else front_text(front))
     return 0

@@ -15,11 +15,13 @@ def listed(arguments: Sequence[str]) -> bool:
 
 def methods_text() -> str:
     """Each method with a line on what it does, and what `--set METHOD.OPTION=VALUE` takes of it."""
+    from lowtide.optimize.recompute.registry import recompute_methods
     from lowtide.schedule.registry import methods
     from lowtide.spill.registry import spill_methods
 
     lines = ["methods, each with what --set METHOD.OPTION=VALUE takes:", *_listing(methods())]
     lines += ["", "methods with --memory:", *_listing(spill_methods())]
+    lines += ["", "methods with --allow recompute:", *_listing(recompute_methods())]
     return "\n".join(lines)
 
 

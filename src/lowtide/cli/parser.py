@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, measure, probe, schema
+from lowtide.cli import check, commands, curve, measure, probe, report, schema
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
@@ -117,6 +117,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _board(add)
     _zoo(add)
     _schema(add)
+    _report(add)
     return parser
 
 
@@ -126,8 +127,9 @@ def _plan(add: _Add) -> None:
         "plan", "find the best order and arena, prove the bound, check both, write the model back", commands.plan,
         "lowtide plan model.onnx -o model.planned.onnx --plan model.plan.json",
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
-        "lowtide plan model.onnx --memory fast=256KiB --moves parameters=true --commands driver.txt",
+        "lowtide plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% -o model.cut.onnx",
+        "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -141,6 +143,7 @@ def _plan(add: _Add) -> None:
     written.add_argument(
         "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
     )
+    report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
     runtime = p.add_argument_group("onnxruntime's own optimiser")
     runtime.add_argument(
@@ -160,17 +163,23 @@ def _inspect(add: _Add) -> None:
         "inspect", "say why the peak is what it is: who is live there, and who keeps them alive", commands.inspect,
         "lowtide inspect model.onnx",
         "lowtide inspect model.onnx --target strict --time 30 --json",
+        "lowtide inspect model.tflite --ladder 20",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
+    p.add_argument(
+        "--ladder", type=float, default=2.0, metavar="SECONDS", help="look so long for smaller memories that do, by "
+        "cuts and by a slow memory (default 2; 0: not at all)",
+    )  # fmt: skip
     _planning(p, method=True, time=10)
     _printing(p)
 
 
 def _curve(add: _Add) -> None:
-    """Peaks that cuts reach, and the ops they take."""
+    """Peaks that cuts or repeated ops reach, and what they take."""
     p = add(
-        "curve", "print the peaks that cuts reach below the best order, and how many ops each takes", curve.run,
+        "curve", "print the peaks that cuts, or ops that run again, reach, and what each takes", curve.run,
         "lowtide curve model.onnx --target onnxruntime",
+        "lowtide curve step.graph.json --allow recompute",
         "lowtide curve model.onnx --target onnxruntime --cost cost.json",
     )  # fmt: skip
     curve.arguments(p)
@@ -268,6 +277,18 @@ def _schema(add: _Add) -> None:
         "lowtide schema plan",
     )  # fmt: skip
     p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
+    _printing(p)
+
+
+def _report(add: _Add) -> None:
+    """Pictures."""
+    p = add(
+        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures", report.run,
+        "lowtide report model.plan.json -o report.html",
+        "lowtide report before.plan.json after.plan.json -o report.html",
+        "lowtide report model.plan.json --trace trace.json --svg figure",
+    )  # fmt: skip
+    report.arguments(p)
     _printing(p)
 
 

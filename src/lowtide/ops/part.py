@@ -182,18 +182,19 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
         return None
     if op_meaning.access.exactness(axis) == "never":
         return None
-    if not isinstance(op_meaning.form, Concat) and not _reads_all_along(graph, op, op_meaning, axis):
-        return None
-    return module.spelling(graph, op, op_meaning, axis)
+    how = module.spelling(graph, op, op_meaning, axis)
+    if how is None or isinstance(op_meaning.form, Concat):
+        return how
+    return how if _reads_all_along(graph, op, op_meaning, axis, how.grain) else None
 
 
-def _reads_all_along(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> bool:
+def _reads_all_along(graph: Graph, op: Op, op_meaning: Meaning, axis: int, grain: int) -> bool:
     """Whether every part reads rows of each operand that is cut; an operand of no rows is none.
 
     Windows may see padding alone, scattered rows end before what they are scattered into. Indices never fall, or never
     rise, so that the ends of the axis tell.
     """
-    size, grain = op_meaning.access.sizes[axis], op_meaning.access.grain_of(axis)
+    size = op_meaning.access.sizes[axis]
     ends = ((0, min(grain, size)), ((size - 1) // grain * grain, size))
     for i, t in enumerate(op.operands or op.inputs):
         shape = () if t is None else graph.tensor_by_id[t].shape or ()

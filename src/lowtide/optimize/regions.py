@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from lowtide import _core
-from lowtide.analyse.liveness import profile
+from lowtide.analyse.liveness import alone, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.cost.model import CostModel
 from lowtide.graph import Graph, Kind, Op
@@ -34,8 +34,10 @@ class Way:
 
     Attributes
     ----------
+    order
+        Positions in the graph's own order.
     regions
-        None share an op.
+        None share an op; the ops of each are neighbours in the order.
     peak
         Bytes, as the core works them out for this order.
     ops, nanoseconds
@@ -46,6 +48,7 @@ class Way:
         Whether the search was not stopped: then no way among those that `core/cut/path.h` tries has a lower peak.
     """
 
+    order: tuple[int, ...]
     regions: tuple[Region, ...]
     peak: int
     ops: int
@@ -86,6 +89,8 @@ def best_regions(
 ) -> Way:
     """Regions of the lowest peak along an order within the bounds, with the fewest ops or the least time.
 
+    The way may be along another order, in which ops of a region that lay apart are neighbours.
+
     Parameters
     ----------
     memory
@@ -98,20 +103,23 @@ def best_regions(
     model = cut_model(cutter, memory, order, cost)
     stop = _stop(memory, order, limits, bounds.least)
     most = bounds.most_nanoseconds
-    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most)
+    position = {i: k for k, i in enumerate(order)}
+    before = [[position[p] for p in memory.graph.predecessors[i]] for i in order]
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, bounds.least, bounds.most_ops, stop, most, before)
     return _way(cutter, order, way, timed=cost is not None)
 
 
 def _way(cutter: Cutter, order: Sequence[int], way: _core.PathResult, *, timed: bool) -> Way:
     """What the core chose, in ids of the graph."""
-    ids = [cutter.graph.ops[i].id for i in order]
+    taken = tuple(order[k] for k in way.order)
+    ids = [cutter.graph.ops[i].id for i in taken]
     regions = []
     for found in way.regions:
         interval = ids[found.begin : found.end]
         axes = cutter.grow(interval, interval[-1], found.axis)
         assert axes is not None, found
-        regions.append(cutter.region(interval, axes, found.stripes, push=found.push))
-    return Way(tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
+        regions.append(cutter.region(interval, axes, found.stripes, found.pace))
+    return Way(taken, tuple(regions), way.peak, way.ops, way.weight if timed else 0, way.evaluated, way.complete)
 
 
 def _stop(memory: MemoryModel, order: Sequence[int], limits: Limits, least: int) -> Callable[[], bool]:
@@ -140,10 +148,41 @@ def front_ways(
     return result
 
 
+def working_ways(
+    cutter: Cutter, memory: MemoryModel, order: Sequence[int], limits: Limits, most: Sequence[int]
+) -> list[Way]:
+    """Ways along an order whose working sets are within some limits, in bytes, each with the fewest bytes moved; those
+    that there are and that were found in time.
+
+    What an op or a region reads from elsewhere, and makes for others, may lie in slow memory: an op that runs whole
+    needs its own tensors at once, a region its pieces, which are loaded and stored, and what it reads whole. `peak` is
+    what the most demanding of them needs; bytes are counted as if nothing stayed between them.
+    """
+    model = cut_model(cutter, memory, order, transfers=True)
+    stop = _stop(memory, order, limits, 0)
+    ways = _core.paths_within(model, LONGEST, MOST_STRIPES, list(most), stop)
+    listed = (_way(cutter, order, way, timed=False) for way in ways)
+    return list({way.regions: way for way in listed}.values())
+
+
+MOVED_PER_OP = 64
+"""Bytes that are moved for one op less, where `working_ways` has the choice."""
+
+_GONE = 2**31 - 2
+
+
 def cut_model(
-    cutter: Cutter, memory: MemoryModel, order: Sequence[int], cost: CostModel | None = None
+    cutter: Cutter,
+    memory: MemoryModel,
+    order: Sequence[int],
+    cost: CostModel | None = None,
+    *,
+    transfers: bool = False,
 ) -> _core.CutModel:
-    """The graph in an order, with the axes of its ops, and what these take, as the core takes it."""
+    """The graph in an order, with the axes of its ops, and what these take, as the core takes it.
+
+    With `transfers`, weights are `MOVED_PER_OP` bytes that are moved, and ops; nothing is there but what is used.
+    """
     graph, target = memory.graph, memory.target
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
     number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
@@ -165,9 +204,15 @@ def cut_model(
     at_start = sum(size for size, first, _ in storages if first < 0)
     sums = target.in_place == "any" and not target.rule
     before, glue = [at_start, *lives.transient], None if cost is None else cost.glue
+    footprint, transfer = list(lives.footprint), None
+    if transfers:
+        footprint, before = [alone(memory, i) for i in order], [0] * len(before)
+        storages = [(s.size, _GONE, -1) for s in memory.storages]
+        ops = [(*op[:-1], 1 + size // MOVED_PER_OP) for op, size in zip(ops, footprint, strict=True)]
+        glue, transfer = [(1, 0)] * 3, (1, 2**20 // MOVED_PER_OP)
     spell = speller(graph)
     most = 0 if spell is None else spell.MOST_JOINED
-    return _core.CutModel(ops, tensors, storages, list(lives.footprint), before, sums, most, glue)
+    return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer)
 
 
 def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], cost: CostModel | None) -> tuple:

@@ -1,14 +1,16 @@
-"""A curve as a table: peaks, and the ops that they take."""
+"""Curves as tables: peaks, and the ops, or the time, that they take."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
+from lowtide.report.text import COUNTED
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:
     from lowtide.optimize.curve import Curve, CurvePoint
+    from lowtide.optimize.recompute.front import Front
 
 
 def _arena(first: CurvePoint, point: CurvePoint) -> tuple[str, ...]:
@@ -53,3 +55,31 @@ def _time(first: CurvePoint, point: CurvePoint) -> tuple[str, str]:
     """Predicted milliseconds, and beside those of the uncut model."""
     before, after = first.nanoseconds or 0, point.nanoseconds or 0
     return f"{after / 1e6:,.2f} ms", f"{100 * (after / max(1, before) - 1):+.1f} %" if point is not first else ""
+
+
+def front_text(front: Front) -> str:
+    """A row for each peak, against the best order in which each op runs once."""
+    first = front.points[0]
+    head = [
+        ("model", front.graph),
+        ("target", front.target),
+        ("own order peak", format_size(front.own_order_peak_bytes)),
+        ("a single op", f"{format_size(front.floor_bytes)}: no plan needs less"),
+    ]
+    rows: list[tuple[str, ...]] = [("peak", "", "added", "at least", "runs again")]
+    for point in front.points:
+        against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
+        added = "" if point is first else f"{100 * point.overhead:.3f} %"
+        least = "" if point is first else f"{100 * point.least_overhead:.3f} %"
+        rows.append((format_size(point.peak_bytes), against, added, least, f"{point.runs_again:,}"))
+    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4]), ""]
+    lines += [f"added: {COUNTED[front.counted]}; at least: what no plan of that peak adds less than", ""]
+    if len(front.points) == 1:
+        lines.append("running ops again gives no less" if front.complete else "the time was up; nothing was found")
+    else:
+        lines.append(
+            "lowtide plan --allow recompute --budget SIZE, or --max-overhead 10%, takes one of these or better"
+        )
+        if not front.complete:
+            lines.append("the time was up: lower peaks may be there (--time)")
+    return "\n".join(lines)

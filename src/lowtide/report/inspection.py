@@ -85,7 +85,26 @@ def inspection_text(
         highest = inspection.runners_up
         rows_up = [(f"{r.footprint_bytes:,} B", f"step {r.step:,}", _op_text(r.op, label)) for r in highest]
         lines += ["", "next highest:", columns(rows_up, right=[0])]
+    lines += _ladder(inspection)
     return "\n".join(lines)
+
+
+def _ladder(inspection: Inspection) -> list[str]:
+    """Sizes in which the model fits too, and what was not looked at."""
+    rungs = inspection.ladder
+    if not rungs:
+        return []
+    rows = [("bytes", "with", "ops run", "slow memory")]
+    for rung in rungs:
+        moved = "" if rung.traffic_bytes is None else f"about {format_size(rung.traffic_bytes)} moved"
+        under = f" ({rung.target})" if rung.target and rung.target != inspection.target else ""
+        rows.append((f"{rung.bytes:,}", f"{rung.how}{under}", f"{rung.ops:,}", moved))
+    spent = f"{inspection.ladder_seconds:.1f} s"
+    left = "all that is tried was looked at" if inspection.ladder_complete else "stopped by time: --ladder looks longer"
+    note = (
+        f"a look of {spent}, {left}; `lowtide plan --allow fission`, with --budget or --memory, searches each in full"
+    )
+    return ["", "fits in (live bytes):", columns(rows, right=[0, 2]), note]
 
 
 def _live_table(peak: StepDetail, label: Mapping[str, str], room: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
+from lowtide.report.loops import loop_run_text
 from lowtide.report.timing import timing_rows
 from lowtide.sizes import format_count, format_size
 
@@ -27,11 +28,13 @@ def report_text(report: Report, *, held: bool = True) -> str:
     if report.run is not None:
         from lowtide.report.tflite import tflite_run_text
         from lowtide.report.torch import torch_run_rows
-        from lowtide.run_reports import TfliteRunReport, TorchRunReport
+        from lowtide.run_reports import LoopRunReport, TfliteRunReport, TorchRunReport
 
         ran = report.run
         if isinstance(ran, TfliteRunReport):
             lines += ["", tflite_run_text(ran)]
+        elif isinstance(ran, LoopRunReport):
+            lines += ["", loop_run_text(ran)]
         else:
             lines += ["", columns(torch_run_rows(ran)) if isinstance(ran, TorchRunReport) else run_text(ran)]
     verdict = "the plan holds" if held else "what was said does not hold, but these"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from lowtide.plan import Plan
 from lowtide.report.columns import change, columns
+from lowtide.report.cuts import cut_text
 from lowtide.rewrites import Recompute
 from lowtide.sizes import format_count, format_size
 
 MOST_MOVES = 40
 """Rows of the table, unless all are asked for."""
+
+MOST_NAMED = 3
+"""Tensors that are named of those on the host whole."""
 
 
 def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
@@ -23,8 +27,10 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
     ]
     rows += [(m.name, f"{format_size(m.size_bytes or 0)} used of {format_size(m.capacity_bytes)}") for m in memories]
     gap = "" if traffic == bound else f", {change(bound, traffic)} above it" if bound else ""
+    if plan.exactness:
+        rows.append(("cut", cut_text(plan)))
     rows += [
-        ("traffic", f"{format_size(traffic)} in {format_count(len(moves), 'move')}{gap}"),
+        ("traffic", f"{format_size(traffic)} in {format_count(len(moves), 'move')}{_streams(plan)}{gap}"),
         ("traffic bound", f"{format_size(bound)}: {_proof(plan)}"),
         ("seconds", f"read {plan.seconds.read:.2f}, plan {plan.seconds.schedule:.2f}, total {plan.seconds.total:.2f}"),
     ]
@@ -37,6 +43,17 @@ def spilling_text(plan: Plan, *, verbose: bool = False) -> str:
         rows += [(key.replace("_", " "), str(value)) for key, value in (plan.search or {}).items()]
     width = max(len(key) for key, _ in rows)
     return "\n".join([columns([(key.ljust(width), text) for key, text in rows]), *_moves(plan, verbose)])
+
+
+def _streams(plan: Plan) -> str:
+    """What lies on the host whole, and is moved a piece at a time."""
+    if not plan.streams:
+        return ""
+    names = {t.id: t.name or f"tensor {t.id}" for t in plan.tensors}
+    moved = sum(s.stored_bytes + s.loaded_bytes for s in plan.streams)
+    listed = ", ".join(names.get(s.tensor, f"tensor {s.tensor}") for s in plan.streams[:MOST_NAMED])
+    rest = f" and {len(plan.streams) - MOST_NAMED:,} more" if len(plan.streams) > MOST_NAMED else ""
+    return f", {format_size(moved)} of it in pieces of {listed}{rest}"
 
 
 def _transfers(plan: Plan) -> str:
@@ -97,4 +114,5 @@ def _proof(plan: Plan) -> str:
         "solver": "a solver",
         "none": "nothing is proved" if not plan.optimal else "there is none",
     }.get(proof.kind if proof else "none", "")
-    return f"no order has less ({text})" if plan.optimal else text
+    of_parts = " of these parts" if plan.exactness else ""
+    return f"no order{of_parts} has less ({text})" if plan.optimal else f"{text}{',' if of_parts else ''}{of_parts}"

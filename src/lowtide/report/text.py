@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
+from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
-from lowtide.rewrites import CutRegion, CutSeams, LiesIn, PlanCost, Recompute, in_parts
+from lowtide.report.loops import loop_rows
+from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -102,9 +104,13 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
-    tail += [("cut", _cut_text(plan))] if in_parts(plan.rewrites) or (plan.exactness and not tail) else []
+    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
+    tail += [("cut", cut_text(plan))] if cut else []
+    tail += loop_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
+    if "among" in search:
+        tail.append((plan.method, _among_text(search, plan.recomputation)))
     tail += [("in place", f"{format_count(len(plan.in_place), 'op')} written over an input{_partly(plan)}")]
     search.pop("arena_lost", None)
     if figures.arena_lost is not None and not plan.memories:
@@ -191,10 +197,16 @@ def proof_text(plan: Plan) -> str:
             return "the peak is proved least over all orders, whatever is cut"
         if plan.recomputation is not None:
             return "the peak is proved least over all orders in which each op runs once"
-        over = " with these aliases" if _lies_in(plan) else " of these parts"
-        return "the peak is proved least" + (f" over all orders{over}" if plan.exactness else "")
+        return "the peak is proved least" + _over_what(plan)
     gap = plan.peak_bytes - plan.lower_bound_bytes
     return f"gap {format_size(gap)}, {100 * gap / plan.peak_bytes:.1f} % of the peak"
+
+
+def _over_what(plan: Plan) -> str:
+    if not plan.exactness and not plan.loops:
+        return ""
+    kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
+    return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
@@ -220,22 +232,6 @@ def _alias_text(plan: Plan) -> str:
     return f"{format_count(len(some), 'tensor')} in others{rows}{best}{least}"
 
 
-def _cut_text(plan: Plan) -> str:
-    """What is cut, what runs for it, and what the outputs may differ by."""
-    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
-    cut = sum(len(r.ops) for r in regions) + at_seams
-    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
-    without = (plan.search or {}).get("uncut_peak_bytes")
-    best = "" if without is None else f"; the best order without: {format_size(without)}"
-    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
-    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
-    return (
-        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
-        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
-    )
-
-
 def _cost_text(cost: PlanCost) -> str:
     """What the ops take, beside the model uncut, and how that is known."""
     known = [
@@ -254,6 +250,8 @@ def recomputed_text(plan: Plan) -> str:
     told = plan.recomputation
     assert told is not None, plan.graph
     again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if told.least_peak_bytes is not None:
+        return _lowest_text(plan, told, again)
     if not again:
         over = "none was found that fits, and that there is none is not proved"
         why = {"impossible": "no plan fits", "over_budget": over}
@@ -264,16 +262,35 @@ def recomputed_text(plan: Plan) -> str:
     return f"{format_count(again, 'op')}, {added:.3f} % more {COUNTED[told.counted]}; {proof}"
 
 
+def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
+    """The same of a plan of least peak within a bound on the cost."""
+    added, most = f"{100 * cost.overhead:.3f} % more {COUNTED[cost.counted]}", f"{100 * (cost.max_overhead or 0):g} %"
+    runs = f"{format_count(again, 'op')}, {added}" if again else "no op"
+    proof = f"no plan within {most} has a peak below {format_size(cost.least_peak_bytes or 0)}, in any order"
+    if plan.peak_bytes == cost.least_peak_bytes:
+        proof = f"no plan within {most} has a lower peak, in any order"
+    within = f"; the budget takes {100 * cost.least_overhead:.3f} % at least" if plan.budget_bytes is not None else ""
+    return f"{runs}; {proof}{within}"
+
+
+def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
+    """What a published method says of the sequences that it chooses among; the solver's word, which nobody checks."""
+    ended = {
+        "optimal": "the least cost",
+        "infeasible": "none is within the budget",
+        "complete": "nothing is proved",
+        "time": "the time was up",
+    }[search["ended"]]
+    bound = search.get("among_bound")
+    if search["ended"] == "time" and bound and cost is not None and cost.once:
+        ended += f"; {100 * (bound / cost.once - 1):.3f} % at least"
+    return f"{ended}, among: {search['among']}"
+
+
 COUNTED = {
     "cost": "cost, as the graph says it",
     "flops": "floating-point operations, as no op has a cost",
     "bytes": "bytes read and made, as no op has a cost",
-}
-
-EXACTNESS = {
-    "bits": "bit for bit the same",
-    "kernel": "as other kernels round for other shapes",
-    "sum": "as sums in another order round",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, in_parts
+from lowtide.rewrites import Exactness, Recompute, in_parts
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
     AS_SHIPPED,
@@ -268,6 +268,8 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
     if not original or not rewritten:
         return {}
+    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
+        return _check_runs(original, rewritten, plan, planned)
     if in_parts(plan.rewrites):
         return _check_parts(original, rewritten, plan, planned)
     place = dict(zip(sorted(plan.order), plan.order, strict=True))
@@ -277,6 +279,33 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
             raise VerificationError("run", f"{planned}: node {i} is not node {op} of the original")
     if len(rewritten) != len(original):
         raise VerificationError("run", f"{planned}: {len(rewritten)} nodes, and {len(original)} in the original")
+    return place
+
+
+def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
+    """The same for a file in which ops run again: each node is the original's but for the names of what it reads and
+    makes, and stands where the plan has it."""
+    first = {i: next((name for name in node.output if name), "") for i, node in enumerate(original)}
+    names = {t.id: t.name for t in plan.tensors}
+    clones = {r.op: r for r in plan.rewrites or () if isinstance(r, Recompute)}
+    op_of = {name: i for i, name in first.items() if name} | {names[r.outputs[0]]: v for v, r in clones.items()}
+    place = {}
+    for i, node in enumerate(rewritten):
+        op = op_of.get(next((name for name in node.output if name), ""))
+        if op is None:
+            raise VerificationError("run", f"{planned}: node {i} is no run of an op of the original")
+        of = op
+        while of in clones:
+            of = clones[of].of
+        nameless = [type(node).FromString(n.SerializeToString()) for n in (node, original[of])]
+        for n in nameless:
+            n.name = ""
+            n.input[:], n.output[:] = [bool(x) * "x" for x in n.input], [bool(x) * "x" for x in n.output]
+        if nameless[0] != nameless[1]:
+            raise VerificationError("run", f"{planned}: node {i} is not node {of} of the original once more")
+        place[i] = op
+    if [v for v in place.values() if v not in plan.folded] != plan.order:
+        raise VerificationError("run", f"{planned}: its nodes do not run in the plan's order")
     return place
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,6 +20,8 @@ _WITH_BIAS = frozenset(
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _MOST_BYTES = 2**31 - 2**20
 """An ONNX file, a protobuf, cannot be larger."""
+_PAGE = 4096
+"""Weights outside begin at multiples of this, so that a runtime can map them."""
 
 
 def missing_weights(model: Path) -> list[str]:
@@ -52,40 +54,74 @@ def with_random_weights(model: Path, out: Path, seed: int = 0, *, fillers: bool 
     vectors (scales, variances) about 1; integers are 0. Weights that are there stay as they are. With `fillers`,
     ConstantOfShape nodes of a known shape, with which the models of the onnx package stand for weights, are weights
     too. A missing bias of a convolution becomes the vector that it has to be: torch 2.13 exports three-dimensional
-    convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it.
+    convolutions without bias with one of shape (filters, 2), which onnxruntime refuses whatever is in it. Weights that
+    an ONNX file cannot hold (2 GiB) are written to ``OUT.data`` beside it.
 
     Raises
     ------
     InputError
-        The model cannot be read, or is larger with its weights than an ONNX file can be (2 GiB).
+        The model cannot be read.
     """
     proto = _load(model)
     absent = set(missing_weights(model))
     period = np.random.default_rng(seed).standard_normal(_PERIOD).astype(np.float32)
     near_zero = {name for node in proto.graph.node for name in node.input[2:4] if node.op_type in _WITH_BIAS}
     biases = {name for node in proto.graph.node for name in node.input[2:3] if node.op_type in _CONVOLUTIONS}
-    total = 0
-    for tensor in proto.graph.initializer:
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        if tensor.data_location == _EXTERNAL and location in absent:
-            if tensor.name in biases and len(tensor.dims) > 1:
-                del tensor.dims[1:]
-                _forget_shape(proto.graph, tensor.name)
-            total += _fill(tensor, period, near_zero)
-            if total > _MOST_BYTES:
-                raise InputError("with its weights it is larger than 2 GiB, more than an ONNX file holds", str(model))
+    outside = [t for t in proto.graph.initializer if t.data_location == _EXTERNAL]
+    missing = [t for t in outside if _location(t) in absent]
+    if absent:
+        _take_in([t for t in outside if _location(t) not in absent], model.parent)
+    for tensor in missing:
+        if tensor.name in biases and len(tensor.dims) > 1:
+            del tensor.dims[1:]
+            _forget_shape(proto.graph, tensor.name)
+    if sum(map(_bytes, missing)) > _MOST_BYTES:
+        with open(out.with_name(f"{out.name}.data"), "wb") as file:
+            for tensor in missing:
+                _fill(tensor, period, near_zero)
+                _move_out(tensor, file)
+    else:
+        for tensor in missing:
+            _fill(tensor, period, near_zero)
     if fillers:
         _fill_in(proto.graph, period, near_zero)
         proto.ir_version = max(proto.ir_version, 4)
-    if absent:
-        import onnx
-
-        onnx.load_external_data_for_model(proto, str(model.parent))
     out.write_bytes(proto.SerializeToString())
 
 
-def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> int:
-    """Put values into a tensor of external data; bytes they take."""
+def _location(tensor: Any) -> str:
+    return next((e.value for e in tensor.external_data if e.key == "location"), "")
+
+
+def _bytes(tensor: Any) -> int:
+    from onnx import helper
+
+    return int(np.prod(tensor.dims, dtype=np.int64)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+
+
+def _take_in(tensors: Iterable[Any], folder: Path) -> None:
+    from onnx.external_data_helper import load_external_data_for_tensor
+
+    for tensor in tensors:
+        load_external_data_for_tensor(tensor, str(folder))
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+
+
+def _move_out(tensor: Any, file: BinaryIO) -> None:
+    """Write a tensor's bytes to the end of a file, and leave the tensor their place there."""
+    file.write(bytes(-file.tell() % _PAGE))
+    begin = file.tell()
+    file.write(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = _EXTERNAL
+    place = {"location": Path(file.name).name, "offset": begin, "length": file.tell() - begin}
+    for key, value in place.items():
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> None:
+    """Put values into a tensor of external data."""
     from onnx import helper, numpy_helper
 
     shape, dtype = tuple(tensor.dims), helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -98,7 +134,6 @@ def _fill(tensor: Any, period: np.ndarray, near_zero: Collection[str]) -> int:
     else:
         values = np.zeros(shape)
     tensor.CopyFrom(numpy_helper.from_array(values.astype(dtype), tensor.name))
-    return values.astype(dtype).nbytes
 
 
 def _forget_shape(graph: Any, name: str) -> None:

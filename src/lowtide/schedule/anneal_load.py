@@ -10,7 +10,7 @@ Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp
 from random import Random
 
@@ -24,8 +24,17 @@ SHARES = (0.7, 0.8, 0.5)
 """Loads up to this part of the peak are as good as none; by the seed, in turn."""
 
 
+_SWAPS_BETWEEN_LOOKS = 1024
+"""At the clock."""
+
+
 def anneal_load(
-    model: MemoryModel, order: Sequence[int], peak: int, seed: int, rounds: int = ROUNDS
+    model: MemoryModel,
+    order: Sequence[int],
+    peak: int,
+    seed: int,
+    rounds: int = ROUNDS,
+    over: Callable[[], bool] | None = None,
 ) -> tuple[int, ...]:
     """Walk from an order of at most `peak` bytes to one of at most `peak` with less load near it.
 
@@ -41,6 +50,8 @@ def anneal_load(
         Of the walk; the same one gives the same order.
     rounds
         Swaps tried, in multiples of the number of ops.
+    over
+        Says whether the walk is to end where it stands.
     """
     n = len(order)
     if n < 2 or peak <= 0:
@@ -60,6 +71,8 @@ def anneal_load(
     hot = ((1 - share) * most) ** 2 / 4
     tries = rounds * n
     for k in range(tries):
+        if over is not None and k % _SWAPS_BETWEEN_LOOKS == 0 and over():
+            break
         p = random.randrange(n - 1)
         first, second = exact.swapped(p)
         if first < 0 or first > peak or second > peak:

@@ -1,15 +1,15 @@
 """What does not fit together although its sum does: more has to leave, or to move.
 
 The least traffic of an order is found without addresses. Almost always its pieces pack; where they do not, CP-SAT
-looks at residency and addresses together if it is there, and else, or besides, the cheapest stretches that are in the
-way leave too. In the last resort a storage is moved to another offset through the next level, between two steps: then
-everything fits, as every op does.
+looks at residency and addresses together if it is there, and else, or besides, the order is searched again in less
+room than there is, or the cheapest stretches that are in the way leave too. In the last resort a storage is moved to
+another offset through the next level, between two steps: then everything fits, as every op does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from lowtide.allocate.arena import Engine
@@ -18,12 +18,16 @@ from lowtide.allocate.squeaky import SqueakyWheel
 from lowtide.errors import MissingExtraError
 from lowtide.spill.answer import Interval
 from lowtide.spill.joint import joint
+from lowtide.spill.one_order import along
 from lowtide.spill.place import PlacedResidency, place
 from lowtide.spill.problem import Gap, SpillProblem, Timeline, timeline
 from lowtide.spill.traffic import intervals_of, moves_of, moves_of_one, traffic_of
 from lowtide.stop import Limits
 
 QUICK: tuple[Engine, ...] = (Portfolio(), SqueakyWheel(work=200_000))
+
+SPARED = (64, 32, 16, 8, 4)
+"""Parts of the fast memory that are left free, ever larger ones, so that what is sought without addresses has some."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,28 @@ def repair(problem: SpillProblem, order: Sequence[int], dropped: Sequence[Gap], 
         if placement.height_bytes <= problem.capacity:
             answers.append(Repaired(placement, _traffic(problem, order, placement.intervals), jointly[1]))
     if not answers or not answers[0].best:
-        answers.append(_by_hand(problem, order, line, dropped, limits))
+        spared = _with_less_room(problem, order, line, limits)
+        answers += [] if spared is None else [spared]
+        if spared is None or limits.left_seconds > 0:
+            answers.append(_by_hand(problem, order, line, dropped, limits))
     return min(answers, key=lambda a: a.traffic_bytes)
+
+
+def _with_less_room(problem: SpillProblem, order: Sequence[int], line: Timeline, limits: Limits) -> Repaired | None:
+    """About the best residency of the order in less room, whose pieces fit the whole of it; None if none of those tried
+    does."""
+    for part in SPARED:
+        capacity = problem.capacity - problem.capacity // part
+        smaller = replace(problem, memories=(replace(problem.memories[0], capacity_bytes=capacity),))
+        found = along(smaller, order, limits)
+        if found is None:
+            return None
+        intervals = sorted(intervals_of(line, found.dropped))
+        in_time = limits.left_seconds > 0
+        placement = place(problem, order, intervals, line.in_place, limits, QUICK if in_time else QUICK[:1])
+        if placement.height_bytes <= problem.capacity:
+            return Repaired(placement, _traffic(problem, order, placement.intervals), best=False)
+    return None
 
 
 def _traffic(problem: SpillProblem, order: Sequence[int], intervals: Iterable[Interval]) -> int:

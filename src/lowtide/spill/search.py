@@ -24,11 +24,12 @@ from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
 from lowtide.spill.bound import BoundedWindow, live_too_much, windows
 from lowtide.spill.core_problem import CoreProblem, core_problem
+from lowtide.spill.one_order import CHAIN_WIDTH, OrderWithGaps, order_with_gaps
 from lowtide.spill.online import cheapest, furthest, simulate_arena, simulate_arena_until
 from lowtide.spill.orders import least_peak, order_by
 from lowtide.spill.phases import Phase, ancestors, longest_chain, phases
 from lowtide.spill.place import PlacedResidency, place
-from lowtide.spill.problem import Gap, SpillProblem, timeline
+from lowtide.spill.problem import SpillProblem, timeline
 from lowtide.spill.repair import repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
@@ -36,22 +37,8 @@ from lowtide.stop import Limits, Progress
 
 WIDTHS = (1, 10, 100, 1000)
 
-CHAIN_WIDTH = 30
 CHAIN_STATES = 20_000
-"""For an order alone: a beam, then the exact search. All its states at a step have run the same ops."""
-
-
-@dataclass(frozen=True)
-class OrderWithGaps:
-    """An order, the gaps that are dropped in it, and the bytes that this costs; addresses not looked at.
-
-    `leaving_steps` are those at which the search made room.
-    """
-
-    order: tuple[int, ...]
-    dropped: tuple[Gap, ...]
-    traffic_bytes: int
-    leaving_steps: frozenset[int] = frozenset()
+"""For an order alone: after a beam, the exact search. All its states at a step have run the same ops."""
 
 
 @dataclass(frozen=True)
@@ -339,17 +326,3 @@ class _TrafficSearch:
         if placement.height_bytes <= self.problem.capacity:
             return placement, False
         return repair(self.problem, best.order, best.dropped, self.limits).placement, True
-
-
-def order_with_gaps(problem: SpillProblem, question: CoreProblem, result: _core.SpillResult) -> OrderWithGaps:
-    """What a search of the whole graph says, as an order and gaps."""
-    order = tuple(question.ops[v] for v in result.order if v < len(question.ops))
-    line = timeline(problem, order)
-    by_storage: dict[int, list[Gap]] = {}
-    for gap in line.gaps:
-        by_storage.setdefault(gap.storage, []).append(gap)
-    dropped = []
-    for step, s in result.leaves:
-        dropped += [gap for gap in by_storage.get(question.storages[s], ()) if gap.start <= step < gap.end]
-    traffic = traffic_of(moves_of(problem, order, intervals_of(line, dropped)))
-    return OrderWithGaps(order, tuple(dropped), traffic, frozenset(step for step, _ in result.leaves))

@@ -224,7 +224,7 @@ class _Reader:
 
     def traced(self, name: str) -> Traced:
         nodes = list(self.module.graph.nodes)
-        self.taken |= {"torch", "aten", "given", "h", "del", "step"}
+        self.taken |= {"torch", "aten", "given", "h", "del", "step", "first_row", "end_row"}
         for node in nodes:
             if node.op == "placeholder":
                 self._given(node)

@@ -7,7 +7,6 @@ A signature is the op as it stands in the source, with the type, shape and strid
 from __future__ import annotations
 
 import hashlib
-import math
 from functools import cached_property
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from lowtide.torch.program import Action, Program, refs
 
 LAUNCH_SECONDS, BYTES_PER_SECOND, FLOPS_PER_SECOND = 5e-6, 1e10, 1e11
 """The roofline that stands in for what is not measured: no machine in particular."""
-
-_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward")
 
 
 class OpCost(msgspec.Struct, frozen=True):
@@ -79,14 +76,9 @@ def signature(program: Program, action: Action) -> str:
     return expression(action.call, texts)
 
 
-def roofline(program: Program, action: Action) -> float:
-    """Seconds by bytes and multiplications, for an op that nobody measured."""
+def roofline(program: Program, action: Action, operations: int) -> float:
+    """Seconds by bytes and operations, for an op that nobody measured."""
     names = dict.fromkeys(ref.name for ref in refs(action.call))
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
-    flops = 0
-    if action.call.target.split(".")[1] in _PRODUCTS:
-        sizes = sorted((math.prod(program.forms[name].shape) for name in names), reverse=True)[:2]
-        outputs = [math.prod(program.forms[name].shape) for name in action.outputs if name is not None]
-        flops = 2 * math.isqrt(math.prod(sizes) * max(outputs, default=1))  # (m k)(k n)(m n) is a square
-    return LAUNCH_SECONDS + max((read + written) / BYTES_PER_SECOND, flops / FLOPS_PER_SECOND)
+    return LAUNCH_SECONDS + max((read + written) / BYTES_PER_SECOND, operations / FLOPS_PER_SECOND)

@@ -25,6 +25,7 @@ def source_of(program: Program, sequence: Sequence) -> str:
         "aten = torch.ops.aten",
         "",
         "",
+        *(line for body in program.bodies.values() for line in (*body.source.split("\n"), "")),
         "def step(given, h):",
         '    """Run the step, under torch.no_grad(), on the tensors below and numbers of the optimizer by name."""',
         "    [",
@@ -65,7 +66,8 @@ def expression(value: Any, names: Mapping[str, str] | None = None) -> str:
     if isinstance(value, Call):
         parts = [expression(arg, names) for arg in value.args]
         parts += [f"{key}={expression(arg, names)}" for key, arg in value.kwargs]
-        target = value.target if value.target.startswith("aten.") else f"torch.ops.{value.target}"
+        space, _, name = value.target.partition(".")
+        target = {"aten": value.target, "body": name}.get(space, f"torch.ops.{value.target}")
         picked = "" if value.pick is None else f"[{value.pick}]"
         return f"{target}({', '.join(parts)}){picked}"
     if isinstance(value, tuple):

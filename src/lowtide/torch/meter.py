@@ -152,7 +152,8 @@ class _SingleOp:
         self.forms = [program.forms[name] for name in self.names]
         source = f"def op({', '.join([*self.names, 'h'])}):\n    return {expression(action.call)}\n"
         namespace: dict[str, Any] = {"torch": torch, "aten": torch.ops.aten}
-        exec(compile(source, "<one op>", "exec"), namespace)
+        bodies = [body.source for name, body in program.bodies.items() if action.call.target == f"body.{name}"]
+        exec(compile("\n".join([*bodies, source]), "<one op>", "exec"), namespace)
         self.function = namespace["op"]
 
     def run_marked(self, mark: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,20 +12,28 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.names import brief
 from lowtide.sizes import format_size
-from lowtide.torch.cost import Costs, roofline, signature
+from lowtide.torch.cost import Costs
+from lowtide.torch.costed import Costed, costed
+from lowtide.torch.cutting import cut_again, proposals, usual
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import floor, search
+from lowtide.torch.search import STEPS, floor, front, lowest, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
-from lowtide.torch.step_plan import StepPlan
-from lowtide.torch.storages import as_graph
+from lowtide.torch.step_plan import StepCut, StepPlan
+
+_ROUNDING = 1e-6
+"""Part of the time by which sums of whole nanoseconds may be off."""
+
+_FIRST, _FIRST_STEPS = 0.4, 256
+"""Part of the time, and repairs at most, for a first look at each of several cuts; the best gets the rest."""
 
 
 @dataclass(frozen=True)
 class Wishes:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
-    a plan to replay, and who is told of progress."""
+    a plan to replay, who is told of progress, what may be changed of the step; `overhead`: instead of bytes, the part
+    by which its time may grow."""
 
     budget: int | None = None
     costs: Costs | None = None
@@ -32,6 +41,8 @@ class Wishes:
     time: float = 10.0
     plan: StepPlan | None = None
     report: Callable[[str], None] | None = None
+    allow: tuple[str, ...] = ("recompute",)
+    overhead: float | None = None
 
     def say(self, line: str) -> None:
         """Report progress to whoever listens."""
@@ -62,33 +73,161 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
     InputError
         No plan within the budget is known; or the plan to replay is not of this program.
     """
+    own, costs = _own(torch, program, wishes)
+    if wishes.plan is not None:
+        chosen = _replayed(torch, own, wishes.plan, costs)
+    else:
+        chosen = _sought(torch, own, wishes, costs)
+    planned = _planned(torch, own, chosen, wishes)
+    if wishes.budget is not None and planned.plan.peak_bytes > wishes.budget:
+        message = f"no plan within {format_size(wishes.budget)} was found: the best takes"
+        more = "give more bytes or more time; that there is none is not proved"
+        raise InputError(f"{message} {format_size(planned.plan.peak_bytes)}; {more}", program.name)
+    return planned
+
+
+def plan_front(torch: Any, program: Program, wishes: Wishes, count: int) -> tuple[Planned, ...]:
+    """Plans of ever lower peaks, each of more seconds than the one before; own order first, and about `count` of them.
+
+    Budgets descend evenly from own order's peak to what the largest op takes.
+    """
+    own, costs = _own(torch, program, wishes)
+    steps = candidates(torch, own, wishes, costs)
+    wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
+    top, least = own.own.peak_bytes, min(floor(step.graph)[0] for step, _, _ in steps)
+    budgets = [top - (top - least) * k // (count - 1) for k in range(1, count)]
+    found = []
+    for step, cuts, table in steps:
+        for order in front(step.graph, step.seconds, budgets, wishes.time / len(steps)):
+            chosen = _Chosen(step, tuple(order), table, cuts)
+            found.append((sequence_of(step.graph, order).peak_bytes, step.seconds_of(order), len(found), chosen))
+    kept: list[Planned] = []
+    cheapest = float("inf")
+    for _, seconds, _, chosen in sorted(found, key=lambda entry: entry[:3]):
+        if seconds < cheapest:
+            cheapest = seconds
+            kept.append(_planned(torch, own, chosen, wishes))
+    return tuple(reversed(kept))
+
+
+def _own(torch: Any, program: Program, wishes: Wishes) -> tuple[Costed, Costs | None]:
+    """The step as it was traced, and the table of its costs."""
     costs = wishes.costs
     if wishes.measure:
         costs, _ = measure_ops(program, costs or no_costs(torch, program), _progress(wishes))
-    graph, seconds, unmeasured = _with_costs(program, costs)
-    own = sequence_of(graph, graph.own_order)
-    least, at = floor(graph)
-    if wishes.budget is not None and least > wishes.budget:
-        message = f"no plan is within {format_size(wishes.budget)}: {graph.op_by_id[at].label} alone takes"
-        raise InputError(f"{message} {format_size(least)}, with what it reads and its workspace", program.name)
-    digest = hashlib.sha256(source_of(program, own).encode()).hexdigest()
-    if wishes.plan is None and wishes.budget is not None:
-        own_size, size = format_size(own.peak_bytes), format_size(wishes.budget)
-        wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
-    order = search(graph, seconds, wishes.budget, wishes.time) if wishes.plan is None else _replayed(
-        graph, wishes.plan, digest)  # fmt: skip
-    sequence = sequence_of(graph, order)
+    return costed(torch, program, costs), costs
+
+
+def _digest(own: Costed) -> str:
+    return hashlib.sha256(source_of(own.program, own.own).encode()).hexdigest()
+
+
+def _planned(torch: Any, own: Costed, chosen: _Chosen, wishes: Wishes) -> Planned:
+    """A choice as a plan and as source."""
+    step, table, sequence = chosen.step, chosen.costs, sequence_of(chosen.step.graph, chosen.order)
     plan = StepPlan(
-        program_sha256=digest, costs_sha256="" if costs is None else costs.sha256, torch=str(torch.__version__),
-        ops=list(order), budget_bytes=wishes.budget, peak_bytes=sequence.peak_bytes,
-        own_order_peak_bytes=own.peak_bytes, floor_bytes=least, seconds=sum(seconds[op] for op in order),
-        own_order_seconds=sum(seconds[op] for op in graph.own_order), unmeasured=unmeasured,
+        program_sha256=_digest(own), costs_sha256="" if table is None else table.sha256, torch=str(torch.__version__),
+        ops=list(chosen.order), budget_bytes=wishes.budget, peak_bytes=sequence.peak_bytes,
+        own_order_peak_bytes=own.own.peak_bytes, floor_bytes=floor(step.graph)[0],
+        seconds=step.seconds_of(chosen.order), own_order_seconds=own.seconds_of(own.graph.own_order),
+        unmeasured=step.unmeasured, cuts=list(chosen.cuts),
     )  # fmt: skip
-    if wishes.budget is not None and plan.peak_bytes > wishes.budget:
-        message = f"no plan within {format_size(wishes.budget)} was found: the best takes"
-        more = "give more bytes or more time; that there is none is not proved"
-        raise InputError(f"{message} {format_size(plan.peak_bytes)}; {more}", program.name)
-    return Planned(program, graph, sequence, plan, source_of(program, sequence), costs)
+    return Planned(step.program, step.graph, sequence, plan, source_of(step.program, sequence), table)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A step as it was traced or cut, the order in which its ops run, and the table of its costs."""
+
+    step: Costed
+    order: tuple[int, ...]
+    costs: Costs | None
+    cuts: tuple[StepCut, ...] = ()
+
+
+def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Chosen:
+    """The order of least time within the budget, of the step as it is or cut.
+
+    Raises
+    ------
+    InputError
+        A single op takes more.
+    """
+    budget = wishes.budget
+    if wishes.overhead is not None:
+        return _lowest(torch, own, wishes, costs)
+    if budget is not None:
+        own_size, size = format_size(own.own.peak_bytes), format_size(budget)
+        wishes.say(f"own order takes {own_size}; seeking {size} for {wishes.time:g} s at most")
+    if budget is None or own.own.peak_bytes <= budget:
+        return _Chosen(own, own.graph.own_order, costs)
+    least, at = floor(own.graph)
+    steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)] if least <= budget else []
+    for cut, record in proposals(torch, own, costs, budget) if "fission" in wishes.allow else ():
+        step, table = _measured(torch, cut, wishes, costs)
+        if floor(step.graph)[0] <= budget:
+            steps.append((step, (record,), table))
+    if not steps:
+        message = f"no plan is within {format_size(budget)}: {own.graph.op_by_id[at].label} alone takes"
+        more = "" if "fission" in wishes.allow else "; allow='fission' may cut it"
+        raise InputError(
+            f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
+        )
+
+    def tried(entry: tuple[Costed, tuple[StepCut, ...], Costs | None], time: float, steps: int) -> _Tried:
+        step, cuts, table = entry
+        order = tuple(search(step.graph, step.seconds, budget, time, steps))
+        excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
+        return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
+
+    begun = clock.perf_counter()
+    first = [tried(entry, wishes.time * _FIRST / len(steps), _FIRST_STEPS) for entry in steps] if steps[1:] else []
+    best = min(range(len(first)), key=lambda k: (first[k].excess, first[k].seconds), default=0)
+    left = max(0.0, wishes.time - (clock.perf_counter() - begun))
+    return min([*first, tried(steps[best], left, STEPS)], key=lambda t: (t.excess, t.seconds)).chosen
+
+
+def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Chosen:
+    """The order of least peak within a part of more time, of the step as it is or cut."""
+    once = own.seconds_of(own.graph.own_order)
+    most = once * (1 + (wishes.overhead or 0))
+    wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
+    steps = candidates(torch, own, wishes, costs)
+    found = []
+    for step, cuts, table in steps:
+        order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps)))
+        if step.seconds_of(order) <= most * (1 + _ROUNDING) or step is own:
+            peak = sequence_of(step.graph, order).peak_bytes
+            found.append((peak, step.seconds_of(order), _Chosen(step, order, table, cuts)))
+    return min(found, key=lambda entry: entry[:2])[2]
+
+
+def candidates(
+    torch: Any, own: Costed, wishes: Wishes, costs: Costs | None
+) -> list[tuple[Costed, tuple[StepCut, ...], Costs | None]]:
+    """The step as it is and, if it may be, cut; each with the table of its costs."""
+    steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
+    for cut, record in usual(torch, own, costs) if "fission" in wishes.allow else ():
+        step, table = _measured(torch, cut, wishes, costs)
+        steps.append((step, (record,), table))
+    return steps
+
+
+def _measured(torch: Any, cut: Costed, wishes: Wishes, costs: Costs | None) -> tuple[Costed, Costs | None]:
+    """A cut step with the costs of what is new in it."""
+    if not wishes.measure:
+        return cut, costs
+    table, _ = measure_ops(cut.program, costs or no_costs(torch, cut.program), None)
+    return costed(torch, cut.program, table), table
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What a search reached: bytes above the budget, seconds."""
+
+    excess: int
+    seconds: float
+    chosen: _Chosen
 
 
 def _progress(wishes: Wishes) -> Callable[[int, int], None]:
@@ -101,31 +240,14 @@ def _progress(wishes: Wishes) -> Callable[[int, int], None]:
     return report
 
 
-def _with_costs(program: Program, costs: Costs | None) -> tuple[Graph, dict[int, float], int]:
-    """The graph with real sizes and workspace, seconds of each op, and how many ops are not measured."""
-    known = {} if costs is None else costs.by_signature
-    sizes: dict[str, int] = {}
-    workspace: dict[str, int] = {}
-    seconds: dict[int, float] = {}
-    unmeasured = 0
-    for k, action in enumerate(program.actions):
-        cost = known.get(signature(program, action))
-        if cost is None:
-            seconds[k] = roofline(program, action)
-            unmeasured += 1
-            continue
-        seconds[k], workspace[action.name] = cost.seconds, cost.workspace_bytes
-        for name, size in zip(action.outputs, cost.output_bytes, strict=False):
-            if name is not None:
-                sizes[name] = size
-    return as_graph(program, sizes, workspace), seconds, unmeasured
-
-
-def _replayed(graph: Graph, plan: StepPlan, digest: str) -> list[int]:
-    if plan.program_sha256 != digest:
+def _replayed(torch: Any, own: Costed, plan: StepPlan, costs: Costs | None) -> _Chosen:
+    if plan.program_sha256 != _digest(own):
         raise InputError("the saved plan is of another step (module, sizes, optimizer or torch differ); plan again")
-    there = graph.op_by_id
-    why = next((f"there is no op {op}" for op in plan.ops if op not in there), None) or why_not(graph, plan.ops)
+    step = own
+    for record in plan.cuts:
+        step = cut_again(torch, step, record, costs)
+    there = step.graph.op_by_id
+    why = next((f"there is no op {op}" for op in plan.ops if op not in there), None) or why_not(step.graph, plan.ops)
     if why is not None:
         raise InputError(f"the saved plan does not hold: {why}; plan again")
-    return plan.ops
+    return _Chosen(step, tuple(plan.ops), costs, tuple(plan.cuts))

@@ -12,7 +12,7 @@ a list of these, or a `Call` that is made there and then: views, and temporaries
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lowtide.read.aten.trace import Form, Ref
@@ -113,15 +113,38 @@ class Traced:
     results: tuple[Result, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A function that stands before the step; a call of it has the target ``body.NAME``.
+
+    Attributes
+    ----------
+    source
+        The function.
+    actions
+        What it computes, each op for all rows.
+    parts
+        How often each of them runs, on some of the rows.
+    workspace_bytes
+        What it takes beside its results, by the shapes.
+    """
+
+    source: str
+    actions: tuple[Action, ...]
+    parts: int
+    workspace_bytes: int
+
+
 @dataclass(frozen=True)
 class Program:
-    """A step in its own order. `outputs` are what it returns, in the order of `results`."""
+    """A step in its own order. `outputs` are what it returns, in the order of `results`; `bodies` functions by name."""
 
     name: str
     givens: tuple[Given, ...]
     actions: tuple[Action, ...]
     forms: Mapping[str, Form]
     results: tuple[Result, ...]
+    bodies: Mapping[str, Body] = field(default_factory=dict)
 
 
 def refs(value: Any) -> Iterator[Ref]:

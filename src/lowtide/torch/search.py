@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from lowtide._core import SequenceProblem, search_sequence
 from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
+from lowtide.optimize.recompute.costs import Costs as Units
+from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
+from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Value, least_possible
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
@@ -26,6 +29,8 @@ STEPS = 4000
 
 _NANO = 1_000_000_000
 
+_Row = tuple[list[int], list[int], list[int], int, int, int, bool, list[int]]
+
 
 def floor(graph: Graph) -> tuple[int, int]:
     """Bytes that the largest op takes with what it reads and makes, workspace included; and its id."""
@@ -38,7 +43,9 @@ def floor(graph: Graph) -> tuple[int, int]:
     return most.get(at, 0), at
 
 
-def search(graph: Graph, seconds: Mapping[int, float], budget: int | None, time: float) -> Sequence[int]:
+def search(
+    graph: Graph, seconds: Mapping[int, float], budget: int | None, time: float, steps: int = STEPS
+) -> Sequence[int]:
     """Ids of the ops as they should run, within the budget or as near as was found in `time` seconds.
 
     Own order where no budget asks for another; among the rest the first of the module's three that fits.
@@ -56,17 +63,62 @@ def search(graph: Graph, seconds: Mapping[int, float], budget: int | None, time:
     results = []
     for left, start in ((2, own), (1, other)):
         share = max(0.0, end - clock.perf_counter()) / left
-        results.append(search_sequence(problem, start, budget, 0, share, STEPS))
+        results.append(search_sequence(problem, start, budget, 0, share, steps))
     best = min(results, key=lambda r: (not r.found, r.cost if r.found else r.peak))
     return [graph.ops[i].id for i in best.order]
 
 
+def lowest(graph: Graph, seconds: Mapping[int, float], most: float, time: float) -> Sequence[int]:
+    """Ids of the ops as they should run for the least peak that was found in `time` seconds, if all runs together may
+    take `most` seconds; own order where that is more.
+
+    Halvings of the budget, by `lowtide.optimize.recompute.least_bytes`.
+    """
+    problem, limits = _Steps.of(graph, seconds), Limits(time)
+    units, least = round(most * _NANO), least_possible(problem)[0]
+    if units < problem.costs.total:
+        return graph.own_order
+    found = least_bytes(problem, range(len(graph.ops)), units, least, limits).found[-1]
+    return [graph.ops[i].id for i in found.order]
+
+
+def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
+    """Orders of ever lower peaks, each within one of the budgets, none as high and as dear as another; own order
+    first. Budgets descend."""
+    problem = _Steps.of(graph, seconds)
+    points, _ = sweep(problem, range(len(graph.ops)), budgets, Limits(time))
+    return [[graph.ops[i].id for i in spent.order] for spent in points]
+
+
+class _Steps(Sequenced):
+    """A step as `lowtide.optimize.recompute` takes problems: views are no ops of it."""
+
+    @classmethod
+    def of(cls, graph: Graph, seconds: Mapping[int, float]) -> _Steps:
+        """Of a step's graph."""
+        rows, values = _rows(graph, seconds)
+        ops = [Runnable(tuple(reads), tuple(makes), work, 0, once) for reads, makes, _, _, work, _, once, _ in rows]
+        stored = [Value(size, maker, kept, False) for size, maker, kept in values]
+        costs = Units("cost", tuple([row[3] for row in rows]), _NANO)
+        return cls(memory_model(graph, resolve("torch")), tuple(ops), tuple(stored), costs)
+
+    def core(self, unit: int = 1, *, bound: bool = False) -> SequenceProblem:
+        """As it is, in bytes: what the allocator rounds is in the sizes."""
+        graph = self.model.graph
+        seconds = {op.id: cost / _NANO for op, cost in zip(graph.ops, self.costs.units, strict=True)}
+        return problem_of(graph, seconds)
+
+
 def problem_of(graph: Graph, seconds: Mapping[int, float]) -> SequenceProblem:
     """The graph as the core's search takes it, by positions; times in nanoseconds."""
+    return SequenceProblem(*_rows(graph, seconds))
+
+
+def _rows(graph: Graph, seconds: Mapping[int, float]) -> tuple[list[_Row], list[tuple[int, int, bool]]]:
     counted = [t for t in graph.tensors if t.id in graph.producer and t.alias_of is None]
     number = {t.id: k for k, t in enumerate(counted)}
     position, producer, writers = graph.index_of, graph.producer, writers_over(graph)
-    rows = []
+    rows: list[_Row] = []
     for op in graph.ops:
         reads = [number[t] for t in dict.fromkeys(op.inputs) if t in number]
         makes = [number[t] for t in op.outputs if t in number]
@@ -75,4 +127,4 @@ def problem_of(graph: Graph, seconds: Mapping[int, float]) -> SequenceProblem:
         cost = max(1, round(seconds[op.id] * _NANO))
         rows.append((reads, makes, after, cost, op.workspace, 0, runs_once(graph, op), until))
     values = [(t.size, position[producer[t.id]], t.kind is Kind.OUTPUT) for t in counted]
-    return SequenceProblem(rows, values)
+    return rows, values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import format_size, parse_size
-from lowtide.torch.capture import Output, capture, library
+from lowtide.torch.capture import Capture, Output, capture, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
@@ -38,9 +39,8 @@ class Job:
     training: bool
     replan: bool
 
-    def build(self, batch: Sequence[Any]) -> Step:
-        """Capture and plan the step for batches of these sizes."""
-        torch = library()
+    def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
+        """The step for batches of these sizes, traced, with the optimizer's updates."""
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
@@ -51,6 +51,12 @@ class Job:
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
         program = with_updates(program, rules)
         self.wishes.say(f"traced {len(program.actions)} ops")
+        return captured, program
+
+    def build(self, batch: Sequence[Any]) -> Step:
+        """Capture and plan the step for batches of these sizes."""
+        torch = library()
+        captured, program = self.traced(batch)
         planned = plan_program(torch, program, self.wishes)
         return Step(self, planned, captured.tensors, captured.output, _key(torch, batch))
 
@@ -206,6 +212,8 @@ def compile_step(
     plan: StepPlan | str | Path | None = None,
     replan: bool = False,
     time: float = 10.0,
+    overhead: float | None = None,
+    allow: str | Sequence[str] = "recompute",
     report: Callable[[str], None] | None = None,
 ) -> Step:
     """Plan a training step of a module: forward, loss, backward, and the optimizer's update.
@@ -235,6 +243,12 @@ def compile_step(
         Whether a batch of other sizes is planned anew when it comes; otherwise it is an error.
     time
         Seconds of search.
+    overhead
+        Instead of a budget: the part by which the ops' time may grow, as 0.1; the least bytes are sought.
+    allow
+        What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
+        along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
+        eager's to the bit.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -248,7 +262,7 @@ def compile_step(
     """
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
-    wishes = _wishes(budget, costs, measure, plan, time, report)
+    wishes = wishes_of(budget, costs, measure, plan, time, report, allow, overhead)
     return Job(model, loss_fn, optimizer, rules, wishes, True, replan).build(example)
 
 
@@ -275,7 +289,7 @@ def compile(
     MissingExtraError
         torch is not installed.
     """
-    wishes = _wishes(budget, costs, measure, plan, time, report)
+    wishes = wishes_of(budget, costs, measure, plan, time, report)
     return Job(model, None, None, (), wishes, False, replan).build(example)
 
 
@@ -301,17 +315,41 @@ def measure(
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
 
 
-def _wishes(
+def wishes_of(
     budget: int | str | None,
     costs: Costs | str | Path | None,
     measure: bool,
     plan: StepPlan | str | Path | None,
     time: float,
     report: Callable[[str], None] | None,
+    allow: str | Sequence[str] = "recompute",
+    overhead: float | None = None,
 ) -> Wishes:  # fmt: skip
+    """What a call asks for, its words read and its files.
+
+    Raises
+    ------
+    InputError
+        A word or a file is not what it should be; or both bytes and time are bounded.
+    """
+    if overhead is not None and (budget is not None or plan is not None):
+        raise InputError("overhead= asks for the least bytes within a time; leave budget= and plan= out")
+    if overhead is not None and not (overhead >= 0 and math.isfinite(overhead)):
+        raise InputError(f"overhead is a part of the time, such as 0.1, and not {overhead!r}")
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    return Wishes(None if budget is None else parse_size(budget, "budget"), table, measure, time, saved, report)
+    least = None if budget is None else parse_size(budget, "budget")
+    return Wishes(least, table, measure, time, saved, report, _allowed(allow), overhead)
+
+
+def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
+    listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
+    for word in listed:
+        if word not in ("recompute", "fission"):
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, or recompute,fission")
+    if "recompute" not in listed:
+        raise InputError("a step is planned with ops that run again; write allow='recompute,fission'")
+    return tuple(listed)
 
 
 def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,13 @@ from lowtide.outputs import Outputs
 VERSION = 1
 
 
+class StepCut(msgspec.Struct, frozen=True, kw_only=True):
+    """Ops of the step as it was traced, by position, that run for some rows at a time, and in how many parts."""
+
+    ops: list[int]
+    parts: int
+
+
 class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which op of a step runs when, and what that takes.
 
@@ -26,6 +33,8 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
         Of the cost table; empty if nothing was measured.
     torch
         Version of torch that the step was traced with.
+    cuts
+        Ops that became one, each cut in parts; `ops` speaks of the step that has these.
     ops
         Ids of the ops as they run; one that runs again stands again.
     budget_bytes
@@ -53,6 +62,7 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     own_order_seconds: float
     unmeasured: int
+    cuts: list[StepCut] = []
 
     def to_json(self) -> bytes:
         """The file."""

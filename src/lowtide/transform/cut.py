@@ -16,11 +16,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from lowtide.graph import Graph, Kind
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Accumulating, Spelling, accumulating, spelling
+
+Pace = Literal["pull", "push", "late"]
+"""What stripes of a region are equal parts of. pull: of what the last ops make, and the others run as far as they are
+needed. push: of what the first ones make, and the others run as far as they can. late: likewise, but who makes no less
+than it reads runs no further than its readers do."""
+PACES: tuple[Pace, ...] = ("pull", "push", "late")
 
 
 @dataclass(frozen=True)
@@ -201,22 +208,67 @@ class Cutter:
                     return False
         return True
 
-    def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int, *, push: bool = False) -> Region:
+    def region(self, order: Sequence[int], axes: Mapping[int, int], stripes: int, pace: Pace = "pull") -> Region:
         """The ops of `axes` in `stripes` stripes.
 
         Parameters
         ----------
         order
             Op ids; the stripes run them in this order.
-        push
-            Whether stripes are equal in what the first ops make, and the others run as far as they can; else they are
-            equal in what the last ones make, and the others run as far as they are needed.
         """
         within = [op for op in order if op in axes]
         ends: dict[int, tuple[int, ...]] = {}
-        for op in within if push else reversed(within):
-            ends[op] = self._pushed(op, axes, stripes, ends) if push else self._pulled(op, axes, stripes, ends)
+        for op in within if pace != "pull" else ():
+            ends[op] = self._pushed(op, axes, stripes, ends)
+        for op in reversed(within) if pace != "push" else ():
+            if pace == "pull":
+                ends[op] = self._pulled(op, axes, stripes, ends)
+            elif self._may_wait(op, axes):
+                ends[op] = tuple(map(min, self._pulled(op, axes, stripes, ends), ends[op]))
+        for op in reversed(within):
+            ends[op] = self._read(op, axes, ends)
         return Region(tuple(Cut(op, axes[op], ends[op]) for op in within))
+
+    def _read(self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+        """The ends of an op where a part of rows that nobody reads runs with the next part, or not at all."""
+        spans = self._read_rows(op, axes, ends)
+        if not spans:
+            return ends[op]
+        result, at = [], 0
+        for end in ends[op]:
+            if any(a < end and at < b for a, b in spans):
+                at = max(at, end)
+            result.append(at)
+        return tuple(result)
+
+    def _read_rows(
+        self, op: int, axes: Mapping[int, int], ends: Mapping[int, tuple[int, ...]]
+    ) -> list[tuple[int, int]]:
+        """Rows of what an op makes that parts of the region read; none if others read it, too."""
+        graph, size, spans = self.graph, self._size(op, axes[op])[0], []
+        for t in graph.op_by_id[op].outputs:
+            readers = graph.consumers.get(t, ())
+            if graph.tensor_by_id[t].kind is Kind.OUTPUT or any(reader not in axes for reader in readers):
+                return []
+            for reader in readers:
+                known = self.meaning(reader)
+                assert known is not None, reader
+                for index in (i for _, read, dims in self.reads(reader) if read == t for i in dims):
+                    if index is not None and index.axis == axes[reader]:
+                        parts = zip((0, *ends[reader]), ends[reader], strict=False)
+                        spans += [needed(known, axes[reader], index, rows, size) for rows in parts]
+        return [(a, b) for a, b in spans if a < b]
+
+    def _may_wait(self, op: int, axes: Mapping[int, int]) -> bool:
+        """Whether an op makes no less than it reads, and all of it for others of the region."""
+        graph = self.graph
+        made = graph.op_by_id[op].outputs
+        readers = [reader for t in made for reader in graph.consumers.get(t, ())]
+        if not readers or any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in made):
+            return False
+        written = sum(graph.tensor_by_id[t].size for t in made)
+        read = sum(graph.tensor_by_id[t].size for _, t, _ in self.reads(op))
+        return written >= read and all(reader in axes for reader in readers)
 
     def _size(self, op: int, axis: int) -> tuple[int, int]:
         """Rows of an axis, and at multiples of how many of them parts begin."""

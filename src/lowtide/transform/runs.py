@@ -10,11 +10,14 @@ run keeps its name, else the first; the others are clones of it, as `lowtide.tra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.piece import Part
 from lowtide.rewrites import Recompute, Replaced
+from lowtide.transform.parts import PartGraph
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,11 @@ class Runs:
 @dataclass
 class _Run:
     """A run of op `of`: its id in the new graph, what its tensors and those it reads are called there, and in which one
-    each of its tensors lies that is an alias."""
+    each of its tensors lies that is an alias; `number`: 0 for the run that keeps the op's own names, else from 1."""
 
     of: Op
     id: int
+    number: int
     makes: dict[int, int]
     reads: dict[int, int]
     inside: dict[int, int]
@@ -81,7 +85,7 @@ def _read(graph: Graph, order: Sequence[int]) -> tuple[int, ...]:
     wanted: set[int] = {i for i, op in enumerate(graph.ops) if kept.intersection(op.outputs)}
     makers = {t: graph.index_of[op] for t, op in graph.producer.items()}
     seen: set[int] = set()
-    left = [order.count(i) for i in range(len(graph.ops))] if len(set(order)) < len(order) else [1] * len(graph.ops)
+    left = Counter(order)
     backwards: list[int] = []
     for i in reversed(order):
         left[i] -= 1
@@ -103,22 +107,24 @@ def _named(graph: Graph, order: Sequence[int]) -> list[_Run]:
     fresh = max((t.id for t in graph.tensors), default=-1) + 1
     latest: dict[int, int] = {}
     done: dict[int, int] = {}
+    clones: dict[int, int] = {}
     runs = []
     for i in order:
         op = graph.ops[i]
         done[i] = done.get(i, 0) + 1
         keeps = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
         own = done[i] == (count[i] if keeps else 1)
-        number, makes = op.id, {t: t for t in op.outputs}
+        new, makes = op.id, {t: t for t in op.outputs}
         if not own:
-            number, fresh_op = fresh_op, fresh_op + 1
+            new, fresh_op = fresh_op, fresh_op + 1
+            clones[i] = clones.get(i, 0) + 1
             makes = {t: fresh + k for k, t in enumerate(op.outputs)}
             fresh += len(op.outputs)
         reads = {t: latest[t] for t in op.inputs if t in latest}
         latest.update(makes)
         above = {t: graph.tensor_by_id[t].alias_of for t in op.outputs}
         inside = {t: latest.get(up, up) for t, up in above.items() if up is not None}
-        runs.append(_Run(op, number, makes, reads, inside))
+        runs.append(_Run(op, new, 0 if own else clones[i], makes, reads, inside))
     return runs
 
 
@@ -145,7 +151,7 @@ def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
 
 
 def _as_op(run: _Run) -> Op:
-    name = run.of.name if run.id == run.of.id else f"{run.of.label} (again)"
+    name = run.of.name if run.id == run.of.id else _again(run.of.name or run.of.label, run.number)
     return replace(
         run.of,
         id=run.id,
@@ -162,4 +168,21 @@ def _tensor_of(tensor: Tensor, new: int, run: _Run) -> Tensor:
     above = run.inside.get(tensor.id)
     if new == tensor.id:
         return tensor if above == tensor.alias_of else replace(tensor, alias_of=above)
-    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=f"{tensor.label} (again)", alias_of=above)
+    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_again(tensor.label, run.number), alias_of=above)
+
+
+def _again(label: str, number: int) -> str:
+    """The name of what a clone is or makes: another one for each, since a file wants that."""
+    return f"{label} (again)" if number == 1 else f"{label} (again {number})"
+
+
+def as_parts(graph: Graph, runs: Runs) -> PartGraph:
+    """A sequence as a part graph of which no part is smaller than its op: every op that is no byte for byte copy of the
+    user's own is a part of it, for the writers of part graphs."""
+    clones = {r.op: r.of for r in runs.rewrites}
+    parts = {}
+    for op in runs.graph.ops:
+        of = clones.get(op.id, op.id)
+        if op.id in clones or op.operands != graph.op_by_id[of].operands or op.inputs != graph.op_by_id[of].inputs:
+            parts[op.id] = Part("part", of)
+    return PartGraph((), runs.graph, {}, parts, frozenset())

@@ -1,7 +1,8 @@
 """What a driver runs for a plan with spilling: allocate, load, fill, run, spill, store, free, in this order at a step.
 
 `load` is the first transfer of a graph input or constant and `store` the one write of a graph output: both have to
-happen under any plan and are no traffic. The rest of the transfers are the plan's moves.
+happen under any plan and are no traffic. The rest of the transfers are the plan's moves. Of a tensor that lies on the
+host whole (`Plan.streams`) its slices are loaded, and what is joined to it is stored, in the place of those ops.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ def command_stream(plan: Plan) -> list[Command]:
     assert plan.moves is not None
     tensors = {t.id: t for t in plan.tensors}
     roots = _roots(plan)
+    loaded, stored, transfers = _streamed(plan)
     sizes: dict[int, int] = {}
     stays: dict[int, list[Residency]] = {}
     kinds: dict[int, set[str]] = {}
     for r in plan.residency or []:
         root = roots[r.tensor]
-        kinds.setdefault(root, set()).add(tensors[r.tensor].kind)
+        kind = "input" if r.tensor in loaded else "output" if r.tensor in stored else tensors[r.tensor].kind
+        kinds.setdefault(root, set()).add(kind)
         if r.tensor == root:
             stays.setdefault(root, []).append(r)
             sizes[root] = tensors[root].size
@@ -77,8 +80,35 @@ def command_stream(plan: Plan) -> list[Command]:
                 at = {"tensor": root, "memory": v.memory, "offset": v.offset, "bytes": sizes[root]}
                 before.append(Command(v.start, "allocate", **at))
                 before.append(Command(v.end, "free", **at))
-    runs = [Command(step, "run", op=op) for step, op in enumerate(plan.order)]
+    runs = [Command(step, "run", op=op) for step, op in enumerate(plan.order) if op not in transfers]
     return sorted([*before, *runs], key=lambda c: (c.step, _rank(c, first), c.tensor or 0))
+
+
+def _streamed(plan: Plan) -> tuple[set[int], set[int], set[int]]:
+    """Tensors that are loaded and stored, and ops that are nothing but that, where tensors lie on the host whole."""
+    whole = {s.tensor for s in plan.streams or []}
+    if not whole:
+        return set(), set(), set()
+    parts = {op.id: op.part for op in plan.ops if op.part is not None}
+    readers: dict[int, list[int]] = {}
+    for op, part in parts.items():
+        for t in part.inputs:
+            if t is not None:
+                readers.setdefault(t, []).append(op)
+    slices = {op for op, part in parts.items() if part.role == "slice" and part.inputs[0] in whole}
+    joins: set[int] = set()
+    for op in reversed(plan.order):
+        part = parts.get(op)
+        if part is not None and part.role == "join":
+            of = readers.get(part.outputs[0], [])
+            if part.outputs[0] in whole or (of and joins.issuperset(of)):
+                joins.add(op)
+    put_together = {parts[op].outputs[0] for op in joins}
+    pieces = {t for op in joins for t in parts[op].inputs if t is not None and t not in put_together}
+    made = {t for op in parts.values() for t in op.outputs} - put_together
+    inputs = {t.id for t in plan.tensors if t.kind == "input"}
+    loaded = {parts[op].outputs[0] for op in slices} | (whole & put_together) | (whole & inputs)
+    return loaded, pieces | (whole - loaded - made), slices | joins
 
 
 _RANK: dict[Action, int] = {"spill": 2, "store": 3, "free": 4, "allocate": 5, "load": 6, "fill": 7, "run": 8}

@@ -10,7 +10,8 @@ ranges. A part of a node is its NodeProto with another name, inputs, outputs, an
 says differ. Rows of a weight are an initializer (`lowtide.write.onnx_rows`). Where there is none to be had (a folded
 node computes the constant, a caller may feed another one, elements below 8 bits), they are a Slice node of it, which
 reads constants only and is folded as others are. Weights, folded nodes and declared types of which only cut nodes knew
-are left out. Inputs and outputs with free dimensions get the sizes that the parts were made for.
+are left out. Inputs and outputs with free dimensions get the sizes that the parts were made for. A clone of an op, and
+an op that reads one, is a part that is the whole (`lowtide.transform.runs.as_parts`): no size hangs on it.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class _Writer:
         old = {op.id: op for op in (*self.structure.ops, *self.structure.folded)}
         cut = {cut.op for region in self.parts.regions for cut in region.cuts}
         cut.update(cut.op for cut in self.parts.seams.cuts)
+        cut.update(op for op in self.parts.parts if op in old)
         kept = [op for op in (*self.graph.ops, *self.graph.folded) if op.id not in self.parts.parts]
         fits = {op.id for op in kept} | cut == set(old) and all(
             [self.names[t] for t in (*old[op.id].inputs, *old[op.id].outputs)]
@@ -243,6 +245,8 @@ class _Writer:
     def bound(self) -> Mapping[int, bytes]:
         """Inputs and outputs with free dimensions, by where their record begins: with the sizes that were cut, since
         the parts hold for no others and a runtime would leave out the rows beyond."""
+        if not self.parts.regions and not self.parts.seams.cuts:
+            return {}
         shapes = {t.name: t.shape or () for t in self.graph.tensors}
         declared = {_INPUT: iter(self.model.graph.input), _OUTPUT: iter(self.model.graph.output)}
         result = {}

@@ -23,11 +23,14 @@ from lowtide.zoo import (
     pnasnet,
     randwire,
     randwire_cifar,
+    segformer,
     swiftnet,
     synthetic,
     training,
     transformer,
     unet,
+    vae,
+    vovnet,
 )
 from lowtide.zoo.builder import Net
 from lowtide.zoo.network import Network
@@ -47,7 +50,10 @@ _FAMILIES = (
     hrnet,
     mcunet,
     unet,
+    vae,
+    vovnet,
     transformer,
+    segformer,
     training,
     synthetic,
 )

@@ -56,3 +56,37 @@ def test_sums_of_every_type(kind: str, opset: int, dtype: str, tmp_path: Path) -
         pytest.skip("onnxruntime does not run the whole")
     whole = dtype.startswith(("int", "uint"))
     assert bool(reduced) == (opset >= (7 if kind == "ReduceSum" else 12 if whole else 6) and dtype != "bool")
+
+
+@pytest.mark.parametrize(
+    ("instance", "axes"),
+    [
+        (Instance("Slice", ((8, 9), ints(1, 2), ints(7, 9), ints(0, 1), ints(2, 1))), (0, 1)),
+        (Instance("Slice", ((8, 9), ints(-5), ints(2**62))), (0, 1)),
+        (Instance("Slice", ((8, 9), ints(7), ints(-9), ints(0), ints(-1))), (1,)),
+        (Instance("Slice", ((8, 9),), {"starts": [2], "ends": [-1], "axes": [1]}, 9), (0, 1)),
+        (Instance("Pad", ((6, 4), ints(1, 0, 2, 1))), (0, 1)),
+        (Instance("Pad", ((6, 4), ints(-1, 2, 0, -1))), (0, 1)),
+        (Instance("Pad", ((1, 4), ints(2, 0, 2, 0))), (1,)),
+        (Instance("Pad", ((5, 6), ints(2, 0, 1, 0)), {"mode": "edge"}), (1,)),
+        (Instance("Pad", ((5, 6),), {"pads": [1, 0, 0, 2]}, 10), (0, 1)),
+    ],
+)
+def test_slices_and_pads_are_cut_along_what_they_change(
+    instance: Instance, axes: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Not backwards, not where padding is made of rows, and not where parts would be of padding alone."""
+    _check_every_axis(instance, tmp_path)
+    graph = read_model(tmp_path / "m.onnx")
+    assert Cutter(graph).axes(graph.ops[0].id) == axes
+
+
+def test_a_slice_whose_end_is_worked_out_is_not_cut_there(tmp_path: Path) -> None:
+    """Its own attributes would speak of the whole."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(Instance("Slice", ((8, 9), ints(1), ints(7), ints(0))).model().SerializeToString())
+    graph = read_model(path)
+    end = graph.ops[0].inputs[2]
+    tensors = tuple(replace(t, value=None) if t.id == end else t for t in graph.tensors)
+    assert Cutter(graph).axes(graph.ops[0].id) == (0, 1)
+    assert Cutter(replace(graph, tensors=tensors)).axes(graph.ops[0].id) == (1,)

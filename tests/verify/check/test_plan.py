@@ -212,7 +212,7 @@ def test_every_named_failure_is_provoked() -> None:
     """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts, others a file."""
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
-        "recompute", "regions", "aliases",
+        "recompute", "regions", "aliases", "streams", "profile",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
@@ -437,6 +437,7 @@ def test_the_room_imports_nothing_that_plans() -> None:
         "graph",
         "certificates",
         "plan",
+        "profiles",
         "rewrites",
         "target",
         "rules",

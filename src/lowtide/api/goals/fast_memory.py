@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,7 +75,7 @@ class FastMemory:
 
     def why_not(self, problem: Problem, method: Method | SpillMethod) -> str | None:
         """What the method says of the graph and these memories."""
-        return cast("SpillMethod", method).supports(self._problem(problem.graph, problem.target, self.moves))
+        return cast("SpillMethod", method).supports(self.spilling(problem.graph, problem.target))
 
     @property
     def fast(self) -> Memory:
@@ -88,8 +88,7 @@ class FastMemory:
 
     def check(self, job: Job) -> None:
         """Tensors move, so that none has a place of its own; and there is no budget to stop at."""
-        if job.allow:
-            raise InputError("--allow is for one arena; leave it out, or the memories")
+        self._check_cuts(job)
         target = job.target
         if target.overlap != "never" or target.rule or not target.count_inputs:
             raise InputError(f"target {target.name} has one arena; spill under another one, as with --target generic")
@@ -99,6 +98,25 @@ class FastMemory:
                 raise InputError(f"{flag} keeps a tensor in its place, and a plan with spilling moves it; leave it out")
         if job.search.quick:
             raise InputError("quick stops at a budget, and a plan with spilling has none; leave it out")
+
+    def _check_cuts(self, job: Job) -> None:
+        """What a plan may change beside moving tensors: it may cut, for fewer bytes moved."""
+        if "recompute" in job.allow:
+            raise InputError(
+                "--allow recompute is for one arena; with memories, ops run again by --moves rematerialise=true"
+            )
+        if "alias" in job.allow:
+            raise InputError("--allow alias is for one arena; with memories name fission or seams")
+        if job.allow and self.moves.rematerialise:
+            raise InputError("--moves rematerialise=true runs ops again, and --allow cuts them; leave one of them out")
+        if job.costs is not None:
+            raise InputError(
+                "--cost and --max-overhead choose by time, and with memories bytes moved decide; leave one of them out"
+            )
+
+    def spilling(self, graph: Graph, target: Target) -> SpillProblem:
+        """A graph, these memories, and what a move costs."""
+        return self._problem(graph, target, self.moves)
 
     def solve(self, problem: Problem, search: Search, limits: Limits) -> Answer:
         """Find order, residency, moves and addresses.
@@ -114,7 +132,7 @@ class FastMemory:
         """
         from lowtide.spill.answer import NoRoomError
 
-        asked = self._problem(problem.graph, problem.target, self.moves)
+        asked = self.spilling(problem.graph, problem.target)
         if max(asked.largest_op[0], asked.end_bytes) <= asked.capacity:
             try:
                 return self._with_moves(problem, asked, search, limits)
@@ -174,7 +192,8 @@ class FastMemory:
         if max(spilling.largest_op[0], spilling.end_bytes) <= spilling.capacity or not answer.order:
             return answer
         alone = spilling.largest_op[0] > spilling.capacity
-        conflict = _largest_op(spilling, answer.order) if alone else _outputs(spilling, answer.order)
+        over = {output for output, _ in answer.keys["in_place"]}
+        conflict = _largest_op(spilling, answer.order, over) if alone else _outputs(spilling, answer.order)
         keys: PlanKeys = {**answer.keys, "conflict": conflict}
         if conflict.needed_bytes > spilling.room:
             keys["status"] = "impossible"
@@ -229,12 +248,15 @@ def _outputs(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
     )
 
 
-def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
-    """What the largest op needs at once; `order` in positions."""
+def _largest_op(problem: SpillProblem, order: Sequence[int], over: Collection[int]) -> PlanConflict:
+    """What the largest op needs at once; `order` in positions; `over`: tensors written over others in it, of which
+    one is enough."""
     model = problem.model
     need, at = problem.largest_op
     op = model.graph.ops[at]
     touched = [model.storages[s] for s in model.touched[at] if model.storages[s].size]
+    if op.outputs and op.outputs[0] in over:
+        touched = [s for s in touched if op.outputs[0] not in s.tensors]
     parts = [s.size for s in touched] + [model.workspace[at]] * bool(model.workspace[at])
     return PlanConflict(
         tensors=[s.tensors[0] for s in touched],
@@ -242,7 +264,7 @@ def _largest_op(problem: SpillProblem, order: Sequence[int]) -> PlanConflict:
         step=list(order).index(at),
         available_bytes=problem.capacity,
         needed_bytes=need,
-        minimal=all(need - part <= problem.capacity for part in parts),
+        minimal=all(sum(parts) - part <= problem.capacity for part in parts),
     )
 
 

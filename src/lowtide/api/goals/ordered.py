@@ -77,15 +77,13 @@ def order_keys(problem: Problem, search: Search, schedule: Schedule, layout: Lay
     import msgspec
 
     from lowtide.allocate.fragmentation import lost
-    from lowtide.analyse.liveness import largest_single_op, profile
+    from lowtide.analyse.liveness import largest_single_op, profile, restricted
     from lowtide.schedule.restore_own_order import ops_moved
 
     memory, allocation = problem.memory, layout.allocation
-    taken = set(allocation.in_place)
     peak = layout.profile.peak
     if allocation.dropped:
-        kept = tuple(tuple(o for o in row if (o.output, o.input) in taken) for row in memory.overwrites)
-        peak = profile(replace(memory, overwrites=kept), layout.order).peak
+        peak = profile(restricted(memory, set(allocation.in_place)), layout.order).peak
     bound, certificate = _bound(schedule, largest_single_op(memory), peak)
     figures = {**schedule.counters, "orders_placed": layout.tried, "ops_moved": ops_moved(layout.order)}
     where = lost(memory, layout.order, layout.profile, allocation)

@@ -164,16 +164,16 @@ def _loss_back(node: Node) -> Form:
 
 
 def _nll(node: Node) -> Form:
-    """Results: loss, and the weight that it is divided by. Cut only where each row has a loss of its own.
+    """Results: loss, and the weight that it is divided by. Cut where each row has a loss of its own, or all are summed.
 
     A mean is over rows that are not left out, whose number no part knows.
     """
     rank = node.rank()
-    apart = int(node.attribute("reduction", 1)) == 0 and rank == 2
+    apart = int(node.attribute("reduction", 1)) != 1 and rank == 2
     row = 0 if apart else None
     beside = tuple(whole(shape) for shape in node.reads[2:])
     reads = ((row, *(None,) * (rank - 1)), (row,) if node.rank(1) else (), *beside)
-    result: Labels = (row,) if node.result() else ()
+    result: Labels = (row,) if node.result() else ()  # the weight is summed, and 0 where nothing is
     access = labelled(reads, (result, ()), node.reads, node.writes, broadcast=False)
     return Custom("gather", access, node.shape()[0], ((1, node.shape()[-1]),))
 

@@ -26,6 +26,7 @@ from lowtide.ops.forms import (
 )
 from lowtide.ops.index import Range, Window
 from lowtide.ops.meaning import Meaning
+from lowtide.ops.node import Node
 from lowtide.ops.part import Accumulating, Glue, Spelled, Spelling
 
 NUMBERS: Literal["int64"] = "int64"
@@ -170,9 +171,10 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
 
 
 def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices, pads and resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
+    """Slices and pads; resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
 
-    Literal operands speak of the whole dimension, so along the axis they must leave out, move and add nothing.
+    Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the whole
+    dimension, so along the axis they must stretch nothing.
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
@@ -182,8 +184,52 @@ def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | N
     size = (graph.tensor_by_id[op.inputs[0]].shape or ())[d]
     if index.same and op_meaning.access.sizes[axis] == size:
         return _sized(op, 1)
+    if op.type == "Slice" and index.num > 0:
+        return _sliced(Node(graph, op), d)
+    if op.type == "Pad" and Node(graph, op).text("mode", "constant") == "constant":
+        return _padded(Node(graph, op), d, -index.lo, op_meaning.access.sizes[axis])
     repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
     return _sized(op, index.den) if repeated and op.type in ("Resize", "Upsample") else None
+
+
+def _sliced(node: Node, dim: int) -> Spelling | None:
+    """A part is given its rows from the first on: it begins at none of them, and ends behind the last."""
+    by_operands = len(node.operands) > 1
+    if by_operands and node.peek(2) is None:  # where it ends is worked out as the model runs
+        return None
+    starts = tuple(node.values(1)) if by_operands else node.ints("starts")
+    ends = tuple(node.values(2)) if by_operands else node.ints("ends")
+    named = tuple(node.values(3)) if node.given(3) else node.ints("axes", tuple(range(len(starts))))
+    dims = [node.dim(int(axis), node.rank()) for axis in named]
+    if dim not in dims:
+        return None
+    k = dims.index(dim)
+    own = {1: (*starts[:k], 0, *starts[k + 1 :]), 2: (*ends[:k], node.shape()[dim], *ends[k + 1 :])}
+    if not by_operands:
+        return Spelling(1, lambda rows, shapes: Spelled({**node.op.attributes, "starts": own[1], "ends": own[2]}))
+    others = {i: tuple(node.values(i)) for i in (3, 4) if node.given(i)}  # all of them have one type
+    return Spelling(1, lambda rows, shapes: Spelled(node.op.attributes, {**own, **others}))
+
+
+def _padded(node: Node, dim: int, before: int, size: int) -> Spelling | None:
+    """A part has the padding that falls in its rows, and begins where it has others, too."""
+    by_operands = node.given(1)
+    pads = tuple(int(v) for v in (node.values(1) if by_operands else node.ints("pads", node.ints("paddings"))))
+    named = node.values(3) if node.given(3) else tuple(range(node.rank()))
+    k = [node.dim(int(axis), node.rank()) for axis in named].index(dim)
+    there = node.shape()[dim]
+    least = max(before, size - before - there, 0) + 1
+    grain = next((g for g in range(least, size) if (size - 1) // g * g < before + there), 0)
+
+    def spell(rows: Range, shapes: tuple[Shape, ...]) -> Spelled:
+        ends = {k: max(0, before - rows[0]), len(named) + k: max(0, rows[1] - before - there)}
+        own = tuple(ends.get(i, value) for i, value in enumerate(pads))
+        if by_operands:
+            return Spelled(node.op.attributes, {1: own})
+        kept = {name: value for name, value in node.op.attributes.items() if name not in ("pads", "paddings")}
+        return Spelled({**kept, "pads" if "pads" in node.op.attributes else "paddings": own})
+
+    return Spelling(grain, spell) if grain else None
 
 
 def _sized(op: Op, grain: int) -> Spelling | None:

@@ -44,9 +44,10 @@ def price_bound(
     """
     core, best = problem.core(bound=True), PriceBound(0)
     q = _scale(problem)
+    dearest = _dearest(problem, q)
     for v in ops:
         over = problem.touched_bytes(v) - budget
-        low, high = 0, _dearest(problem, q)
+        low, high = 0, dearest
         for _ in range(_HALVINGS):
             if not in_time():
                 return best
@@ -57,6 +58,59 @@ def price_bound(
                 best = PriceBound(value, v, (p, q))
             # Where what is held at this price is more than there is room for, a byte is worth more.
             if held - problem.untouched_bytes(v) > budget:
+                low = p
+            else:
+                high = p
+            if high - low <= 1:
+                break
+    return best
+
+
+@dataclass(frozen=True)
+class PeakBound:
+    """Bytes that no sequence within a bound on its cost needs less than, whatever the order; the op and the price of a
+    byte that show it, -1 if it is what a single op needs."""
+
+    bytes: int
+    op: int = -1
+    price: tuple[int, int] = (0, 1)
+
+    def priced(self) -> PriceBound:
+        """The price cut that shows it, for `certificate`."""
+        return PriceBound(1 if self.op >= 0 else 0, self.op, self.price)
+
+
+def peak_bound(
+    problem: Sequenced, extra: int, least: int, ops: Sequence[int], in_time: Callable[[], bool] = lambda: True
+) -> PeakBound:
+    """The best price cut over some ops, read the other way round: bytes for a bound on time.
+
+    At price p / q of a byte, running ops again takes at least (flow + p (touched - peak)) / q units; where that may be
+    no more than `extra`, the peak is at least touched + (flow - q extra) / p.
+
+    Parameters
+    ----------
+    extra
+        Units of cost that running ops again may take.
+    least
+        Bytes known to be needed.
+    ops
+        Positions to ask at, those first that promise most.
+    """
+    core, best, q = problem.core(bound=True), PeakBound(least), _scale(problem)
+    dearest = _dearest(problem, q)
+    for v in ops:
+        touched, low, high = problem.touched_bytes(v), 0, dearest
+        for _ in range(_HALVINGS):
+            if not in_time():
+                return best
+            p = max(1, _middle(low, high))
+            flow, held, _ = _core.price_cut(core, v, p, q)
+            value = touched - ((q * extra - flow) // p)
+            if value > best.bytes:
+                best = PeakBound(value, v, (p, q))
+            # The price at which the cut's bytes are the bound's own gives the most.
+            if held - problem.untouched_bytes(v) > best.bytes:
                 low = p
             else:
                 high = p

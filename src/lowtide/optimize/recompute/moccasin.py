@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from lowtide.errors import InputError
+from lowtide.optimize.recompute.method import Repeated, shares_storages
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.stop import Limits
 
@@ -20,6 +22,46 @@ if TYPE_CHECKING:
 
 MOST_OPS = 150
 """More than these take too long to be of use."""
+
+
+@dataclass(frozen=True)
+class Moccasin:
+    """Retention intervals on CP-SAT (Bartan et al., 2023): the cheapest for one order of first runs.
+
+    Attributes
+    ----------
+    runs
+        Of an op, at most.
+    first
+        First runs in the best order, or in the file's own.
+    most_ops
+        Larger graphs are refused.
+    workers
+        Threads of the solver; with more than one the same call may give another sequence of equal cost.
+    """
+
+    name: ClassVar[str] = "moccasin"
+    runs: int = 2
+    first: Literal["best", "own"] = "best"
+    most_ops: int = MOST_OPS
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.runs < 1 or self.most_ops < 1 or self.workers < 1:
+            raise InputError("moccasin's runs, most_ops and workers are whole numbers from 1")
+
+    def supports(self, problem: Sequenced) -> str | None:
+        """Whether the intervals can say the graph."""
+        return why_not(problem, self.most_ops)
+
+    def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
+        """The solver's best, and what it proves of its class."""
+        first = list(order) if self.first == "best" else list(range(len(order)))
+        solved = moccasin(problem, first, budget, limits, runs=self.runs, workers=self.workers)
+        among = f"first runs in the {self.first} order, {self.runs} runs of an op at most"
+        if not solved.order:
+            return Repeated((), "infeasible" if solved.proved else "time", among)
+        return Repeated(solved.order, "optimal" if solved.proved else "time", among, max(0, solved.bound))
 
 
 @dataclass(frozen=True)
@@ -44,16 +86,14 @@ class Retained:
     proved: bool
 
 
-def why_not(problem: Sequenced) -> str | None:
+def why_not(problem: Sequenced, most_ops: int = MOST_OPS) -> str | None:
     """None if the intervals can say this graph, else the reason."""
-    if len(problem.ops) > MOST_OPS:
-        return f"more than {MOST_OPS} ops"
-    if any(v.shared for v in problem.values) or any(op.view for op in problem.ops):
-        return "ops that share a storage"
-    return None
+    return f"more than {most_ops} ops" if len(problem.ops) > most_ops else shares_storages(problem)
 
 
-def moccasin(problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, *, runs: int = 2) -> Retained:
+def moccasin(
+    problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, *, runs: int = 2, workers: int = 1
+) -> Retained:
     """The cheapest sequence with these first runs.
 
     Parameters
@@ -64,7 +104,17 @@ def moccasin(problem: Sequenced, order: Sequence[int], budget: int, limits: Limi
         Bytes, sizes as they are.
     runs
         Of an op, at most.
+    workers
+        Threads of the solver.
+
+    Raises
+    ------
+    MissingExtraError
+        OR-tools is not installed.
     """
+    from lowtide.solvers.linear import load
+
+    load("the method moccasin")
     from ortools.sat.python import cp_model
 
     from lowtide.solvers.cp_sat import solve
@@ -72,7 +122,7 @@ def moccasin(problem: Sequenced, order: Sequence[int], budget: int, limits: Limi
     model = _Model(cp_model.CpModel(), problem, list(order), budget, runs)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(0.01, limits.left_seconds)
-    solver.parameters.num_workers = 1
+    solver.parameters.num_workers = workers
     solver.parameters.catch_sigint_signal = False
     solver.parameters.random_seed = limits.seed
     status = solve(solver, model.cp)

@@ -88,13 +88,28 @@ class Sequenced:
         return SequenceProblem(rows, values)
 
     def _with_their_views(self) -> list[int]:
-        """Costs of ops, each with all views of what it makes: they may have to run again with it."""
+        """Costs of ops, each with all views of what it makes: they may have to run again with it. Views themselves are
+        in no order, and cost nothing; those of what is there from the start are left out of all sums."""
         units = list(self.costs.units)
         maker_of = {x: i for i, op in enumerate(self.ops) for x in op.makes}
         for i, op in enumerate(self.ops):
-            if op.view and op.reads[0] in maker_of:
-                units[maker_of[op.reads[0]]] += units[i]
+            if op.view:
+                if op.reads[0] in maker_of:
+                    units[maker_of[op.reads[0]]] += units[i]
+                units[i] = 0
         return units
+
+    def without_views(self, order: Sequence[int]) -> list[int]:
+        """A sequence as the core takes it: it knows nothing of views."""
+        return [i for i in order if not self.ops[i].view]
+
+    @property
+    def unmoved_units(self) -> int:
+        """Units of the views of what is there from the start: each of them runs once, and in no sum of the core."""
+        made = {x for op in self.ops for x in op.makes}
+        return sum(
+            cost for op, cost in zip(self.ops, self.costs.units, strict=True) if op.view and op.reads[0] not in made
+        )
 
     def with_views(self, order: Sequence[int]) -> list[int]:
         """A sequence of the other ops with views where they are first read after their storage was made, or, if nobody
@@ -244,8 +259,8 @@ def search(
     Returns
     -------
     SequenceResult
-        `cost` in units of `problem.costs`; without `found` the sequence that came lowest. Views are in no order
-        (`Sequenced.with_views`), and each run costs what those of its storage do.
+        `cost` in units of `problem.costs`, without `Sequenced.unmoved_units`; without `found` the sequence that came
+        lowest. Views are in no order (`Sequenced.with_views`), and each run costs what those of its storage do.
     """
 
     least, _ = least_possible(problem)
@@ -255,5 +270,6 @@ def search(
             limits.report(Progress(budget, least, seconds))
         return False
 
-    core = problem.core(problem.model.alignment)
-    return search_sequence(core, list(order), budget, limits.seed, limits.left_seconds, steps, enough, report=tell)
+    core, begin = problem.core(problem.model.alignment), problem.without_views(order)
+    enough = max(0, enough - problem.unmoved_units)
+    return search_sequence(core, begin, budget, limits.seed, limits.left_seconds, steps, enough, report=tell)

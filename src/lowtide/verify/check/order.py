@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import VerificationError
-from lowtide.graph import Graph, Kind
-from lowtide.plan import Plan
+from lowtide.graph import Graph, Kind, Tensor
+from lowtide.plan import Plan, PlanTensor
 from lowtide.sizes import format_count
 from lowtide.verify.check.memory import CheckedMemory
 
@@ -137,6 +137,7 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
             raise VerificationError("ids", f"the plan lists tensor {t.id} {why}")
         claimed = (t.name, t.size, t.kind, t.alias_of)
         real = (own.name, own.size, own.kind.value, memory.alias_of.get(t.id))
+        _check_form(t, own)
         if claimed == real:
             continue
         for what, a, b in zip(("name", "size", "kind", "alias_of"), claimed, real, strict=True):
@@ -147,6 +148,14 @@ def check_ids(graph: Graph, plan: Plan, memory: CheckedMemory) -> str:
             raise VerificationError("ids", f"the plan does not list {t.label}")
     ops, tensors = format_count(len(op_of), "op"), format_count(len(graph.tensors), "tensor")
     return f"{ops}, {len(folded):,} folded, {tensors}: as in the graph"
+
+
+def _check_form(claimed: PlanTensor, own: Tensor) -> None:
+    """``ids``: element type and shape are the graph's, where the plan says them."""
+    shape = None if own.shape is None else "x".join(map(str, own.shape))
+    for what, said, real in (("dtype", claimed.dtype, own.dtype), ("shape", claimed.shape, shape)):
+        if said is not None and said != real:
+            raise VerificationError("ids", f"{own.label} has {what} {said!r} in the plan and {real!r} in the graph")
 
 
 def check_order(graph: Graph, order: Sequence[int]) -> str:

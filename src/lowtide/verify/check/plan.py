@@ -19,15 +19,18 @@ from lowtide.verify.check.bound import check_bound, check_budget, largest_single
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_figures
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
+from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.moves import check_spilling, counted_memory
 from lowtide.verify.check.order import Simulation, check_ids, check_order, claimed_pairs, simulate
 from lowtide.verify.check.parts import exactness, has_cuts
+from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import with_ops
 from lowtide.verify.check.runtime_arena import check_runtime_arena
+from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
 
@@ -56,7 +59,9 @@ FAILURES = {
     "aliases": "a tensor that lies in another one is where kernels can write it, and no byte is lost before it is read",
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
+    "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
+    "streams": "what is left on the host whole can be, and its slices and joins move what is said",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
     "traffic": "traffic_bytes is what the moves carry, its bound is no more and what its parts add up to, and optimal "
     "says whether they are equal",
@@ -64,6 +69,7 @@ FAILURES = {
     "replay": "every byte is still there when it is read",
     "runtime_arena": "a runtime's own arena fits in runtime_arena_bytes, which is there if the target has one",
     "required": "required_bytes is the arena plus the reserve",
+    "profile": "profile says the bytes of each step, and when each storage is there",
     "status": "status follows from budget, bound and required bytes",
 }
 """Every way in which a plan can fail, and what holds if it does not."""
@@ -142,9 +148,13 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     checks.append(HeldRule("own_order_peak", format_size(own.peak)))
 
     if plan.moves is not None:
+        if has_cuts(plan):
+            checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
         return _verify_spilling(whole_graph, plan, target, checks, own)
     regions = check_regions(graph, plan, target)
-    if has_cuts(plan):
+    if plan.loops:
+        checks.append(HeldRule("loops", check_loops(graph, plan, target)))
+    elif has_cuts(plan):
         checks.append(HeldRule("parts", _check_cuts(graph, whole_graph, plan)))
     again = plan.recomputation is not None and len(plan.order) > len(graph.ops)
     if has_aliases(plan):
@@ -202,6 +212,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
     statuses = None if plan.memories is None else allowed_statuses(graph, plan, memory)
     if plan.memories is None and plan.status == "impossible" and alone_too_large(graph, plan, memory):
         statuses = ("impossible",)
+    seen = check_profile(plan, memory, own, steps)
+    checks += [HeldRule("profile", seen)] if seen else []
     checks += [HeldRule("cost", _check_cost(plan, plan.cost))] if plan.cost is not None else []
     checks.append(HeldRule("status", check_budget(plan, target, statuses)))
     return Report(tuple(checks), tuple(notes), numbers, steps.footprint)
@@ -236,6 +248,9 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
     """The rest of the checks of a plan with moves, whose sizes speak of the fast memory."""
+    if plan.streams is not None:
+        graph, plan, streamed = in_the_fast_memory(graph, plan, target)
+        checks.append(HeldRule("streams", streamed))
     memory = counted_memory(graph, plan, target)
     seen, most = check_spilling(graph, plan, memory)
     if plan.alignment != target.alignment:
@@ -252,6 +267,8 @@ def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[Held
         raise VerificationError("certificate", "the plan spills, and certifies the peak of an order")
     if plan.status not in ("ok", "unproved") or (plan.status == "unproved" and plan.optimal):
         raise VerificationError("status", f"the status is {plan.status!r}")
+    drawn = check_profile(plan, memory, own)
+    seen += [HeldRule("profile", drawn)] if drawn else []
     note = f"traffic bound: {check_proof(graph, plan, target)}"
     return Report(
         (*checks, *seen, HeldRule("peak", format_size(most))), (note,), {"own_order_peak_bytes": own.peak}, ()

@@ -6,14 +6,17 @@ search: lives are found by walking the sequence, and the flow of a certificate i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from math import frexp
+from fractions import Fraction
+from math import frexp, inf
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
 from lowtide.rewrites import PriceCertificate, Recomputation, Recompute
+from lowtide.verify.check.bound import largest_single_op
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.rewrites import why_not_again
 
@@ -100,6 +103,10 @@ def check_recomputation(graph: Graph, memory: CheckedMemory, plan: Plan, footpri
     claim = plan.recomputation
     assert claim is not None, plan.graph
     order = origins(plan)
+    ordered = _ordered(graph)
+    twice = ordered.intersection(v for v, times in Counter(order).items() if times > 1)
+    if twice:
+        raise VerificationError("recompute", f"`after` speaks of op {min(twice)}, which runs more than once")
     plain = footprints_of_runs(graph, memory, order)
     savings = {v: max(memory.saved[v].values(), default=0) for v in dict.fromkeys(order)}
     for step, (seen, bytes_) in enumerate(zip(plain, footprint, strict=True)):
@@ -116,8 +123,55 @@ def check_recomputation(graph: Graph, memory: CheckedMemory, plan: Plan, footpri
         least += proved_units(graph, memory, budget, claim.certificate, units, scale)
     if claim.lower_bound > least / scale:
         raise VerificationError("recompute", f"the bound is {claim.lower_bound}; proved is {least / scale}")
+    seen = _check_least_peak(graph, memory, plan, claim, (once, planned), units, scale)
     again = len(order) - len(graph.ops)
-    return f"{again:,} runs again add {100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least"
+    return f"{again:,} runs again add {100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least{seen}"
+
+
+def _check_least_peak(
+    graph: Graph,
+    memory: CheckedMemory,
+    plan: Plan,
+    claim: Recomputation,
+    spent: tuple[int, int],
+    units: dict[int, int],
+    scale: float,
+) -> str:
+    """What is said of the bound on the cost, and of the peaks within it; `spent`: units of all ops once, as planned."""
+    if claim.max_overhead is None:
+        if claim.least_peak_bytes is not None or claim.peak_certificate is not None:
+            raise VerificationError("recompute", "a least peak is said, and no bound on the cost that it is within")
+        return ""
+    once, planned = spent
+    if not 0 <= claim.max_overhead < inf:
+        raise VerificationError("recompute", f"an overhead of {claim.max_overhead} is none")
+    extra = int(Fraction(str(claim.max_overhead)) * once)
+    if planned - once > extra:
+        raise VerificationError("recompute", f"{planned - once} units run again, and {extra} are allowed")
+    if claim.least_peak_bytes is None:
+        return ""
+    least = largest_single_op(graph, memory)
+    if claim.peak_certificate is not None:
+        least = max(least, proved_peak(graph, memory, extra, claim.peak_certificate, units, scale))
+    if claim.least_peak_bytes > least:
+        raise VerificationError("recompute", f"no peak below {claim.least_peak_bytes} is said; proved is {least}")
+    return f"; no peak below {least:,} bytes within {100 * claim.max_overhead:g} %"
+
+
+def proved_peak(
+    graph: Graph,
+    memory: CheckedMemory,
+    extra: int,
+    certificate: PriceCertificate,
+    units: dict[int, int],
+    scale: float,
+) -> int:
+    """Bytes that are needed where running ops again may cost `extra` units more. Raises as `proved_units`."""
+    touched, flow = _shown(graph, memory, certificate, units, scale)
+    p, q = certificate.price
+    if p == 0:
+        return 0
+    return touched - (q * extra - flow) // p
 
 
 def proved_units(
@@ -135,6 +189,15 @@ def proved_units(
     VerificationError
         ``recompute``: the flow is none, or the certificate speaks of what is not there.
     """
+    touched, flow = _shown(graph, memory, certificate, units, scale)
+    p, q = certificate.price
+    return max(0, -((-flow - p * (touched - budget)) // q))
+
+
+def _shown(
+    graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int], scale: float
+) -> tuple[int, int]:
+    """Bytes that the certificate's op touches, and the flow that it shows."""
     v, (p, q) = certificate.op, certificate.price
     if v not in graph.index_of or certificate.scale != scale:
         raise VerificationError("recompute", "the certificate is for nothing that is there")
@@ -142,8 +205,7 @@ def proved_units(
         raise VerificationError("recompute", f"a price of {p} / {q} is none")
     touched = sum(memory.storages[i].size for i in memory.touches[v]) + memory.workspace[v]
     touched -= max(memory.saved[v].values(), default=0)
-    flow = _flow(graph, memory, certificate, units)
-    return max(0, -((-flow - p * (touched - budget)) // q))
+    return touched, _flow(graph, memory, certificate, units)
 
 
 def _flow(graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int]) -> int:
@@ -199,10 +261,11 @@ def _check_capacities(
             raise VerificationError("recompute", f"storage {storage} carries {amount}, more than its bytes are worth")
         for maker in makers[storage]:
             again[maker] = again.get(maker, 0) + amount
-    shared = {maker for own in makers if len(own) > 1 for maker in own}
-    shared |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
+    fixed = _ordered(graph) | {maker for own in makers if len(own) > 1 for maker in own}
+    fixed |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
     for maker, amount in again.items():
-        if amount > q * units[maker] and maker not in shared and why_not_again(graph, graph.op_by_id[maker]) is None:
+        again_possible = maker not in fixed and why_not_again(graph, graph.op_by_id[maker]) is None
+        if amount > q * units[maker] and again_possible:
             raise VerificationError("recompute", f"{amount} goes through op {maker}, more than it costs")
 
 
@@ -220,6 +283,11 @@ def _makers(graph: Graph, memory: CheckedMemory) -> list[list[int]]:
 def _reads_there(memory: CheckedMemory, op: Op, tensor: int) -> bool:
     """Whether all that an op reads lies in the storage of what it makes."""
     return {memory.storage_of.get(t) for t in op.inputs} == {memory.storage_of[tensor]}
+
+
+def _ordered(graph: Graph) -> set[int]:
+    """Ops that `after` speaks of, which therefore run once."""
+    return {u for op in graph.ops for u in op.after} | {op.id for op in graph.ops if op.after}
 
 
 def _needed(graph: Graph, op: int) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lowtide.errors import VerificationError
@@ -12,11 +12,12 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Replaced
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
+from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
-    """The graph with the plan's recomputed ops, or in the plan's parts, and with tensors in others.
+    """The graph with the plan's recomputed ops, in its parts, with its loops, and with tensors in others.
 
     Raises
     ------
@@ -36,7 +37,10 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
         ``rewrites``: a clone of nothing, of another op than `ops` says, with outputs of other sizes, for an op that
         does not read what it replaces, or of an op that may give something else the second time.
         ``parts``: as `lowtide.verify.check.parts.parted`.
+        ``loops``: as `lowtide.verify.check.loops.looped`.
     """
+    if plan.loops:
+        return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
@@ -48,46 +52,60 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
             raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
         return parted(graph, plan)
     user = graph
-    for r in clones:
-        graph = _with_clone(graph, r, plan)
+    graph = _with_clones(graph, clones, plan) if clones else graph
     aliases = clones and any(t.alias_of is not None for t in user.tensors)
     return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
 
 
-def _with_clone(graph: Graph, r: Recompute, plan: Plan) -> Graph:
-    """The graph with one op more."""
-    original = graph.op_by_id.get(r.of) if r.of in graph.index_of else None
-    if original is None or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
-        raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
-    replaced = [Replaced(tensor=r.replaced, readers=r.readers), *r.more]
-    if any(t in graph.tensor_by_id for t in r.outputs) or len({x.tensor for x in replaced}) != len(replaced):
-        raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
-    reason = why_not_again(graph, original)
-    if reason is not None:
-        raise VerificationError("rewrites", reason)
-    pairs = dict(zip(original.outputs, r.outputs, strict=True))
+def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph:
+    """The graph with these ops more, one after the other; it is put together once, at the end."""
+    names, op_names = {t.id: t.name for t in plan.tensors}, {op.id: op.name for op in plan.ops}
+    ops, tensors = {op.id: op for op in graph.ops}, {t.id: t for t in graph.tensors}
+    behind: dict[int, list[int]] = {}
+    origin: dict[int, int] = {}
+    for r in clones:
+        original = ops.get(r.of)
+        if original is None or r.op in ops or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
+            raise VerificationError("rewrites", f"op {r.op} cannot be op {r.of} once more")
+        replaced = [Replaced(tensor=r.replaced, readers=r.readers), *r.more]
+        fresh = set(r.outputs)
+        if len(fresh) < len(r.outputs) or fresh & set(tensors) or len({x.tensor for x in replaced}) != len(replaced):
+            raise VerificationError("rewrites", f"op {r.op} cannot make tensor {r.replaced} once more")
+        origin[r.op] = origin.get(r.of, r.of)
+        reason = why_not_again(graph, graph.op_by_id[origin[r.op]])
+        if reason is not None:
+            raise VerificationError("rewrites", reason)
+        pairs = dict(zip(original.outputs, r.outputs, strict=True))
+        for reader, instead in _instead(r, replaced, pairs, ops).items():
+            ops[reader] = _reading(ops[reader], instead)
+        tensors |= {
+            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, "")) for t, new in pairs.items()
+        }
+        ops[r.op] = replace(ops[r.of], id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values()))
+        behind.setdefault(r.of, []).insert(0, r.op)
+    order: list[Op] = []
+    left = [op.id for op in reversed(graph.ops)]
+    while left:
+        order.append(ops[left.pop()])
+        left.extend(reversed(behind.get(order[-1].id, ())))
+    return replace(graph, tensors=tuple(tensors.values()), ops=tuple(order))
+
+
+def _instead(
+    r: Recompute, replaced: Sequence[Replaced], pairs: Mapping[int, int], ops: Mapping[int, Op]
+) -> dict[int, dict[int, int]]:
+    """Per reader, what it reads of the clone in the place of what."""
     instead: dict[int, dict[int, int]] = {}
     for x in replaced:
         if x.tensor not in pairs:
             raise VerificationError("rewrites", f"op {r.op} cannot make tensor {x.tensor} once more")
-        if len(set(x.readers)) != len(x.readers) or not set(x.readers) <= set(graph.index_of):
+        if len(set(x.readers)) != len(x.readers) or not set(x.readers) <= set(ops):
             raise VerificationError("rewrites", f"op {r.op} is for readers that are not there")
         for reader in x.readers:
-            if x.tensor not in graph.op_by_id[reader].inputs:
+            if x.tensor not in ops[reader].inputs:
                 raise VerificationError("rewrites", f"op {reader} does not read tensor {x.tensor}")
             instead.setdefault(reader, {})[x.tensor] = pairs[x.tensor]
-    names = {t.id: t.name for t in plan.tensors}
-    op_names = {op.id: op.name for op in plan.ops}
-    tensors = [
-        replace(graph.tensor_by_id[t], id=new, kind=Kind.ACTIVATION, name=names.get(new, ""))
-        for t, new in pairs.items()
-    ]
-    ops = []
-    for op in graph.ops:
-        ops.append(_reading(op, instead.get(op.id, {})))
-        if op.id == r.of:
-            ops.append(replace(op, id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values())))
-    return replace(graph, tensors=(*graph.tensors, *tensors), ops=tuple(ops))
+    return instead
 
 
 def _with_views(user: Graph, graph: Graph, of: Mapping[int, int]) -> Graph:

@@ -42,6 +42,7 @@ from lowtide.target import Target
 from lowtide.verify.check.bound import check_bound, largest_single_op
 from lowtide.verify.check.memory import CheckedMemory, work_out
 from lowtide.verify.check.rewrites import rewritten
+from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.prove.live_at_once import peak_to_refute
 from lowtide.verify.prove.traffic import check_proof, prove_traffic
 from lowtide.verify.report import Proof
@@ -104,12 +105,13 @@ def prove(graph: Graph, plan: Plan, target: Target, *, seconds: float = 60.0, ma
 def _prove_traffic(graph: Graph, plan: Plan, target: Target, seconds: float, max_states: int) -> Proof:
     """The same for a plan with moves, whose bound is one on traffic."""
     began = time.perf_counter()
+    graph, plan, _ = in_the_fast_memory(rewritten(graph, plan, target), plan, target)
     bound = plan.traffic_lower_bound_bytes or 0
     if not bound:
         return Proof("checked", "nothing moves less than nothing", 0, time.perf_counter() - began)
     if plan.traffic_proof is not None and plan.traffic_proof.kind == "peak":
-        return _prove_peak(rewritten(graph, plan, target), plan, target, seconds, max_states)
-    again = prove_traffic(rewritten(graph, plan, target), plan, target, seconds=seconds, max_states=max_states)
+        return _prove_peak(graph, plan, target, seconds, max_states)
+    again = prove_traffic(graph, plan, target, seconds=seconds, max_states=max_states)
     spent = time.perf_counter() - began
     how = f"a second search of {format_count(again.states, 'state')}"
     if again.bytes < bound:

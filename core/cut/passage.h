@@ -1,0 +1,64 @@
+// Whether there is a way through an order below a limit, and other orders where there is none.
+//
+// Positions are reached one by one: by an op that runs whole, or by any region of neighbours that ends there. Where
+// nothing goes on, the ops that have to run together lie apart. So sets of ops are grown from what is live there
+// (`Growth`), made neighbours, and cut; that which gets furthest stays, and the search goes on behind it.
+#pragma once
+
+#include <vector>
+
+#include "cut/grown.h"
+#include "cut/intervals.h"
+#include "cut/reorder.h"
+
+namespace tide {
+
+class Passage {
+ public:
+  // `coarse`: regions begin and end only where less is live than beside.
+  Passage(CutModel& model, Precedence& precedence, Intervals& intervals, const PathOptions& options);
+
+  // Looks for a way below a limit; with `gather` in other orders, too, of which the last one stays.
+  bool pass(Bytes limit, bool coarse, bool gather);
+  // The regions of the way, in order.
+  std::vector<PathRegion> regions() const;
+  // The order of the model's ops now, in positions of the first one.
+  const std::vector<int>& order() const { return order_; }
+  // Goes back to an order, in positions of the first one.
+  void restore(const std::vector<int>& order);
+  bool stopped() const { return stopped_; }
+
+ private:
+  struct Attempt {
+    std::vector<int> order;
+    PathRegion region;
+    int reached = -1;  // position
+  };
+
+  int reach(Bytes limit, bool coarse, int from);
+  bool step(int end, Bytes limit, bool coarse);
+  bool valley(int at) const;
+  const PathRegion* fixed_around(int at) const;
+  int gather(Bytes limit, int at);
+  void try_set(const GrownSet& set, Bytes limit, int at, Attempt& best);
+  bool cut(const GrownSet& set, int begin, Bytes limit, PathRegion& region);
+  bool keeps_fixed(const std::vector<int>& order) const;
+  std::vector<int> live_tensors(int at) const;
+  void apply(const std::vector<int>& order);
+  bool stop();
+
+  CutModel& m_;
+  Precedence& precedence_;
+  Intervals& intervals_;
+  const PathOptions& o_;
+  const int n_;
+  std::vector<int> order_;
+  std::vector<char> reached_;      // of each position
+  std::vector<PathRegion> by_;     // the region that reaches it; stripes 1: an op
+  std::vector<PathRegion> fixed_;  // regions of gathered ops
+  std::vector<char> taken_;        // whether an op is in one of these
+  int64_t tried_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace tide

@@ -1,0 +1,315 @@
+"""Plans that cut for a fast memory: the part graph that moves the fewest bytes, with the tensors that are streamed.
+
+1. The model uncut, as `FastMemory` plans it. Where nothing moves, nothing is cut.
+2. Ways to cut its order: the front of peaks (as `lowtide curve` has it), then of working sets, what is left where all
+   that is not in use may lie in slow memory. Seams where they are allowed.
+3. What each of them moves at the least, looked at quickly: along its own order, with the tensors streamed that have to
+   be, then with those besides by which that falls.
+4. The best of them in full, by the method that spills: all orders, a bound, addresses. The least traffic wins; of
+   equals the fewest ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lowtide.analyse.liveness import alone
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.cut_search import CutSearch
+from lowtide.api.cutting import check_format
+from lowtide.api.decisions import as_rewrites, exactness
+from lowtide.api.goals import FastMemory, OneArena
+from lowtide.api.job import NO_OPTIONS, Job
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError
+from lowtide.graph import Kind
+from lowtide.plan import PlanStream
+from lowtide.sizes import round_up
+from lowtide.spill.one_order import along
+from lowtide.stop import Limits
+from lowtide.transform.stream import StreamedGraph, streamable, streamed
+
+if TYPE_CHECKING:
+    from lowtide.optimize.regions import Way
+    from lowtide.transform.cut import Cutter
+    from lowtide.transform.parts import PartGraph
+
+_UNCUT, _WAYS, _FRONT, _SEAMS, _LOOKED = 0.2, 0.3, 0.4, 0.45, 0.65
+"""Shares of the time after which the search of the uncut graph, for working sets, for the front of peaks, for seams,
+and the quick look at what there is are over."""
+
+_WORKING = (1.0, 0.95, 0.85, 0.7, 0.5)
+"""Parts of the fast memory that working sets are to be within: sizes that are rounded up, and room for what stays."""
+
+_TRIED = 4
+"""Part graphs that are searched in full."""
+
+_MOST_STREAMED = 12
+"""Tensors that are tried as streamed beside those that have to be, the largest first."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A part graph, and what it moves along its own order with some tensors streamed."""
+
+    parts: PartGraph
+    streamed: StreamedGraph
+    traffic_bytes: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Less is better: bytes moved, then ops."""
+        return (self.traffic_bytes, len(self.parts.graph.ops))
+
+
+def _traffic(answer: Answer) -> int:
+    return answer.keys.get("traffic_bytes", 0)
+
+
+def _rank(answer: Answer) -> tuple[int, int]:
+    return (_traffic(answer), len(answer.graph.ops))
+
+
+def _joined(parts: PartGraph, t: int) -> int:
+    """What a tensor is put together to in the end, if that is one of the graph that was cut; else the tensor."""
+    while t in parts.pieces:
+        readers = parts.graph.consumers.get(t, ())
+        part = parts.parts.get(readers[0]) if len(readers) == 1 else None
+        if part is None or part.role != "join":
+            return t
+        t = parts.graph.op_by_id[readers[0]].outputs[0]
+    return t
+
+
+def solve_cut_spilling(job: Job, problem: Problem, limits: Limits) -> Answer:
+    """The plan with the least traffic, cut or not.
+
+    Raises
+    ------
+    InputError
+        The model is in a format whose ops cannot be cut; or no order was found in which every op fits the fast memory,
+        and no cut either.
+    """
+    check_format(problem, job.allow)
+    return CutSpilling(job, problem, limits).best()
+
+
+@dataclass
+class CutSpilling:
+    """The search for cuts of a job with a fast memory."""
+
+    job: Job
+    problem: Problem
+    limits: Limits
+
+    @property
+    def goal(self) -> FastMemory:
+        """The job's."""
+        assert isinstance(self.job.goal, FastMemory), self.job.goal
+        return self.job.goal
+
+    @cached_property
+    def cutter(self) -> Cutter:
+        """What the graph's ops mean."""
+        from lowtide.transform.cut import Cutter
+
+        return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
+
+    def best(self) -> Answer:
+        """The uncut plan, or the one with cuts that moves less."""
+        failure, uncut = None, None
+        try:
+            uncut = self.goal.solve(self.problem, self.job.search, self._until(_UNCUT))
+        except InputError as error:
+            failure = error
+        best = uncut if uncut is not None and "moves" in uncut.keys else None
+        interrupted = uncut is not None and uncut.keys["stopped"] == "interrupt"
+        if not interrupted and (best is None or _traffic(best)):
+            best = self._best_cut(uncut, best)
+        answer = best or uncut
+        if answer is None:
+            assert failure is not None
+            raise failure
+        keys: PlanKeys = {**answer.keys, "allow": list(self.job.allow)}
+        if keys["status"] == "impossible":  # that is proved of orders of the uncut graph
+            keys["status"] = "over_budget"
+        return replace(answer, keys=keys)
+
+    def _best_cut(self, uncut: Answer | None, best: Answer | None) -> Answer | None:
+        """The best of the candidates that are searched in full, and of the plan that there is without cuts."""
+        chosen = self._candidates(uncut)
+        for k, candidate in enumerate(chosen):
+            if best is not None and candidate.streamed.bytes >= _traffic(best):
+                continue
+            if k and self.limits.over():
+                break
+            share = 1.0 / (len(chosen) - k)
+            over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
+            answer = self._answer(candidate, replace(self.limits, seconds=over))
+            if answer is not None and (best is None or _rank(answer) < _rank(best)):
+                best = answer
+            if best is not None and (best.keys["stopped"] == "interrupt" or not _traffic(best)):
+                break
+        return best
+
+    def _candidates(self, uncut: Answer | None) -> list[Candidate]:
+        """Part graphs in which every op fits, the best first, these with what more is worth streaming."""
+        found: list[Candidate] = []
+        for parts in self._part_graphs(uncut):
+            if found and self._over(_LOOKED):
+                break
+            if self.job.max_ops and len(parts.graph.ops) > self.job.max_ops:
+                continue
+            candidate = self.candidate(parts)
+            if candidate is None:
+                continue
+            if not candidate.traffic_bytes:  # those that follow have more ops
+                return [candidate]
+            found.append(candidate)
+        best = sorted(found, key=lambda c: c.rank)[:_TRIED]
+        return sorted((self._streaming_more(c) for c in best), key=lambda c: c.rank)
+
+    def _over(self, share: float) -> bool:
+        return self.limits.left_seconds < self.limits.seconds * (1.0 - share)
+
+    def _part_graphs(self, uncut: Answer | None) -> Iterator[PartGraph]:
+        """Ways of the fronts, those of fewer ops first; then seams, and regions in what they left whole."""
+        graph = self.problem.graph
+        order = uncut.order if uncut is not None and uncut.order else tuple(range(len(graph.ops)))
+        if "fission" in self.job.allow:
+            for way in self._ways(order):
+                yield self.parts(way, order)
+        if "seams" in self.job.allow and uncut is not None and uncut.order:
+            search = self._seam_search(uncut)
+            yield from search.seams()
+
+    def parts(self, way: Way, order: Sequence[int]) -> PartGraph:
+        """The parts of a way to cut an order, given in positions."""
+        from lowtide.transform.parts import apply
+        from lowtide.transform.tflite_file import with_file
+
+        return with_file(apply(self.cutter, way.regions, [self.problem.graph.ops[i].id for i in order]))
+
+    def _ways(self, order: Sequence[int]) -> list[Way]:
+        """Ways of both fronts in which no op that runs whole is too large by itself, those of fewer ops first."""
+        from lowtide.optimize.regions import front_ways, working_ways
+
+        memory, graph = self.problem.memory, self.problem.graph
+        too_large = {op.id for i, op in enumerate(graph.ops) if alone(memory, i) > self.goal.fast.capacity_bytes}
+        sets = [int(part * self.goal.fast.capacity_bytes) for part in _WORKING]
+        ways = working_ways(self.cutter, memory, order, self._until(_WAYS), sets)
+        ways += front_ways(self.cutter, memory, order, self._until(_FRONT))
+        fit = [way for way in ways if way.regions and too_large <= {c.op for r in way.regions for c in r.cuts}]
+        return sorted({way.regions: way for way in fit}.values(), key=lambda way: way.ops)
+
+    def _seam_search(self, uncut: Answer) -> CutSearch:
+        """The search for seams in one arena of the fast memory's size."""
+        arena = OneArena(self.goal.fast.capacity_bytes)
+        search = replace(self.job.search, method=arena.method("exact", NO_OPTIONS), require_optimal=False)
+        job = replace(self.job, goal=arena, search=search)
+        return CutSearch(job, arena, self.problem, uncut, self._until(_SEAMS))
+
+    def candidate(self, parts: PartGraph) -> Candidate | None:
+        """A part graph with what has to be streamed, and the model's inputs and outputs too if that moves less; None if
+        an op of it does not fit."""
+        tensors = self._streamable(parts)
+        forced = self._too_large(parts, tensors)
+        look = self._look(parts, forced)
+        while isinstance(look, int):
+            op = parts.graph.op_by_id[look]
+            more = [t for t in (*op.inputs, *op.outputs) if t in tensors and t not in forced]
+            if not more:
+                return None
+            forced.append(more[0])
+            look = self._look(parts, forced)
+        kinds = parts.graph.tensor_by_id
+        ends = [t for t in tensors if t not in forced and kinds[t].kind in (Kind.INPUT, Kind.OUTPUT)]
+        if look is not None and look.traffic_bytes and ends:
+            other = self._look(parts, [*forced, *ends])
+            if isinstance(other, Candidate) and other.traffic_bytes < look.traffic_bytes:
+                return other
+        return look
+
+    def _too_large(self, parts: PartGraph, tensors: Collection[int]) -> list[int]:
+        """Those of some tensors that a slice or a join does not fit with."""
+        graph, unit = parts.graph, self.problem.target.alignment
+        kinds = graph.tensor_by_id
+        found: dict[int, None] = {}
+        for op in graph.ops:
+            part = parts.parts.get(op.id)
+            if part is None or part.role not in ("slice", "join"):
+                continue
+            sizes = [kinds[t].size for t in (*op.inputs, *op.outputs) if kinds[t].kind is not Kind.CONSTANT]
+            if sum(round_up(size, unit) for size in sizes) > self.goal.fast.capacity_bytes:
+                whole = op.inputs[0] if part.role == "slice" else _joined(parts, op.outputs[0])
+                found |= {whole: None} if whole in tensors else {}
+        return list(found)
+
+    def _streaming_more(self, candidate: Candidate) -> Candidate:
+        """The candidate with more tensors streamed, as long as fewer bytes move by that, the largest tried first."""
+        best = candidate
+        forced = {s.tensor for s in candidate.streamed.streams}
+        for t in [t for t in self._streamable(candidate.parts) if t not in forced][:_MOST_STREAMED]:
+            if not best.traffic_bytes or self._over(_LOOKED):
+                break
+            look = self._look(candidate.parts, [*(s.tensor for s in best.streamed.streams), t])
+            if isinstance(look, Candidate) and look.traffic_bytes < best.traffic_bytes:
+                best = look
+        return best
+
+    def _streamable(self, parts: PartGraph) -> list[int]:
+        """Tensors that may be streamed: under the moves that every plan has, and with no memory that others share."""
+        semantics = self.goal.moves.semantics
+        if semantics.lead or semantics.outputs_end_fast:
+            return []
+        if not (semantics.inputs_have_copy and semantics.outputs_written_early):
+            return []
+        storages = Problem.of(parts.graph, self.problem.target).memory.storages
+        return streamable(parts, [t for s in storages if len(s.tensors) > 1 for t in s.tensors])
+
+    def _look(self, parts: PartGraph, tensors: Iterable[int]) -> Candidate | int | None:
+        """What the parts move along their own order; the id of an op that does not fit; None if it cannot be."""
+        found = streamed(parts, tensors)
+        if found is None:
+            return None
+        spilling = self.goal.spilling(found.graph, self.problem.target)
+        need, at = spilling.largest_op
+        if need > spilling.capacity:
+            return spilling.model.graph.ops[at].id
+        own = along(spilling, range(spilling.steps), self.limits)
+        return None if own is None else Candidate(parts, found, found.bytes + own.traffic_bytes)
+
+    def _answer(self, candidate: Candidate, limits: Limits) -> Answer | None:
+        """The best plan of a candidate; None if no order of it fits."""
+        parts, streams = candidate.parts, candidate.streamed
+        try:
+            answer = self.goal.solve(Problem.of(streams.graph, self.problem.target), self.job.search, limits)
+        except InputError:
+            return None
+        keys = answer.keys
+        if "moves" not in keys:
+            return None
+        more = streams.bytes
+        keys = {
+            **keys,
+            "traffic_bytes": keys.get("traffic_bytes", 0) + more,
+            "traffic_lower_bound_bytes": keys.get("traffic_lower_bound_bytes", 0) + more,
+            "rewrites": [*as_rewrites(parts)],
+            "exactness": exactness(self.cutter, parts),
+            "proved_over": "orders",
+            "streams": [
+                PlanStream(tensor=s.tensor, stored_bytes=s.stored_bytes, loaded_bytes=s.loaded_bytes)
+                for s in streams.streams
+            ]
+            or None,
+        }
+        whole = Problem.of(parts.graph, self.problem.target)
+        return replace(
+            answer, problem=whole, keys=keys, parts=parts, own_order_peak_bytes=self.problem.own_order_peak_bytes
+        )
+
+    def _until(self, share: float) -> Limits:
+        return replace(self.limits, seconds=self.limits.seconds * share)

@@ -1,0 +1,117 @@
+"""The front of peak against the time that running ops again takes."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.goals import OneArena
+from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.problem import Problem, Rules
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.optimize.recompute.front import Front, FrontPoint
+from lowtide.sizes import NO_DIMS, Dims
+from lowtide.stop import Limits, Progress
+from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.optimize.recompute.least_bytes import Spent
+    from lowtide.optimize.recompute.sequence import Sequenced
+
+_BUDGETS = 24
+"""Of a sweep, evenly from the best order's peak to what a single op needs."""
+
+_ORDER, _SWEEP = 0.2, 0.85
+"""Shares of the time after which the best order and the sweep are over; the rest is for the bounds."""
+
+_MOST_ASKED = 16
+"""Ops at which the bound of a point is asked for: those with the most live in the best order."""
+
+
+def front(
+    model: Graph | str | Path,
+    *,
+    target: str | Target = "auto",
+    time: float = 30.0,
+    dims: Dims = NO_DIMS,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    seed: int = 0,
+    report: Callable[[Progress], None] | None = None,
+) -> Front:
+    """Peaks that running ops again reaches, and what each adds to the time: for a budget of `plan` with `allow`
+    ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`.
+
+    Raises
+    ------
+    InputError
+        The model or an argument is wrong, or the target's runtime has an arena of its own.
+    """
+    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.recompute.least_bytes import sweep
+    from lowtide.optimize.recompute.sequence import least_possible, sequenced
+
+    began, goal = clock.perf_counter(), OneArena()
+    search = Search(goal.method("exact", NO_OPTIONS), time, seed=seed)
+    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search, ("recompute",))
+    if job.target.rule:
+        raise InputError(f"target {job.target.name} runs each op of the file once; name another, as --target generic")
+    problem, limits = job.problem(), search.limits(None, report)
+    order = goal.find_order(problem, search, replace(limits, seconds=limits.seconds * _ORDER)).order
+    sequence = sequenced(problem.memory, order)
+    floor, _ = least_possible(sequence)
+    highest = max(sequence.core(problem.memory.alignment).footprints(sequence.without_views(order)), default=0)
+    budgets = [highest - (highest - floor) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
+    found, stopped = sweep(sequence, order, budgets, replace(limits, seconds=limits.seconds * _SWEEP))
+    return Front(
+        problem.graph.name,
+        problem.target.name,
+        problem.own_order_peak_bytes,
+        floor,
+        sequence.costs.counted,
+        tuple(_points(problem, sequence, order, found, limits)),
+        stopped == "complete",
+        clock.perf_counter() - began,
+    )
+
+
+def _points(
+    problem: Problem, sequence: Sequenced, order: tuple[int, ...], sequences: list[Spent], limits: Limits
+) -> list[FrontPoint]:
+    """With real peaks, which writing in place may lower, and bounds; a point that another one is as good as is left
+    out."""
+    from lowtide.analyse.liveness import profile
+    from lowtide.optimize.recompute.bound import price_bound
+    from lowtide.optimize.recompute.front import FrontPoint
+
+    footprint = profile(problem.memory, order).footprint
+    steps = sorted(range(len(order)), key=lambda step: -footprint[step])[:_MOST_ASKED]
+    total, once = max(1, sequence.costs.total), max(footprint, default=0)
+    points: list[FrontPoint] = []
+    for number, spent in enumerate(sequences):
+        runs = len(spent.order) - len(sequences[0].order)
+        peak, units = _real(problem, sequence, spent, runs) if number else (once, sequence.costs.total)
+        if points and (peak >= points[-1].peak_bytes or not runs):
+            continue
+        share = Limits(limits.left_seconds / (len(sequences) - number))
+        asked = [order[s] for s in steps if footprint[s] > peak]
+        least = price_bound(sequence, peak, asked, lambda share=share: not share.over()).units if number else 0
+        points.append(FrontPoint(peak, units / total - 1, runs, least / total))
+    return points
+
+
+def _real(problem: Problem, sequence: Sequenced, spent: Spent, runs: int) -> tuple[int, int]:
+    """Peak in bytes and units of cost of a sequence as a plan would have it."""
+    from lowtide.analyse.liveness import profile
+    from lowtide.transform.runs import apply
+
+    units = spent.units + sequence.unmoved_units
+    if not runs or not any(problem.memory.overwrites):
+        return spent.peak, units
+    whole = apply(problem.graph, sequence.with_views(spent.order))
+    at = whole.graph.index_of
+    return profile(Problem.of(whole.graph, problem.target).memory, [at[v] for v in whole.order]).peak, units

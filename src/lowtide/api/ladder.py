@@ -1,0 +1,147 @@
+"""Sizes of memory in which a model fits, and how: what `inspect` says beside the peak, in a second or two.
+
+From the own order down: the best order, cuts along it, and below those cuts with a slow memory behind a small fast
+one. Rungs are what a quick look found: peaks of cuts before their parts are ordered again, traffic along one order and
+without addresses. `plan` searches each of them in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lowtide.analyse.inspect import Rung
+from lowtide.api.cut_spilling import CutSpilling
+from lowtide.api.goals import FastMemory
+from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.problem import Problem, Rules
+from lowtide.errors import InputError
+from lowtide.ops.part import speller
+from lowtide.sizes import round_up
+from lowtide.spill.problem import Memory
+from lowtide.spill.words import Moves
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
+
+if TYPE_CHECKING:
+    from lowtide.optimize.regions import Way
+    from lowtide.transform.cut import Cutter
+
+STEP = 0.75
+"""A rung is listed if it is no more than this part of the one before it."""
+
+MOST_CUTS = 4
+"""Rungs with cuts alone."""
+
+_TIERS = (0.6, 0.35, 0.2)
+"""Parts of the smallest memory without slow memory that are looked at with one."""
+
+_CUTS = 0.5
+"""Share of the time after which the search for cuts is over."""
+
+_SPARE = 50
+"""A fast memory is tried with one part in so many above what the largest op of its cuts needs."""
+
+
+def ladder(
+    problem: Problem, own_peak: int, best_peak: int, order: Sequence[int], limits: Limits
+) -> tuple[list[Rung], bool]:
+    """Rungs from the largest memory to the smallest, the model's own order first; and whether nothing was left out for
+    want of time.
+
+    Parameters
+    ----------
+    own_peak, best_peak
+        Bytes of the own order, and of the best one known.
+    order
+        That one, in positions.
+    limits
+        When to stop looking.
+    """
+    from lowtide.transform.cut import Cutter
+
+    rungs = [Rung(own_peak, "own order", len(problem.graph.ops))]
+    if best_peak < own_peak:
+        rungs.append(Rung(best_peak, "best order", len(problem.graph.ops)))
+    if speller(problem.graph) is None or not problem.graph.ops:
+        return rungs, True
+    cuts, complete = _cuts(problem, Cutter(problem.graph), order, limits)
+    rungs += _thinned(cuts, rungs[-1].bytes, MOST_CUTS)
+    tiers, all_of_them = _tiers(problem, order, rungs[-1].bytes, limits)
+    return [*rungs, *tiers], complete and all_of_them
+
+
+def _thinned(rungs: Sequence[Rung], below: int, most: int) -> list[Rung]:
+    """Those that are well below the one before, the last of all always among them, and not too many."""
+    listed: list[Rung] = []
+    for rung in rungs[:-1]:
+        if len(listed) + 1 < most and rung.bytes <= below * STEP and rung.bytes * STEP >= rungs[-1].bytes:
+            listed.append(rung)
+            below = rung.bytes
+    return [*listed, *rungs[-1:]]
+
+
+def _until(limits: Limits, share: float) -> Limits:
+    return replace(limits, seconds=limits.seconds * share)
+
+
+def _cuts(problem: Problem, cutter: Cutter, order: Sequence[int], limits: Limits) -> tuple[list[Rung], bool]:
+    """The front of peaks along the order, and whether all of it was found."""
+    from lowtide.optimize.regions import front_ways
+
+    ways = front_ways(cutter, problem.memory, order, _until(limits, _CUTS))
+    return [Rung(way.peak, "cuts", way.ops) for way in ways if way.regions], ways[-1].complete
+
+
+def _tiers(problem: Problem, order: Sequence[int], below: int, limits: Limits) -> tuple[list[Rung], bool]:
+    """Fast memories below all cuts, each with what it moves at about the least, and whether none was left out."""
+    from lowtide.optimize.regions import working_ways
+
+    target = problem.target if _spills(problem) else BUILT_IN["generic"]
+    under = problem if target is problem.target else Problem.of(target.as_seen(problem.graph), target)
+    if len(under.graph.ops) != len(problem.graph.ops) or limits.over():
+        return [], not limits.over()
+    rungs: list[Rung] = []
+    cutter = _searched(under, below, limits).cutter
+    for part in _TIERS:
+        ways = working_ways(cutter, under.memory, order, limits, [int(below * part)])
+        for way in (way for way in ways if way.regions):
+            fast = round_up(way.peak + way.peak // _SPARE, target.alignment)
+            rung = None if limits.over() else _tier(under, way, fast, order, limits)
+            rungs += [] if rung is None else [rung]
+        if limits.over():
+            return _worth_it(rungs), False
+    return _worth_it(rungs), True
+
+
+def _worth_it(rungs: Sequence[Rung]) -> list[Rung]:
+    """Without those that move more than a smaller memory does."""
+    return [
+        r for k, r in enumerate(rungs) if all((r.traffic_bytes or 0) < (s.traffic_bytes or 0) for s in rungs[k + 1 :])
+    ]
+
+
+def _spills(problem: Problem) -> bool:
+    target = problem.target
+    return target.overlap == "never" and not target.rule and target.count_inputs
+
+
+def _searched(problem: Problem, fast: int, limits: Limits) -> CutSpilling:
+    """The search for cuts of a fast memory."""
+    goal = FastMemory((Memory("fast", fast),), Moves())
+    search = Search(goal.method("exact", NO_OPTIONS), limits.seconds)
+    job = Job(problem.graph, {}, Rules(problem.target), goal, search, ("fission",))
+    return CutSpilling(job, problem, limits)
+
+
+def _tier(problem: Problem, way: Way, fast: int, order: Sequence[int], limits: Limits) -> Rung | None:
+    """What a way to cut moves with so much fast memory; None if it does not fit."""
+    search = _searched(problem, fast, limits)
+    try:
+        candidate = search.candidate(search.parts(way, order))
+    except InputError:
+        return None
+    if candidate is None:
+        return None
+    return Rung(fast, "cuts and slow memory", candidate.rank[1], candidate.traffic_bytes, problem.target.name)

@@ -1,0 +1,214 @@
+"""Plans whose ops run in row loops: for compilers that make loops of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job
+from lowtide.api.problem import Problem
+from lowtide.errors import InputError
+from lowtide.graph import Kind
+from lowtide.rewrites import Exactness, LoopMerge, PlanLoop, PlanRing, PlanSum
+from lowtide.sizes import round_up
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.optimize.loops import LoopPath, LoopSearch
+    from lowtide.transform.loops import Loop, LoopGraph, LoopRules
+
+_ONCE, _SEARCH = 0.2, 0.8
+"""Shares of the time after which the order without loops and the search for loops are over."""
+
+
+def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
+    """The best path of loops along the best order and along the file's own, then the best order of these loops.
+
+    Raises
+    ------
+    InputError
+        The target's runtime has no loops, something asked for does not go with them, or no input can be handed over.
+    """
+    from lowtide.transform.loops import LoopRules
+
+    goal = job.goal
+    assert isinstance(goal, OneArena), goal
+    check_looping(job, goal, problem)
+    whole = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
+    room = goal.room(problem) or 0
+    fits = goal.budget is not None and whole.keys["required_bytes"] <= goal.budget
+    if whole.keys["stopped"] == "interrupt" or (fits and not job.stream_input):
+        return replace(whole, keys={**whole.keys, "allow": list(job.allow)})
+    rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
+    orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
+    search = replace(limits, seconds=limits.seconds * _SEARCH)
+    path, interrupted = _best_path(rules, problem, orders, room, search, stream=job.stream_input)
+    if not path.loops:
+        best = whole
+    else:
+        best = _answer(job, goal, problem, whole, rules, path, limits)
+        if best.keys["required_bytes"] > whole.keys["required_bytes"]:
+            best = whole
+    keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
+    if keys["status"] == "impossible":
+        keys["status"] = "over_budget"
+    if interrupted:
+        keys["stopped"] = "interrupt"
+    return replace(best, keys=keys)
+
+
+def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:
+    """Raise `InputError` if something is asked for that does not go with loops."""
+    target = problem.target
+    if target.rule or target.allocates_one_by_one:
+        raise InputError(
+            f"target {target.name} runs the ops of a file one after the other, and loops over no rows; plan for a "
+            "compiler that does with --target loops"
+        )
+    if job.max_ops or goal.spread or job.costs is not None:
+        raise InputError("--max-ops, --spread, --cost and --max-overhead are not for --allow loops; leave them out")
+    if not job.search.best:
+        raise InputError("--allow loops starts from the best order; leave out --method")
+    if not problem.graph.dialect:
+        mend = "give a model file, or a graph JSON whose `dialect` says whose op types it has"
+        raise InputError(f"it does not say what its ops mean, so that no rows are known; {mend}", problem.place)
+
+
+def _best_path(
+    rules: LoopRules, problem: Problem, orders: Sequence[Sequence[int]], room: int, limits: Limits, *, stream: bool
+) -> tuple[LoopPath, bool]:
+    """The path of least peak over the orders, inputs handed over where that is asked for and no worse; and whether
+    Ctrl-C ended the search."""
+    from lowtide.optimize.loops import LoopPath, LoopSearch
+
+    found: list[LoopPath] = []
+    interrupted = False
+    for k, order in enumerate(orders):
+        share = replace(limits, seconds=limits.seconds * (k + 1) / len(orders))
+        try:
+            handing = _handing(rules, problem, order, share) if stream else None
+            for search in (handing, LoopSearch(rules, problem.memory, order, share)):
+                path = None if search is None else search.best(room)
+                if path is not None:
+                    found.append(path)
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+    if not found:
+        return LoopPath((), 0, 0, 0, complete=False), interrupted
+    best = min(found, key=lambda path: (max(path.peak, room), sum(len(loop.ops) for loop in path.loops)))
+    return best, interrupted
+
+
+def _handing(rules: LoopRules, problem: Problem, order: Sequence[int], limits: Limits) -> LoopSearch | None:
+    """The search in which inputs are handed over, as many as go together, the largest first; None if the time was up
+    before one was found.
+
+    Raises
+    ------
+    InputError
+        No input can be; it names some.
+    """
+    from lowtide.optimize.loops import LoopSearch
+
+    graph = problem.graph
+    inputs = [t for t in graph.tensors if t.kind is Kind.INPUT and t.id in graph.consumers]
+    best: LoopSearch | None = None
+    complete = True
+    for t in sorted(inputs, key=lambda t: (-t.size, t.id)):
+        chosen = frozenset((t.id,)) if best is None else best.streamed | {t.id}
+        search = LoopSearch(rules, problem.memory, order, limits, chosen)
+        complete = complete and search.complete
+        if search.possible():
+            best = search
+    if best is not None or not complete:
+        return best
+    listed = ", ".join(repr(t.label) for t in inputs[:3]) or "none"
+    raise InputError(
+        f"--stream-input: no input can be handed over in rows (inputs: {listed}): an op reads all of it at once, or "
+        "its readers are not in one loop; leave it out",
+        problem.place,
+    )
+
+
+def _answer(
+    job: Job, goal: OneArena, problem: Problem, whole: Answer, rules: LoopRules, path: LoopPath, limits: Limits
+) -> Answer:
+    """The plan of a path's loops, in the best order of what runs then."""
+    from lowtide.transform.loops import apply
+
+    looped = apply(problem.graph, path.loops, problem.target.alignment)
+    spent = limits.seconds - limits.left_seconds
+    answer = goal.solve(Problem.of(looped.graph, problem.target), job.search, limits)
+    figures = {
+        "without_loops_peak_bytes": whole.keys["peak_bytes"],
+        "loops_path_bytes": path.peak,
+        "loops_path_complete": path.complete,
+        "loops_considered": path.considered,
+        "loops_played": path.played,
+    }
+    keys: PlanKeys = {
+        **answer.keys,
+        "loops": [_as_plan(rules, answer, op, loop) for op, loop in looped.loops.items()],
+        "exactness": exactness(rules, looped),
+        "proved_over": "orders",
+        "search": {**answer.keys.get("search", {}), **figures},
+    }
+    seconds = spent + answer.schedule_seconds
+    return replace(
+        answer, keys=keys, loops=looped, schedule_seconds=seconds, own_order_peak_bytes=problem.own_order_peak_bytes
+    )
+
+
+def exactness(rules: LoopRules, looped: LoopGraph) -> Exactness:
+    """The loosest class of what runs in loops."""
+    classes: tuple[Exactness, ...] = get_args(Exactness)
+    pairs = [(o, axes) for loop in looped.loops.values() for o, axes in zip(loop.ops, loop.axes, strict=True)]
+    return classes[max((classes.index(rules.exactness(o, axes)) for o, axes in pairs), default=0)]
+
+
+def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop) -> PlanLoop:
+    """What a plan says of a loop, with addresses if the plan has an arena."""
+    graph, alignment = rules.graph, answer.problem.target.alignment
+    begin = (answer.keys.get("workspace_offsets") or {}).get(str(op), 0)
+    places: dict[int, int] = {}
+    for tensor, size in loop.pieces():
+        places[tensor] = begin
+        begin += round_up(size, alignment)
+    kept = {
+        str(r.tensor): PlanRing(
+            name=graph.tensor_by_id[r.tensor].name,
+            slots=r.slots,
+            bytes=r.slot_bytes,
+            offset=None if r.over is not None else places.get(r.tensor),
+            over=r.over,
+        )
+        for r in loop.rings
+    }
+    return PlanLoop(
+        op=op,
+        ops=list(loop.ops),
+        along={str(o): list(axes) for o, axes in zip(loop.ops, loop.axes, strict=True)},
+        axis={str(t): list(dims) for t, dims in loop.dims},
+        parts=loop.iterations,
+        merge=_merges(rules, loop),
+        keep=kept,
+        sums={str(t): PlanSum(bytes=size, offset=places.get(t)) for t, size in loop.accumulators},
+        streamed={str(t): graph.tensor_by_id[t].name for t in loop.streamed},
+    )
+
+
+def _merges(rules: LoopRules, loop: Loop) -> dict[str, LoopMerge]:
+    """How what leaves a loop becomes whole."""
+    kept = {r.tensor for r in loop.rings}
+    result: dict[str, LoopMerge] = {}
+    for o, axes in zip(loop.ops, loop.axes, strict=True):
+        known = rules.meaning(o)
+        assert known is not None, o
+        for t in rules.graph.op_by_id[o].outputs:
+            if t not in kept:
+                result[str(t)] = known.access.merge if axes[0] in known.access.reduce else "concat"
+    return result

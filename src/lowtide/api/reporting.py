@@ -1,0 +1,207 @@
+"""Pictures of plans: an HTML report, SVG figures, a trace, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowtide.errors import InputError, MissingExtraError
+from lowtide.plan import Plan, read_plan
+
+if TYPE_CHECKING:
+    from lowtide.outputs import Outputs
+    from lowtide.report.view import PlanView
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Files to write of a plan's picture, each or none.
+
+    Attributes
+    ----------
+    report
+        HTML: everything, in one file that needs no network.
+    trace
+        JSON for Perfetto and ``chrome://tracing``: live bytes, and who is there when.
+    svg
+        Begin of the names of SVG files, one a figure: ``NAME-live.svg``, ``NAME-MEMORY.svg``.
+    """
+
+    report: str | Path | None = None
+    trace: str | Path | None = None
+    svg: str | Path | None = None
+
+    @property
+    def paths(self) -> list[str | Path]:
+        """The files that are wanted and whose names are known without the plan."""
+        return [path for path in (self.report, self.trace) if path is not None]
+
+    def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
+        """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
+        from lowtide.report.view import PlanView
+
+        if not (self.paths or self.svg):
+            return []
+        view = PlanView.of(plan, plan.graph)
+        written = [(path, content.encode()) for path, content in self._contents(view, before)]
+        for path, content in written:
+            outputs.write(path, content)
+        return [path for path, _ in written]
+
+    def _contents(self, view: PlanView, before: Plan | None) -> list[tuple[str | Path, str]]:
+        made: list[tuple[str | Path, str]] = []
+        if self.report is not None:
+            from lowtide.report.page.page import page
+            from lowtide.report.view import PlanView
+
+            made.append((self.report, page(view, None if before is None else PlanView.of(before, before.graph))))
+        if self.trace is not None:
+            from lowtide.report.trace import trace_json
+
+            made.append((self.trace, trace_json(view)))
+        if self.svg is not None:
+            from lowtide.report.svg import figures
+
+            base = str(self.svg).removesuffix(".svg")
+            made += [(f"{base}-{name}.svg", text) for name, text in figures(view)]
+        return made
+
+
+NO_PICTURES = Pictures()
+
+
+def report(
+    plan: Plan,
+    path: str | Path | None = None,
+    *,
+    before: Plan | None = None,
+    trace: str | Path | None = None,
+    svg: str | Path | None = None,
+) -> None:
+    """Write the picture of a plan; `plan.report("r.html")` is the same.
+
+    Parameters
+    ----------
+    path
+        HTML file: live bytes over the steps, the arena, why the peak is what it is, what would lower it, how sure that
+        is. It is one file and asks nothing of any server.
+    before
+        Another plan, which the report shows beside this one, with the table of who left the peak.
+    trace
+        JSON file for Perfetto or ``chrome://tracing``.
+    svg
+        Where SVG files of the figures go: their names begin so.
+
+    Raises
+    ------
+    InputError
+        No file is named, the plan has no `profile`, or a file cannot be written.
+
+    Examples
+    --------
+    ::
+
+        plan = lowtide.plan("model.onnx")
+        lowtide.report(plan, "report.html")
+        lowtide.report(plan, "report.html", before=lowtide.plan("model.onnx", method="own"))
+    """
+    from lowtide.outputs import Outputs
+
+    wanted = Pictures(path, trace, svg)
+    if not (wanted.paths or svg):
+        raise InputError("name a file for the report, as plan.report('report.html')")
+    with Outputs() as outputs:
+        wanted.write(plan, outputs, before)
+
+
+def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | Path]:
+    """Write the picture of a plan file, or of two, the first of which is the one before; the names of the files.
+
+    Raises
+    ------
+    InputError
+        A file is no plan, there are more than two, or an output cannot be written or is a plan that is read.
+    """
+    from lowtide.outputs import Outputs
+
+    if not (pictures.paths or pictures.svg):
+        raise InputError("name what to write: -o R.html, --trace T.json or --svg NAME")
+    if len(plans) > 2:
+        raise InputError(f"a report shows one plan, or two beside each other, not {len(plans)}")
+    *others, last = [read_plan(path) for path in plans]
+    with Outputs(plans) as outputs:
+        return pictures.write(last, outputs, others[0] if others else None)
+
+
+def plot(plan: Plan, axes: Any = None) -> Any:
+    """Draw live bytes over the steps with matplotlib, where that is installed; `plan.plot()` is the same.
+
+    Parameters
+    ----------
+    axes
+        What to draw on; None: axes of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        For titles, limits and saving: ``plan.plot().figure.savefig("live.png")``.
+
+    Raises
+    ------
+    MissingExtraError
+        matplotlib is not installed.
+    InputError
+        The plan has no `profile`.
+    """
+    from lowtide.report.svg import COLOURS
+    from lowtide.report.view import PlanView
+
+    try:
+        from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingExtraError("matplotlib", "plot", "plan.plot()") from None
+    view = PlanView.of(plan, plan.graph)
+    axes = pyplot.subplots(figsize=(10, 4))[1] if axes is None else axes
+    steps = range(view.steps)
+    own = view.own_order_bytes
+    scale = max(view.steps, 1) / max(len(own), 1)
+    axes.fill_between([scale * s for s in range(len(own))], own, step="post", color="0.8", label="own order")
+    kinds = list(view.kinds)
+    axes.stackplot(
+        list(steps), *(view.kinds[k] for k in kinds), labels=kinds, colors=[COLOURS[k] for k in kinds], step="post"
+    )
+    if view.bound_bytes:
+        axes.axhline(view.bound_bytes, color="#0b5394", label="lower bound")
+    if view.room_bytes:
+        axes.axhline(view.room_bytes, color="#b3261e", linestyle="--", label="room")
+    axes.set(xlabel="step", ylabel="bytes", title=f"{plan.graph}: live bytes", xlim=(0, max(view.steps - 1, 1)))
+    axes.legend(loc="upper right")
+    return axes
+
+
+def plan_svg(plan: Plan) -> str:
+    """The timeline of a plan as SVG without a script, below 30 kB; ids begin with a digest of the plan."""
+    import hashlib
+
+    from lowtide.report.svg import timeline_svg
+    from lowtide.report.view import PlanView
+
+    digest = hashlib.sha256(plan.to_json()).hexdigest()[:10]
+    return timeline_svg(PlanView.of(plan, plan.graph), prefix=f"lowtide-{digest}")
+
+
+def plan_html(plan: Plan) -> str:
+    """What a notebook shows of a plan: a line of numbers, and its picture where it has a profile."""
+    from html import escape
+
+    line = escape(repr(plan))
+    return f"<div><code>{line}</code>{'' if plan.profile is None else f'<br>{plan_svg(plan)}'}</div>"
+
+
+def plan_words(plan: Plan) -> str:
+    """What `print(plan)` shows: the summary that `lowtide plan` prints."""
+    from lowtide.report.text import plan_text
+
+    return plan_text(plan)

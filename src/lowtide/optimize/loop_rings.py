@@ -1,0 +1,157 @@
+"""What a loop keeps: its rings by playing it, position by position (`core/cut/loop.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+from lowtide import _core
+from lowtide.graph import Kind
+from lowtide.ops.index import Index
+from lowtide.transform.loops import ACCUMULATORS, Axes, Growth, Loop, LoopRules, Ring
+
+_ONE = (1, 1, 0, 0, 1)
+"""Index of the columns where there is one axis: of one column, the only one."""
+
+
+def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
+    """Whether a tensor that ops `inside` make is there in full behind them: others read it, or nobody does."""
+    graph = rules.graph
+    readers = graph.consumers.get(tensor, ())
+    return graph.tensor_by_id[tensor].kind is Kind.OUTPUT or not readers or any(r not in inside for r in readers)
+
+
+def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
+    """The loop of an interval, with its rings.
+
+    Parameters
+    ----------
+    growth
+        Of the interval; nothing is pending.
+    order
+        Ids of its ops, as they stand in the order.
+    """
+    rules, graph = growth.rules, growth.rules.graph
+    inside = growth.inside
+    given = [t for t in growth.dims if t in growth.streamed]
+    made = [t for o in order for t in graph.op_by_id[o].outputs]
+    whole = {t for t in made if leaves(rules, t, inside)}
+    listed = [*given, *made]
+    number = {t: k for k, t in enumerate(listed)}
+    over = _overs(rules, growth, order, [t for t in listed if t not in whole])
+    ops: list[tuple] = [_handed(rules, growth, t, number[t]) for t in given]
+    ops += [_played(rules, growth, o, number) for o in order]
+    tensors = [(number[over[t]] if t in over else -1, t in whole) for t in listed]
+    play = _core.play_loop(ops, tensors)
+    rings = []
+    for t in listed:
+        if t not in whole:
+            size, under = rules.slot_bytes(t, growth.dims[t]), _lies_over(t, over, whole)
+            assert size is not None, t
+            home = t
+            while home not in whole and (below := _lies_over(home, over, whole)) is not None:
+                home = below
+            slots = _positions(rules, growth, home) if home in whole else play.slots[number[home]]
+            rings.append(Ring(t, slots, size, under))
+    return Loop(
+        tuple(order),
+        tuple(growth.axes[o] for o in order),
+        tuple((t, growth.dims[t]) for t in listed if t in growth.dims),
+        tuple(given),
+        tuple(rings),
+        tuple(_accumulators(rules, growth, order)),
+        rules.positions(order[-1], growth.axes[order[-1]]),
+    )
+
+
+def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
+    """All positions of a tensor."""
+    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    return prod(shape[d] for d in growth.dims[tensor])
+
+
+def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None:
+    """The tensor whose memory one has: what it is written over, or what it lies in until that is written over it."""
+    if tensor in over:
+        return over[tensor]
+    last, on = tensor, {below: above for above, below in over.items()}
+    while last in on:
+        last = on[last]
+    return last if last in whole else None
+
+
+def _overs(rules: LoopRules, growth: Growth, order: Sequence[int], rings: Collection[int]) -> dict[int, int]:
+    """Tensors that are written over another one position by position, and which: read by one op, once, in place."""
+    graph, kept, over, taken = rules.graph, set(rings), dict[int, int](), set[int]()
+    for o in order:
+        for t in rules.written_over(o):
+            out = graph.op_by_id[o].outputs[0]
+            readers = graph.consumers.get(t, ())
+            if t not in kept or t in taken or readers != (o,) or out not in growth.dims:
+                continue
+            same = rules.slot_bytes(t, growth.dims[t]) == rules.slot_bytes(out, growth.dims[out])
+            if same and _in_step(rules, o, t, growth.axes[o], growth.dims[t]):
+                over[out] = t
+                taken.add(t)
+                break
+    return over
+
+
+def _in_step(rules: LoopRules, op: int, tensor: int, axes: Axes, dims: Axes) -> bool:
+    """Whether an op reads of a tensor the position that it makes, and no other."""
+    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    known = rules.meaning(op)
+    assert known is not None, op
+    for t, read in rules.reads(op):
+        if t == tensor:
+            for axis, d in zip(axes, dims, strict=True):
+                index = read[d]
+                if index is None or not index.same or shape[d] != known.access.sizes[axis]:
+                    return False
+    return True
+
+
+def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
+    return (index.num, index.den, index.lo, index.hi, size)
+
+
+def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
+    """What hands an input over."""
+    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    rows = [shape[d] for d in growth.dims[tensor]]
+    return (rows[0], rows[1] if len(rows) > 1 else 1, [], [number])
+
+
+def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -> tuple:
+    """An op as the core plays it."""
+    known = rules.meaning(op)
+    assert known is not None, op
+    axes = growth.axes[op]
+    sizes = [known.access.sizes[a] for a in axes]
+    reads = []
+    for t, dims in rules.reads(op):
+        if t in number:
+            shape = rules.graph.tensor_by_id[t].shape or ()
+            rows = []
+            for d in growth.dims[t]:
+                index = dims[d]
+                assert index is not None, (op, t)
+                rows.append(_index(index, shape[d]))
+            reads.append((number[t], rows[0], rows[1] if len(rows) > 1 else _ONE))
+    makes = [number[t] for t in rules.graph.op_by_id[op].outputs]
+    return (sizes[0], sizes[1] if len(sizes) > 1 else 1, reads, makes)
+
+
+def _accumulators(rules: LoopRules, growth: Growth, order: Sequence[int]) -> list[tuple[int, int]]:
+    """Results that are added up in longer numbers than they have, and the bytes of these."""
+    result = []
+    for o in order:
+        known = rules.meaning(o)
+        assert known is not None, o
+        if growth.axes[o][0] in known.access.reduce and known.access.merge == "sum":
+            for t in rules.graph.op_by_id[o].outputs:
+                tensor = rules.graph.tensor_by_id[t]
+                longer = ACCUMULATORS.get(tensor.dtype or "")
+                if longer is not None:
+                    result.append((t, longer * prod(tensor.shape or ())))
+    return result

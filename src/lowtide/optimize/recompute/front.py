@@ -1,0 +1,48 @@
+"""Peaks that running ops again reaches, and what it adds to the time of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.names import brief
+from lowtide.rewrites import CountedAs
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """Bytes of the peak, the part of the cost that running ops again adds, how many runs those are, and the part that
+    no plan within these bytes adds less than, whatever its order."""
+
+    peak_bytes: int
+    overhead: float
+    runs_again: int
+    least_overhead: float
+
+
+@dataclass(frozen=True, repr=False)
+class Front:
+    """Peaks below the best order's, the lowest last, each dearer than the one before.
+
+    Attributes
+    ----------
+    own_order_peak_bytes
+        Peak of the file's own order; the first of `points` is that of the best one, where no op runs again.
+    counted
+        What the cost of an op is.
+    floor_bytes
+        What a single op needs: no plan is below.
+    complete
+        Whether the sweep was not stopped by its time.
+    """
+
+    graph: str
+    target: str
+    own_order_peak_bytes: int
+    floor_bytes: int
+    counted: CountedAs
+    points: tuple[FrontPoint, ...]
+    complete: bool
+    seconds: float
+
+    def __repr__(self) -> str:
+        return brief(self, "graph target own_order_peak_bytes points complete")

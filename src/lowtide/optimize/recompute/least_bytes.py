@@ -1,0 +1,198 @@
+"""The lowest peak that running ops again reaches within a bound on their time, and the front of peak against time.
+
+Both ask the search for the least time within bytes (`sequence.search`) for one budget after another, and begin each
+time where another budget left off. For a bound on time the budgets are halved; for the front they descend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.optimize.recompute.sequence import Sequenced, search
+from lowtide.sizes import round_up
+from lowtide.stop import Limits, Progress
+
+_STEPS, _GROWTH = 64, 4
+"""Repairs that are tried for a budget in the first round of halvings, and how many times more in each further one."""
+
+_FINEST = 2**12
+"""A round of halvings ends where budgets differ by less than this part of the peak."""
+
+_ROUNDS = 8
+
+_SWEEP_STEPS = 256
+"""Repairs that are tried for each budget of a front."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A sequence: positions as the core runs them, its peak in bytes as the search counts it, and units of cost."""
+
+    order: tuple[int, ...]
+    peak: int
+    units: int
+
+
+@dataclass(frozen=True)
+class Lowest:
+    """The lowest sequences that were found within a bound on time, the very lowest last; `stopped`: why no lower one
+    was sought: ``"time"``, ``"interrupt"``, ``"complete"``, or ``"proof"`` where there is none."""
+
+    found: tuple[Spent, ...]
+    stopped: str
+    tried: int
+
+
+def once(problem: Sequenced, order: Sequence[int]) -> Spent:
+    """An order in which every op runs once."""
+    begin = problem.without_views(order)
+    footprints = problem.core(problem.model.alignment).footprints(begin)
+    return Spent(tuple(begin), max(footprints, default=0), problem.costs.total - problem.unmoved_units)
+
+
+def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int, limits: Limits) -> Lowest:
+    """The sequence of least peak whose cost is within a bound.
+
+    Parameters
+    ----------
+    order
+        Positions to begin with, each once.
+    most
+        Units of cost that all runs may take together.
+    least
+        Bytes that no such sequence needs less than.
+    """
+    return _Halving(problem, once(problem, order), most - problem.unmoved_units, least, limits).run()
+
+
+class _Halving:
+    """Budgets between what is proved and what is found, halved in rounds of ever more repairs."""
+
+    def __init__(self, problem: Sequenced, begin: Spent, most: int, least: int, limits: Limits) -> None:
+        self.problem, self.most, self.limits = problem, most, limits
+        self.unit = max(1, problem.model.alignment)
+        self.least = round_up(least, self.unit)
+        self.found = [begin]
+        self.below: Spent | None = None  # the cheapest of those too dear, at the highest budget that was not met
+        self.tried = 0
+        self.stopped = "complete"
+
+    def run(self) -> Lowest:
+        """Until nothing is left to try."""
+        steps, seed = _STEPS, self.limits.seed
+        for number in range(_ROUNDS):
+            before = self.found[-1]
+            self._round(steps, seed + number)
+            if self._over():
+                break
+            if self.found[-1] is before:
+                steps *= _GROWTH
+        if self.found[-1].peak <= self.least:
+            self.stopped = "proof"
+        return Lowest(tuple(self.found), self.stopped, self.tried)
+
+    def _over(self) -> bool:
+        if self.stopped == "complete" and self.limits.over():
+            self.stopped = "time"
+        return self.stopped != "complete" or self.found[-1].peak <= self.least
+
+    def _round(self, steps: int, seed: int) -> None:
+        """From the lowest peak down, by halves."""
+        low, self.below = self.least, None
+        while not self._over():
+            high = self.found[-1].peak - self.unit
+            if high < low:
+                return
+            last = high - low < self.found[-1].peak // _FINEST
+            budget = low if last else max(low, (low + high) // 2 // self.unit * self.unit)
+            if not self._meet(budget, steps, seed):
+                if last:
+                    return
+                low = budget + self.unit
+
+    def _meet(self, budget: int, steps: int, seed: int) -> bool:
+        """Whether a sequence of that peak is found."""
+        starts = [self.found[-1]] if self.below is None else [self.found[-1], self.below]
+        tried = [spent for s in starts if (spent := self._search(s.order, budget, 0, seed)) is not None]
+        begin = min(tried, key=lambda spent: spent.units, default=None)
+        if begin is None or begin.units > self.most:
+            begin = self._search((begin or self.found[-1]).order, budget, steps, seed) or begin
+        if begin is None or begin.units > self.most:
+            self.below = begin or self.below
+            return False
+        self.found.append(begin)
+        return True
+
+    def _search(self, order: Sequence[int], budget: int, steps: int, seed: int) -> Spent | None:
+        self.tried += 1
+        enough = self.most + self.problem.unmoved_units
+        limits = replace(self.limits, seed=seed, report=self._report())
+        result = search(self.problem, order, budget, limits, steps=steps, enough=enough)
+        if result.stopped == "interrupt":
+            self.stopped = "interrupt"
+        return Spent(tuple(result.order), result.peak, result.cost) if result.found else None
+
+    def _report(self) -> Callable[[Progress], None] | None:
+        """Progress of the whole search, not of one budget."""
+        tell, spent = self.limits.report, self.limits.seconds - self.limits.left_seconds
+        if tell is None:
+            return None
+        return lambda progress: tell(Progress(self.found[-1].peak, self.least, spent + progress.seconds))
+
+
+def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limits: Limits) -> tuple[list[Spent], str]:
+    """Ever lower peaks in ever more time: one descending sweep, each budget begun at the sequence before.
+
+    Parameters
+    ----------
+    order
+        Positions to begin with, each once.
+    budgets
+        Bytes, descending. The sweep ends at the first that is not met, with the lowest sequence that there was.
+
+    Returns
+    -------
+    list of Spent, str
+        The first is the order with no op run again; and why the sweep ended.
+    """
+    points, stopped = [once(problem, order)], "complete"
+    for number, budget in enumerate(budgets):
+        if budget >= points[-1].peak:
+            continue
+        share = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - 1 / (len(budgets) - number)))
+        result = search(problem, points[-1].order, budget, share, steps=_SWEEP_STEPS)
+        if not result.found and result.peak < points[-1].peak:
+            result = search(problem, result.order, result.peak, share, steps=_SWEEP_STEPS)
+            points.append(Spent(tuple(result.order), result.peak, result.cost))
+            break
+        if result.found:
+            points.append(Spent(tuple(result.order), result.peak, result.cost))
+        if limits.over() or result.stopped == "interrupt":
+            stopped = "time" if limits.over() else "interrupt"
+        if stopped != "complete" or not result.found:
+            break
+    return _cheaper_from_below(problem, undominated(points), limits), stopped
+
+
+def _cheaper_from_below(problem: Sequenced, points: list[Spent], limits: Limits) -> list[Spent]:
+    """Each peak again, from the sequence of the next lower one, whose repeated runs are taken away where there is room:
+    the way back up, which tries no repairs."""
+    better = list(points)
+    for at in range(len(points) - 2, 0, -1):
+        if limits.over():
+            break
+        share = replace(limits, report=None)
+        result = search(problem, better[at + 1].order, points[at].peak, share, steps=0)
+        if result.found and result.cost < points[at].units:
+            better[at] = Spent(tuple(result.order), result.peak, result.cost)
+    return undominated(better)
+
+
+def undominated(points: Sequence[Spent]) -> list[Spent]:
+    """Those of which no other is as low and as cheap, the highest first."""
+    kept: list[Spent] = []
+    for point in sorted(points, key=lambda p: (p.peak, p.units, len(p.order))):
+        if not kept or point.units < kept[-1].units:
+            kept.append(point)
+    return kept[::-1]

@@ -1,0 +1,71 @@
+"""What a published method of running ops again is here: one sequence for a problem, an order and a budget.
+
+A method is a frozen dataclass whose fields are its options (``--set METHOD.OPTION=VALUE``), as a scheduling method is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+from lowtide.optimize.recompute.sequence import Sequenced
+from lowtide.stop import Limits
+
+Ended = Literal["optimal", "infeasible", "complete", "time"]
+"""How a method ended: the cheapest of its class is proved, or that its class has none within the budget; it has done
+what it does, which proves nothing; or its time was up."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What a method found.
+
+    Attributes
+    ----------
+    order
+        Positions as they run; empty if nothing was found.
+    ended
+        What that means.
+    among
+        Its class in a few words, for people: what it chooses among.
+    bound_units
+        Units of cost that no sequence of its class takes less than; 0 if it proves nothing.
+    counters
+        The method's own figures.
+    """
+
+    order: tuple[int, ...]
+    ended: Ended
+    among: str
+    bound_units: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class RecomputeMethod(Protocol):
+    """A way to run ops again within a budget."""
+
+    name: ClassVar[str]
+
+    def supports(self, problem: Sequenced) -> str | None:
+        """None if the method can do this problem, else the reason why not, in a few words."""
+        ...
+
+    def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
+        """A sequence of little cost.
+
+        Parameters
+        ----------
+        order
+            Positions of the best order in which every op runs once.
+        budget
+            Bytes, sizes as they are.
+        """
+        ...
+
+
+def shares_storages(problem: Sequenced) -> str | None:
+    """The reason why a method that knows only ops and results cannot do a problem; None if it can."""
+    if any(v.shared for v in problem.values) or any(op.view for op in problem.ops):
+        return "ops that share a storage"
+    return None

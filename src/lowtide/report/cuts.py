@@ -1,0 +1,30 @@
+"""What a plan cut, in words."""
+
+from __future__ import annotations
+
+from lowtide.plan import Plan
+from lowtide.rewrites import CutRegion, CutSeams
+from lowtide.sizes import format_count, format_size
+
+EXACTNESS = {
+    "bits": "bit for bit the same",
+    "kernel": "as other kernels round for other shapes",
+    "sum": "as sums in another order round",
+}
+"""What outputs of a changed graph may differ by."""
+
+
+def cut_text(plan: Plan) -> str:
+    """What is cut, what runs for it, and what the outputs may differ by."""
+    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
+    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
+    cut = sum(len(r.ops) for r in regions) + at_seams
+    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
+    without = (plan.search or {}).get("uncut_peak_bytes")
+    best = "" if without is None else f"; the best order without: {format_size(without)}"
+    where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
+    where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
+    return (
+        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
+        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
+    )

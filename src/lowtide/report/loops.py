@@ -1,0 +1,79 @@
+"""Loops of a plan as text: their ops, their axes, and what they keep of each tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.plan import Plan
+from lowtide.report.columns import columns
+from lowtide.report.cuts import EXACTNESS
+from lowtide.rewrites import PlanLoop, PlanRing
+from lowtide.sizes import format_count, format_size
+
+if TYPE_CHECKING:
+    from lowtide.run_reports import LoopRunReport
+
+_SHOWN = 6
+"""Rings of a loop that are listed, the largest; `--json` and the plan file have all."""
+
+
+def loop_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Rows for the end of a plan's screen."""
+    if not plan.loops:
+        return [("loops", "none lowers the peak")] if "loops" in (plan.allow or ()) else []
+    ops = sum(len(loop.ops) for loop in plan.loops)
+    without = (plan.search or {}).get("without_loops_peak_bytes")
+    best = "" if without is None else f"; the best order without: {format_size(without)}"
+    exact = EXACTNESS[plan.exactness or "bits"]
+    rows = [("loops", f"{format_count(ops, 'op')} in {format_count(len(plan.loops), 'loop')}; outputs {exact}{best}")]
+    path = (plan.search or {}).get("loops_path_complete")
+    if path is not None:
+        least = "least over all paths of loops along the order" if path else "the search for loops was stopped"
+        rows.append(("", f"{least}; order and arena: of the loops as they are"))
+    labels = {op.id: op.name for op in plan.ops}
+    for k, loop in enumerate(plan.loops, 1):
+        rows += [(f"loop {k}" if j == 0 else "", line) for j, line in enumerate(_loop_lines(loop, labels[loop.op]))]
+    return rows
+
+
+def _loop_lines(loop: PlanLoop, label: str) -> list[str]:
+    """A loop: what it is, then its largest rings."""
+    own = {t: r for t, r in loop.keep.items() if r.over is None}
+    kept = sum(r.slots * r.bytes for r in own.values()) + sum(s.bytes for s in loop.sums.values())
+    way = "pixels" if any(len(axes) == 2 for axes in loop.along.values()) else "rows"
+    lines = [f"{format_count(len(loop.ops), 'op')}, {label.removeprefix('loop of ')}: {loop.parts:,} {way}, {kept:,} B"]
+    shown = sorted(own.items(), key=lambda pair: (-pair[1].slots * pair[1].bytes, int(pair[0])))
+    cells = [_ring_cells(loop, t, r) for t, r in shown[:_SHOWN]]
+    lines += columns(cells, right=(1, 3)).splitlines() if cells else []
+    if len(shown) > _SHOWN:
+        rest = sum(r.slots * r.bytes for _, r in shown[_SHOWN:])
+        lines.append(f"  and {len(shown) - _SHOWN} more: {rest:,} B")
+    lines += [f"  sums of tensor {t}: {s.bytes:,} B" for t, s in loop.sums.items()]
+    return lines
+
+
+def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanRing) -> tuple[str, ...]:
+    """Name, how many positions of which dimension, their bytes."""
+    dims = ", ".join(str(d) for d in loop.axis[tensor])
+    handed = ", handed over" if tensor in loop.streamed else ""
+    name = ring.name or f"tensor {tensor}"
+    return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,}", "B")
+
+
+def loop_run_text(run: LoopRunReport) -> str:
+    """What replaying the plan showed, and what it does not show."""
+    n = format_count(len(run.outputs), "output")
+    vacuous = "; vacuous: no output depends on the inputs" if run.vacuous else ""
+    return columns(
+        [
+            (
+                "simulation",
+                f"{run.positions:,} positions in an array of {run.arena_bytes:,} B, {run.runs} random inputs",
+            ),
+            (
+                "",
+                f"{run.compared_bytes:,} B read from it, all as {run.runtime} made them; {n} there at the end{vacuous}",
+            ),
+            ("", "tensors are the runtime's own, ops were not computed in parts: `lowtide probe` proves those"),
+        ]
+    )

@@ -1,0 +1,78 @@
+"""The HTML document: all of it in one file, nothing asked of any server, no name of a model taken as markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from lowtide.report.page.pack import pack
+from lowtide.report.page.words import head_html, text, words_html
+from lowtide.report.svg import timeline_svg
+from lowtide.report.view import PlanView
+
+TITLES = ("after", "before")
+"""What two plans are called: the one that the report is about, and the one that it is held beside."""
+
+
+def page(view: PlanView, before: PlanView | None = None) -> str:
+    """The report of a plan; with `before` beside that of another plan.
+
+    Parameters
+    ----------
+    view
+        The plan that the report is about.
+    before
+        Another plan, of the same model or of a model with ops of the same names: its bytes stand grey behind the
+        plan's, when the same op runs, and its figures come after.
+    """
+    views = [view] if before is None else [view, before]
+    titles = [view.plan.graph] if before is None else list(TITLES)
+    script, style = _asset("page.js"), _asset("page.css")
+    data = pack(views, titles)
+    allowed = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:"
+    body = [head_html(view, before)]
+    for k, (shown, title) in enumerate(zip(views, titles, strict=True)):
+        heading = "" if before is None else f"<h2>{text(title)}: {text(shown.plan.graph)}</h2>\n"
+        still = timeline_svg(shown, prefix=f"still{k}")
+        body.append(f'{heading}<section id="plan-{k}"><noscript>{still}</noscript></section>')
+        if k == 0:
+            body.append(words_html(view, before))
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{text(view.plan.graph)}: memory</title>",
+            f"<style>{style}</style></head>",
+            "<body>",
+            *body,
+            '<p id="trouble" hidden></p>',
+            f'<script type="application/octet-stream" id="lowtide-data" data-form="{_form(data.deflated)}">',
+            data.text,
+            "</script>",
+            f"<script>{script}</script>",
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def _form(deflated: bool) -> str:
+    return "deflate" if deflated else "stored"
+
+
+@cache
+def _asset(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """What a Content-Security-Policy knows a script or style by; no other one runs."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

@@ -1,0 +1,185 @@
+"""What a page says beside its figures: numbers, the peak as a sum, what would help, how sure that is. Every name is
+escaped here."""
+
+from __future__ import annotations
+
+from html import escape
+
+from lowtide.report.columns import change
+from lowtide.report.compared import who_left
+from lowtide.report.conflict import conflict_text
+from lowtide.report.peak import peak_groups, top_at_peak, what_ifs
+from lowtide.report.view import PlanView
+from lowtide.report.wording import caveats, fits, proof_sentence
+from lowtide.sizes import format_count, format_size
+
+MOST_ROWS = 200
+"""Of a table that stands in the page whether it is opened or not."""
+
+
+def head_html(view: PlanView, before: PlanView | None = None) -> str:
+    """Headline and numbers."""
+    return f"{_head(view)}\n{_cards(view, before)}"
+
+
+def words_html(view: PlanView, before: PlanView | None = None) -> str:
+    """The sum of the peak, advice and proof; with another plan, who left the peak."""
+    parts = [] if before is None else [_left(before, view)]
+    box = [_sum(view), _advice(view), _sure(view)]
+    return "\n".join([*parts, '<section class="words">', *box, "</section>", _at_peak(view)])
+
+
+def sentence(value: str) -> str:
+    """A sentence of ours as HTML, commands between backticks as such; names in it are escaped as `text` does."""
+    words = text(value).split("`")
+    return "".join(word if k % 2 == 0 else f"<code>{word}</code>" for k, word in enumerate(words))
+
+
+def text(value: str) -> str:
+    """A name as HTML; what cannot be printed is replaced, for HTML cannot hold it."""
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value))
+
+
+def _head(view: PlanView) -> str:
+    plan = view.plan
+    edits = ", ".join(f"{count:,} {what}" for what, count in view.edits.items())
+    line = f"{format_count(view.steps, 'op')}, target {plan.target}, method {plan.method}, status {plan.status}"
+    line += f"; {edits}" if edits else ""
+    return f'<h1>{text(plan.graph) or "a graph"}</h1>\n<p class="dim">{text(line)}; lowtide {text(plan.lowtide)}</p>'
+
+
+def _cards(view: PlanView, before: PlanView | None) -> str:
+    plan = view.plan
+    what = "most in the fast memory" if plan.moves is not None else "peak"
+    rows = [
+        ("own order's peak", plan.own_order_peak_bytes, ""),
+        (what, plan.peak_bytes, change(plan.own_order_peak_bytes, plan.peak_bytes)),
+    ]
+    if before is not None:
+        rows[1:1] = [("the other plan's peak", before.plan.peak_bytes, "")]
+        rows[-1] = (what, plan.peak_bytes, f"{change(before.plan.peak_bytes, plan.peak_bytes)} beside the other")
+    if plan.moves is None:
+        rows.append(("lower bound", plan.lower_bound_bytes, "proved least" if plan.optimal else "not met"))
+    else:
+        rows.append(("traffic", plan.traffic_bytes or 0, "proved least" if plan.optimal else "not proved least"))
+    if plan.arena_bytes is not None and plan.memories is None:
+        above = change(plan.peak_bytes, plan.arena_bytes)
+        rows.append(("arena", plan.arena_bytes, "the peak" if above == "as before" else f"{above} beside the peak"))
+    for name, size in fits(view):
+        spare = name == "excess" and size <= 0
+        rows.append(
+            ("to spare" if spare else name, abs(size), "over the budget" if name == "excess" and not spare else "")
+        )
+    return f'<ul class="cards">{"".join(_card(*row) for row in rows)}</ul>'
+
+
+def _card(name: str, size: int, note: str) -> str:
+    bad = ' class="bad"' if name == "excess" else ""
+    more = f"; {text(note)}" if note else ""
+    return f"<li{bad}><span>{text(name)}</span><b>{_short(size)}</b><span>{size:,} B{more}</span></li>"
+
+
+def _short(size: int) -> str:
+    exact, _, larger = format_size(size).partition(" (")
+    return larger.rstrip(")") or exact
+
+
+def _sum(view: PlanView) -> str:
+    """The peak as a sum of groups, with shares of the budget where there is one."""
+    if not view.steps:
+        return "<p>No ops run.</p>"
+    of, whole = "the peak", view.peak_bytes
+    if view.room_bytes:
+        of, whole = ("the fast memory" if view.plan.moves is not None else "the budget's room"), view.room_bytes
+    op = view.ops[view.peak_step]
+    rows = []
+    for g in peak_groups(view):
+        share = 100 * g.bytes / max(whole, 1)
+        wide = f'<svg width="{min(share, 100):.0f}" height="10" aria-hidden="true">'
+        bar = f'{wide}<rect width="100" height="10" fill="#56b4e9"/></svg>'
+        rows.append(
+            f'<tr><th scope="row">{text(g.name)}</th><td>{text(g.kind)}</td><td class="number">{g.count:,}</td>'
+            f'<td class="number">{g.bytes:,}</td><td class="number">{share:.1f} %</td><td>{bar}</td></tr>'
+        )
+    shared = view.shared_bytes[view.peak_step]
+    if shared:
+        rows.append(
+            '<tr><th scope="row">counted once: outputs over inputs that end</th><td></td><td></td>'
+            f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
+            "<td></td></tr>"
+        )
+    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)} ({text(op.type)}) runs"
+    return (
+        f"<h3>The peak: {where}</h3>"
+        '<div class="scroll"><table><thead><tr><th scope="col">made in</th><th scope="col">kind</th>'
+        '<th scope="col" class="number">tensors</th><th scope="col" class="number">bytes</th>'
+        f'<th scope="col" class="number">of {of}</th><th></th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _advice(view: PlanView) -> str:
+    rows = []
+    for i in top_at_peak(view):
+        r = view.rectangles[i]
+        ideas = what_ifs(view, i)
+        ideas_html = "<br>".join(
+            f"{text(w.change)}: −{view.peak_bytes - w.peak_bytes:,} B, to {w.peak_bytes:,} B" for w in ideas
+        )
+        form = " ".join(filter(None, (r.dtype, r.shape)))
+        rows.append(
+            f'<tr><th scope="row">{text(r.name)}<br><span class="dim">{text(form)} {r.kind}</span></th>'
+            f'<td class="number">{r.size:,}</td>'
+            f"<td>{ideas_html or 'nothing helps: another step needs as much without it'}</td></tr>"
+        )
+    if not rows:
+        return ""
+    return (
+        "<h3>What would help: the five largest at the peak</h3>"
+        '<div class="scroll"><table><thead><tr><th scope="col">tensor</th><th scope="col" class="number">bytes</th>'
+        f'<th scope="col">if it were</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        '<p class="note">Each is computed for this plan’s own order, so the gain is proved: an order that needs no '
+        "more is at hand. The best order after the change may need still less.</p>"
+    )
+
+
+def _sure(view: PlanView) -> str:
+    conflict = conflict_text(view.plan)
+    over = "" if conflict is None else f'<p class="over-budget">Too much: {text(conflict)}.</p>'
+    items = "".join(f"<li>{sentence(line)}</li>" for line in caveats(view.plan))
+    return f"{over}<h3>How sure that is</h3><p>{sentence(proof_sentence(view.plan))}</p><ul>{items}</ul>"
+
+
+def _at_peak(view: PlanView) -> str:
+    """Everything live at the peak, for those who read no picture."""
+    live = view.at(view.peak_step) if view.steps else []
+    rows = "".join(_peak_row(view, i) for i in live[:MOST_ROWS])
+    more = f"<p>the first {MOST_ROWS:,} of {len(live):,}</p>" if len(live) > MOST_ROWS else ""
+    numbers = "".join(f'<th scope="col" class="number">{h}</th>' for h in ("bytes", "from step", "to step"))
+    heads = f'<th scope="col">tensor</th><th scope="col">kind</th>{numbers}<th scope="col">address</th>'
+    return (
+        f"<details><summary>everything live at the peak ({len(live):,})</summary>"
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{more}</details>'
+    )
+
+
+def _peak_row(view: PlanView, i: int) -> str:
+    r = view.rectangles[i]
+    at = "" if r.offset is None else f"0x{r.offset:08x}"
+    numbers = "".join(f'<td class="number">{n:,}</td>' for n in (r.size, r.start, r.end - 1))
+    return f"<tr><td>{text(r.name)}</td><td>{r.kind}</td>{numbers}<td>{at}</td></tr>"
+
+
+def _left(before: PlanView, after: PlanView) -> str:
+    rows = "".join(_left_row(*row) for row in who_left(before, after)[:MOST_ROWS])
+    numbers = "".join(f'<th scope="col" class="number">{h}</th>' for h in ("before", "after"))
+    heads = f'<th scope="col">tensor</th>{numbers}<th></th>'
+    return (
+        "<h2>Who left the peak, and who came</h2>"
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _left_row(name: str, old: int, new: int) -> str:
+    word = "left" if not new else "came" if not old else "stays" if old == new else "smaller" if new < old else "larger"
+    numbers = "".join(f'<td class="number">{n:,}</td>' if n else '<td class="number">–</td>' for n in (old, new))
+    return f"<tr><td>{text(name)}</td>{numbers}<td>{word}</td></tr>"

@@ -1,0 +1,221 @@
+"""A plan with loops replayed in one array of bytes, with the tensors that the model's own runtime makes.
+
+Before a position is computed, the bytes that it reads are taken from the arena where the plan has them, and compared
+with the true tensor's; then the true position is written. What is not yet there is noise. So addresses, rings and the
+schedule are run with real bytes; the arithmetic is the runtime's, and that a position needs no more than its access
+says is what `lowtide probe` proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lowtide.errors import InputError, VerificationError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
+from lowtide.rewrites import PlanLoop
+from lowtide.verify.check.loop_play import Event, LoopPlay
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_NOISE = 0x5A
+
+
+def broken(why: str) -> VerificationError:
+    """An error of the replay."""
+    return VerificationError("simulation", why)
+
+
+@dataclass
+class LoopArena:
+    """The arena of one run.
+
+    Attributes
+    ----------
+    graph
+        The user's.
+    values
+        What the runtime made of each tensor that is no constant, by id.
+    positions, compared_bytes
+        Positions of ops that ran in loops; bytes that were read and compared, of whole ops too.
+    """
+
+    graph: Graph
+    plan: Plan
+    values: Mapping[int, Array]
+    positions: int = 0
+    compared_bytes: int = 0
+    arena: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.arena = np.full(self.plan.arena_bytes or 0, _NOISE, dtype=np.uint8)
+        for t in self.graph.tensors:
+            if t.kind is not Kind.CONSTANT and t.id in self.values and self.values[t.id].nbytes != t.size:
+                size = self.values[t.id].nbytes
+                raise InputError(f"{t.label} has {t.size} bytes in the plan and {size} in the runtime", t.label)
+
+    def replay(self) -> None:
+        """Run the plan's order.
+
+        Raises
+        ------
+        VerificationError
+            ``simulation``: what an op reads is not there.
+        """
+        streamed = {int(t) for loop in self.plan.loops or () for t in loop.streamed}
+        for t in self.graph.tensors:
+            if t.kind is Kind.INPUT and t.id not in streamed:
+                self._write(t.id)
+        loops = {loop.op: loop for loop in self.plan.loops or ()}
+        for o in self.plan.order:
+            if o in loops:
+                self._loop(loops[o])
+            else:
+                self._whole(o)
+        for t in self.graph.tensors:
+            if t.kind is Kind.OUTPUT:
+                self._look(t.id, "the end")
+
+    def bytes_of(self, tensor: int) -> Array | None:
+        """Where a whole tensor lies; None if it has no bytes in the arena."""
+        at, size = self.plan.offset_of(tensor), self.graph.tensor_by_id[tensor].size
+        return None if at is None or not size else self.arena[at : at + size]
+
+    def true(self, tensor: int) -> Array:
+        """A tensor's bytes as the runtime made them. Raises `InputError` if it does not say."""
+        if tensor not in self.values:
+            raise InputError(f"the runtime does not say what is in {self.graph.tensor_by_id[tensor].label}")
+        return np.ascontiguousarray(self.values[tensor]).reshape(-1).view(np.uint8)
+
+    def _write(self, tensor: int) -> None:
+        room = self.bytes_of(tensor)
+        if room is not None:
+            room[:] = self.true(tensor)
+
+    def _look(self, tensor: int, who: str) -> None:
+        """What a whole tensor holds is compared with what it should."""
+        room = self.bytes_of(tensor)
+        if room is None:
+            return
+        self.compared_bytes += room.size
+        if not np.array_equal(room, self.true(tensor)):
+            raise broken(f"{who} finds other bytes in {self.graph.tensor_by_id[tensor].label}")
+
+    def _whole(self, op: int) -> None:
+        """An op that runs whole."""
+        node = self.graph.op_by_id[op]
+        for t in dict.fromkeys(node.inputs):
+            self._look(t, node.label)
+        for t in node.outputs:
+            self._write(t)
+
+    def _loop(self, loop: PlanLoop) -> None:
+        """A loop, position by position."""
+        play = LoopPlay(self.graph, loop)
+        places = {t: Positions(self, loop, play, t) for t in play.dims}
+        for ring in loop.keep.values():
+            if ring.offset is not None:
+                self.arena[ring.offset : ring.offset + ring.slots * ring.bytes] = _NOISE
+        outside = {
+            op.id: [t for t in dict.fromkeys(op.inputs) if t not in play.dims and self.bytes_of(t) is not None]
+            for op in play.ops
+        }
+        for event in play.events():
+            if event.op is None:
+                places[event.makes[0]].write(event.position)
+            else:
+                self._position(loop, play, places, outside, event)
+
+    def _position(
+        self,
+        loop: PlanLoop,
+        play: LoopPlay,
+        places: Mapping[int, Positions],
+        outside: Mapping[int, list[int]],
+        event: Event,
+    ) -> None:
+        op = event.op
+        assert op is not None, event
+        self.positions += 1
+        last = event.position + 1 == play.count(op)
+        if event.position == 0 or last:
+            for t in outside[op]:
+                self._look(t, self.graph.op_by_id[op].label)
+        for t, ((a, b), (c, d)) in event.reads:
+            for row in range(a, b):
+                self.compared_bytes += places[t].look(row, c, d, op)
+        for t in event.makes:
+            if t in places:
+                places[t].write(event.position)
+            elif last:
+                self._write(t)
+            else:
+                self._unfinished(loop, t)
+
+    def _unfinished(self, loop: PlanLoop, tensor: int) -> None:
+        """A result that is not added up yet: where it is being added up there is noise."""
+        added = loop.sums.get(str(tensor))
+        room = self.bytes_of(tensor)
+        if added is not None and added.offset is not None:
+            self.arena[added.offset : added.offset + added.bytes] = _NOISE
+        if room is not None:
+            room[:] = _NOISE
+
+
+class Positions:
+    """Where the positions of a tensor lie while a loop runs, and what they should hold."""
+
+    def __init__(self, arena: LoopArena, loop: PlanLoop, play: LoopPlay, tensor: int) -> None:
+        graph = arena.graph
+        self.label = graph.tensor_by_id[tensor].label
+        self.width = play.sizes(tensor)[1]
+        dims, shape = play.dims[tensor], graph.tensor_by_id[tensor].shape or ()
+        count = prod(play.sizes(tensor))
+        unit = graph.tensor_by_id[tensor].size // prod(shape)
+        order = (*dims, *(d for d in range(len(shape)) if d not in dims), len(shape))
+        sizes = tuple(shape[d] for d in dims)
+
+        def along(memory: Array) -> Array:
+            return memory.reshape(*shape, unit).transpose(order)
+
+        self.true = np.ascontiguousarray(along(arena.true(tensor))).reshape(count, -1)
+        home = tensor
+        while str(home) in loop.keep and loop.keep[str(home)].over is not None:
+            home = loop.keep[str(home)].over or 0
+        ring = loop.keep.get(str(home))
+        self.slots = count if ring is None else ring.slots
+        if ring is None:
+            room = arena.bytes_of(home)
+            if room is None:
+                raise broken(f"{self.label} has no place")
+            self.room, self.sizes = along(room), sizes
+        else:
+            begin = ring.offset or 0
+            memory = arena.arena[begin : begin + ring.slots * ring.bytes]
+            self.room, self.sizes = memory.reshape(ring.slots, ring.bytes), None
+
+    def _at(self, position: int) -> Array:
+        """The bytes of a position, as they lie."""
+        if self.sizes is None:
+            return self.room[position % self.slots]
+        return self.room[position] if len(self.sizes) == 1 else self.room[divmod(position, self.width)]
+
+    def write(self, position: int) -> None:
+        """Put in what the runtime made."""
+        room = self._at(position)
+        room[...] = self.true[position].reshape(room.shape)
+
+    def look(self, row: int, first: int, end: int, op: int) -> int:
+        """Compare some positions of a row; how many bytes these are."""
+        begin, stop = row * self.width + first, row * self.width + end
+        if self.sizes is None:
+            same = np.array_equal(self.room[np.arange(begin, stop) % self.slots], self.true[begin:stop])
+        else:
+            same = all(np.array_equal(self._at(p).reshape(-1), self.true[p]) for p in range(begin, stop))
+        if not same:
+            raise broken(f"op {op} finds other bytes in positions {begin} to {stop} of {self.label}")
+        return (stop - begin) * self.true.shape[1]

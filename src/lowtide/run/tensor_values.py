@@ -1,0 +1,132 @@
+"""All tensors of a model as its own runtime makes them: LiteRT told to keep them, onnxruntime told to hand them out.
+
+LiteRT runs in a process of its own (``python -m lowtide.run.tensor_values``, a JSON request on standard input), as it
+trusts its files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from lowtide.errors import InputError, MissingExtraError, first_line
+from lowtide.graph import Graph, Kind
+from lowtide.run.loop_arena import Array
+from lowtide.sizes import Dims
+
+_PATIENCE_SECONDS = 600
+
+Values = dict[int, Array]
+
+
+def litert_values(graph: Graph, model: Path, seed: int, inputs: int) -> list[Values]:
+    """Tensors by id, for each of some random inputs.
+
+    Raises
+    ------
+    InputError
+        LiteRT does not run the model.
+    MissingExtraError
+        It is not installed.
+    """
+    if importlib.util.find_spec("ai_edge_litert") is None:
+        raise MissingExtraError("ai-edge-litert", "tflite", "lowtide verify --run")
+    wanted = [t.id for t in graph.tensors if t.kind is not Kind.CONSTANT]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        request = {"file": str(model), "seed": seed, "inputs": inputs, "tensors": wanted, "folder": folder}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "lowtide.run.tensor_values"],
+                input=json.dumps(request), capture_output=True, text=True, env=environment,
+                timeout=_PATIENCE_SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise InputError(f"LiteRT gives no answer after {_PATIENCE_SECONDS} s", str(model)) from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise InputError(f"LiteRT does not run it, so that its tensors are not known: {last[:200]}", str(model))
+        results = []
+        for k in range(inputs):
+            with np.load(Path(folder) / f"{k}.npz", allow_pickle=False) as kept:
+                results.append({int(name): kept[name] for name in kept.files})
+    return results
+
+
+def main() -> None:
+    """Answer the request on standard input: a file of arrays for each input."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    from lowtide.run.tflite_process import draw
+
+    request = json.loads(sys.stdin.read())
+    interpreter = Interpreter(
+        model_content=Path(request["file"]).read_bytes(),
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+        num_threads=1,
+    )
+    interpreter.allocate_tensors()
+    rng = np.random.default_rng(request["seed"])
+    for k in range(request["inputs"]):
+        for d in interpreter.get_input_details():
+            interpreter.set_tensor(d["index"], draw(rng, d["dtype"], tuple(int(n) for n in d["shape"])))
+        interpreter.invoke()
+        arrays = {str(t): np.array(interpreter.get_tensor(t)) for t in request["tensors"]}
+        np.savez(Path(request["folder"]) / f"{k}.npz", allow_pickle=False, **arrays)
+
+
+def onnxruntime_values(graph: Graph, model: Path, seed: int, inputs: int, dims: Dims) -> list[Values]:
+    """The same of an ONNX file, every node's results made outputs, nothing optimised.
+
+    Raises
+    ------
+    InputError
+        onnxruntime does not run it.
+    MissingExtraError
+        It is not installed.
+    """
+    from lowtide.run.onnx import draw
+    from lowtide.run.ort_session import runtime
+
+    runtime()
+    import onnx
+    import onnxruntime
+
+    proto = onnx.load(str(model))
+    have = {o.name for o in proto.graph.output}
+    names = _names(graph)
+    produced = {name for node in proto.graph.node for name in node.output}
+    for name in names:
+        if name in produced and name not in have:
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds of error have no common base
+        raise InputError(f"onnxruntime does not hand out all tensors: {first_line(error)}", str(model)) from None
+    feeds, _ = draw(session, model, seed, inputs, dims)
+    listed = [o.name for o in session.get_outputs()]
+    results = []
+    for feed in feeds:
+        values = dict(feed) | dict(zip(listed, session.run(None, feed), strict=True))
+        results.append({names[name]: np.asarray(value) for name, value in values.items() if name in names})
+    return results
+
+
+def _names(graph: Graph) -> dict[str, int]:
+    """Tensors that are no constants, by name."""
+    return {t.name: t.id for t in graph.tensors if t.kind is not Kind.CONSTANT and t.name}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A program with what its ops cost: a graph of real sizes and workspace, and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lowtide.graph import Graph
+from lowtide.torch.cost import LAUNCH_SECONDS, Costs, OpCost, roofline, signature
+from lowtide.torch.program import Action, Program
+from lowtide.torch.sequence import Sequence, sequence_of
+from lowtide.torch.storages import as_graph
+from lowtide.torch.work import operations_of
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A program, its graph, seconds of each op by id, and how many ops nobody measured."""
+
+    program: Program
+    graph: Graph
+    seconds: dict[int, float]
+    unmeasured: int
+
+    @cached_property
+    def own(self) -> Sequence:
+        """Every op once, in own order."""
+        return sequence_of(self.graph, self.graph.own_order)
+
+    def seconds_of(self, order: list[int] | tuple[int, ...]) -> float:
+        """Sum over a sequence of ops."""
+        return sum(self.seconds[op] for op in order)
+
+
+def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
+    """A program with the costs of a table; a roofline's seconds, sizes by the shapes and no workspace for what it
+    lacks. A function of the step that it lacks takes what its ops do."""
+    known = {} if costs is None else costs.by_signature
+    sizes: dict[str, int] = {}
+    workspace: dict[str, int] = {}
+    seconds: dict[int, float] = {}
+    keys = [signature(program, action) for action in program.actions]
+    unmeasured = sum(key not in known for key in keys)
+    operations = operations_of(torch, program) if unmeasured else ()
+    for k, action in enumerate(program.actions):
+        cost = known.get(keys[k])
+        if cost is None:
+            seconds[k], workspace[action.name] = _guessed(torch, program, action, known, operations[k])
+            continue
+        seconds[k], workspace[action.name] = cost.seconds, cost.workspace_bytes
+        for name, size in zip(action.outputs, cost.output_bytes, strict=False):
+            if name is not None:
+                sizes[name] = size
+    return Costed(program, as_graph(program, sizes, workspace), seconds, unmeasured)
+
+
+def _guessed(
+    torch: Any, program: Program, action: Action, known: dict[str, OpCost], operations: int
+) -> tuple[float, int]:
+    """Seconds and workspace of an op that is not in the table."""
+    body = program.bodies.get(action.call.target.removeprefix("body."))
+    if body is None:
+        return roofline(program, action, operations), 0
+    total = LAUNCH_SECONDS * len(body.actions) * (body.parts - 1)
+    for inner in body.actions:
+        cost = known.get(signature(program, inner))
+        if cost is None:
+            alone = Program(program.name, (), (inner,), program.forms, ())
+            total += roofline(program, inner, operations_of(torch, alone)[0])
+        else:
+            total += cost.seconds
+    return total, body.workspace_bytes

@@ -1,0 +1,84 @@
+"""Peaks that a training step can have, and the time that each takes: the front to choose a budget from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowtide.errors import InputError
+from lowtide.sizes import format_size
+from lowtide.torch.capture import library
+from lowtide.torch.cost import Costs
+from lowtide.torch.optimizer import rules_of
+from lowtide.torch.planning import Wishes, plan_front
+from lowtide.torch.step import Job, wishes_of
+from lowtide.torch.step_plan import StepPlan
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Bytes that a call allocates at once, the part by which its ops take longer than in own order, and the plan, for
+    ``compile_step(..., plan=point.plan)``."""
+
+    peak_bytes: int
+    overhead: float
+    plan: StepPlan
+
+
+@dataclass(frozen=True, repr=False)
+class Curve:
+    """Points from own order down: each is lower and takes longer than the one before."""
+
+    name: str
+    points: tuple[CurvePoint, ...]
+
+    def __repr__(self) -> str:
+        return f"Curve({self.name}: {len(self.points)} points)"
+
+    def __str__(self) -> str:
+        rows = [f"{format_size(p.peak_bytes):>12}  {p.overhead:+8.2%}" for p in self.points]
+        return "\n".join([f"{self.name}: bytes at once, added time", *rows])
+
+
+def curve(
+    model: Any,
+    loss_fn: Callable[..., Any] | None,
+    example: Sequence[Any],
+    *,
+    optimizer: Any = None,
+    costs: Costs | str | Path | None = None,
+    measure: bool = True,
+    points: int = 20,
+    time: float = 60.0,
+    allow: str | Sequence[str] = "recompute",
+    report: Callable[[str], None] | None = None,
+) -> Curve:
+    """The front of bytes against time of a training step: one sweep of ever lower budgets.
+
+    Parameters
+    ----------
+    points
+        Budgets that are tried, 2 at least, evenly from own order's peak to what the largest op takes.
+    time
+        Seconds of search for all of them.
+
+    The others are those of `compile_step`.
+
+    Raises
+    ------
+    InputError
+        As `compile_step` raises it.
+    MissingExtraError
+        torch is not installed.
+    """
+    if points < 2:
+        raise InputError(f"a curve has 2 points at least, and not {points}")
+    torch = library()
+    rules = () if optimizer is None else rules_of(torch, optimizer)
+    wishes: Wishes = wishes_of(None, costs, measure, None, time, report, allow)
+    _, program = Job(model, loss_fn, optimizer, rules, wishes, True, False).traced(example)
+    found = plan_front(torch, program, wishes, points)
+    rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
+    return Curve(program.name, tuple(rows))

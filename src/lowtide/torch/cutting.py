@@ -1,0 +1,85 @@
+"""Which region of a step to run for some rows at a time, and in how many parts, for a budget."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from lowtide._core import search_sequence
+from lowtide.errors import InputError
+from lowtide.torch.cost import Costs
+from lowtide.torch.costed import Costed, costed
+from lowtide.torch.rows import Region, regions
+from lowtide.torch.search import floor, problem_of
+from lowtide.torch.slices import sliced
+from lowtide.torch.step_plan import StepCut
+
+PARTS = (2, 4, 8, 16, 32, 64)
+"""Numbers of parts that are tried."""
+
+_REGIONS, _KEPT, _SECONDS = 4, 4, 1.0
+"""Regions that are tried, proposals that are kept of them, seconds of search for each at most."""
+
+_FEW_AND_MANY = (8, 32)
+
+_NEAR = 100
+"""Proposals whose times differ by less than this part of the step's are alike: fewer parts go first."""
+
+
+def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list[tuple[Costed, StepCut]]:
+    """The cuts that promise the least time within a budget, best first, on costs that are known without measuring.
+
+    Parameters
+    ----------
+    own
+        The step as it is.
+    costs
+        What was measured of it.
+    """
+    ranked, once = [], own.seconds_of(own.graph.own_order)
+    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], PARTS):
+        if parts > region.rows:
+            continue
+        cut = cut_step(torch, own, region, parts, costs)
+        if floor(cut.graph)[0] > budget:
+            continue
+        problem = problem_of(cut.graph, cut.seconds)
+        result = search_sequence(problem, list(range(len(cut.graph.ops))), budget, 0, _SECONDS, 0)
+        cost = result.cost if result.found else result.peak
+        near = round(cost * _NEAR * 1e-9 / once) if result.found else cost
+        ranked.append(((not result.found, near, parts), cut, StepCut(ops=list(region.indices), parts=parts)))
+    ranked.sort(key=lambda entry: entry[0])
+    return [(cut, record) for _, cut, record in ranked[:_KEPT]]
+
+
+def usual(torch: Any, own: Costed, costs: Costs | None) -> list[tuple[Costed, StepCut]]:
+    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region."""
+    cuts = []
+    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], _FEW_AND_MANY):
+        cut = cut_step(torch, own, region, min(parts, region.rows), costs)
+        if cut.own.peak_bytes < own.own.peak_bytes:
+            cuts.append((cut, StepCut(ops=list(region.indices), parts=min(parts, region.rows))))
+    return cuts[:_KEPT]
+
+
+def cut_step(torch: Any, own: Costed, region: Region, parts: int, costs: Costs | None) -> Costed:
+    """The step with a region cut."""
+    return costed(torch, sliced(own.program, own.graph, region, parts), costs)
+
+
+def cut_again(torch: Any, own: Costed, record: StepCut, costs: Costs | None) -> Costed:
+    """The step cut as a plan says.
+
+    Raises
+    ------
+    InputError
+        There is no such region.
+    """
+    for region in _regions(torch, own):
+        if list(region.indices) == record.ops and 1 <= record.parts <= region.rows:
+            return cut_step(torch, own, region, record.parts, costs)
+    raise InputError("the saved plan does not hold: the ops that it cuts are no region of this step; plan again")
+
+
+def _regions(torch: Any, own: Costed) -> list[Region]:
+    return regions(torch, own.program, own.graph, floor(own.graph)[1])

@@ -1,0 +1,459 @@
+"""Row loops: ops that run together, a row of the last one at a time, with a ring of rows for each tensor between.
+
+    x ==[ conv ]~~ ring ~~[ depthwise ]~~ ring ~~[ conv ]== y        == whole, written in place row by row
+                  row j lies in slot j mod R
+
+The last op **drives**: one row of it after the other is asked for, and an op runs, row by row, until what the next row
+of its reader needs is there. Every row is made once. A ring holds as many rows as are ever there at once: from the
+lowest that some reader still needs to the last one made. Ops that nobody in the loop reads, and which do not drive, run
+as soon as they can; in the end whatever leaves the loop is finished. What the loop reads from outside is whole, or a
+ring of it, where the caller hands a graph input over row by row.
+
+A row is a row of an axis of the op's access, or, with two axes, a pixel: positions run through both, the second one
+inside the first. An axis that is summed over makes a whole result, from an accumulator as large.
+
+Source: the rows that msf-CNN (NeurIPS 2025) and MCUNetV2 keep of chains, for any convex set of ops and any axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.index import FIXED, Index
+from lowtide.ops.meaning import Meaning, meaning
+from lowtide.sizes import round_up
+from lowtide.target import Target
+
+Axes = tuple[int, ...]
+"""One axis of an op's access, or two, the second one inside the first; likewise dimensions of a tensor."""
+
+LOOP_TYPE = "RowLoop"
+"""Type of the op that stands for a loop; no format has it."""
+
+ACCUMULATORS = {"int8": 4, "uint8": 4, "int16": 8, "uint16": 8, "float16": 4, "bfloat16": 4}
+"""Bytes of an accumulator for an element that is too short to be one; of a longer type the result is its own. TFLite
+adds 8-bit integers up in 32 bits and 16-bit ones in 64."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Positions (rows or pixels) of a tensor that a loop keeps.
+
+    Attributes
+    ----------
+    tensor
+        Id.
+    slots, slot_bytes
+        How many at once, and of how many bytes each.
+    over
+        The tensor whose memory these lie in, position by position: the op between writes over what it has read.
+    """
+
+    tensor: int
+    slots: int
+    slot_bytes: int
+    over: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a ring of its own."""
+        return 0 if self.over is not None else self.slots * self.slot_bytes
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Ops that run together.
+
+    Attributes
+    ----------
+    ops
+        Ids in the order of the whole ops; the last one drives.
+    axes
+        Of each op.
+    dims
+        Dimensions that run along them, of each tensor that the loop makes in parts or is handed in parts.
+    streamed
+        Graph inputs that the caller hands over position by position.
+    rings
+        What it keeps of every tensor that is not whole.
+    accumulators
+        (tensor, bytes) of each result that is added up in longer numbers.
+    iterations
+        Positions of the driving op.
+    """
+
+    ops: tuple[int, ...]
+    axes: tuple[Axes, ...]
+    dims: tuple[tuple[int, Axes], ...]
+    streamed: tuple[int, ...]
+    rings: tuple[Ring, ...]
+    accumulators: tuple[tuple[int, int], ...]
+    iterations: int
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """(tensor, bytes) of each ring of its own and of each accumulator, in the order in which they lie."""
+        return [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
+
+    def workspace(self, alignment: int) -> int:
+        """Bytes of its rings and accumulators, each rounded up to the alignment."""
+        return sum(round_up(size, alignment) for _, size in self.pieces())
+
+
+@dataclass(frozen=True)
+class LoopGraph:
+    """A graph in which each loop is one op.
+
+    Attributes
+    ----------
+    graph
+        With the loops' ops; what is between is gone, and so are inputs that are handed over in parts.
+    loops
+        Of each new op's id.
+    """
+
+    graph: Graph
+    loops: dict[int, Loop]
+
+
+class LoopRules:
+    """What may run in loops, of a graph under a target.
+
+    Parameters
+    ----------
+    exact_bits
+        Whether only loops count that cannot change a bit, whatever kernel computes a row.
+    """
+
+    def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False) -> None:
+        self.graph, self.target, self.exact_bits = graph, target, exact_bits
+        self._meanings: dict[int, Meaning | None] = {}
+        self._reads: dict[int, list[tuple[int, tuple[Index | None, ...]]]] = {}
+
+    def meaning(self, op: int) -> Meaning | None:
+        """What an op means; None if nothing is known, or it may not run in parts at all."""
+        if op not in self._meanings:
+            self._meanings[op] = self._meaning(self.graph.op_by_id[op])
+        return self._meanings[op]
+
+    def _meaning(self, op: Op) -> Meaning | None:
+        known = meaning(self.graph, op)
+        if known is None or known.opaque or known.random or known.mutates or op.bodies or op.id in self._tied:
+            return None
+        tensors = [self.graph.tensor_by_id[t] for t in (*op.inputs, *op.outputs)]
+        if any(t.id in self._aliased and t.kind is not Kind.CONSTANT for t in tensors) or not op.outputs:
+            return None
+        return known
+
+    @cached_property
+    def _tied(self) -> set[int]:
+        """Ops that have to run before or after others although no tensor says so."""
+        return {o for op in self.graph.ops for o in (*op.after, *((op.id,) if op.after else ()))}
+
+    @cached_property
+    def _aliased(self) -> set[int]:
+        """Tensors that the graph itself puts into one storage."""
+        pairs = [(t.id, t.alias_of) for t in self.graph.tensors if t.alias_of is not None]
+        return {t for pair in pairs for t in pair if t is not None}
+
+    def reads(self, op: int) -> list[tuple[int, tuple[Index | None, ...]]]:
+        """(tensor, index of each dimension) of each operand of an op that is no constant."""
+        if op not in self._reads:
+            known = self.meaning(op)
+            assert known is not None, op
+            node = self.graph.op_by_id[op]
+            given = node.operands or node.inputs
+            self._reads[op] = [
+                (t, known.access.inputs[i] or ())
+                for i, t in enumerate(given)
+                if t is not None and self.graph.tensor_by_id[t].kind is not Kind.CONSTANT
+            ]
+        return self._reads[op]
+
+    def may(self, op: int, axes: Axes) -> bool:
+        """Whether an op may run position by position along these axes."""
+        known = self.meaning(op)
+        if known is None or len(set(axes)) != len(axes):
+            return False
+        access = known.access
+        reduced = [a in access.reduce for a in axes]
+        if any(reduced) and (not all(reduced) or not self._adds_up(op)):
+            return False
+        if any(access.grain_of(a) != 1 for a in axes):
+            return False
+        classes = {access.exact} if not any(reduced) else {self._summed(op)}
+        return "never" not in classes and (not self.exact_bits or classes == {"bits"})
+
+    def _adds_up(self, op: int) -> bool:
+        """Whether what the op makes can be added up part by part, as far as its type is known."""
+        tensors = [self.graph.tensor_by_id[t] for t in self.graph.op_by_id[op].outputs]
+        return all(t.shape is not None and (t.dtype in ACCUMULATORS or t.dtype in _SELF) for t in tensors)
+
+    def _summed(self, op: int) -> str:
+        """What adding up in the order of the positions does to the bits."""
+        known = self.meaning(op)
+        assert known is not None, op
+        dtype = self.graph.tensor_by_id[self.graph.op_by_id[op].outputs[0]].dtype or ""
+        return "sum" if "float" in dtype and known.access.merge == "sum" else "bits"
+
+    def exactness(self, op: int, axes: Axes) -> str:
+        """What running an op along these axes does to its numbers: bits, kernel or sum."""
+        known = self.meaning(op)
+        assert known is not None, op
+        return self._summed(op) if axes[0] in known.access.reduce else known.access.exact
+
+    def starts(self, op: int) -> list[Axes]:
+        """Axes along which an op may drive: each of more than one row, and each two neighbouring dimensions."""
+        known = self.meaning(op)
+        if known is None:
+            return []
+        access = known.access
+        single = [(a,) for a in range(len(access.sizes)) if access.sizes[a] > 1 and self.may(op, (a,))]
+        first = access.outputs[0]
+        both = [
+            (a, b)
+            for a, b in pairwise(first)
+            if a is not None and b is not None and access.sizes[a] > 1 and access.sizes[b] > 1 and self.may(op, (a, b))
+        ]
+        return [*single, *both]
+
+    def positions(self, op: int, axes: Axes) -> int:
+        """How many positions an op runs through."""
+        known = self.meaning(op)
+        assert known is not None, op
+        return prod(known.access.sizes[a] for a in axes)
+
+    def made_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
+        """Dimensions of an op's result that run along its axes; None if it is whole or summed."""
+        known = self.meaning(op)
+        assert known is not None, op
+        along = known.access.outputs[self.graph.op_by_id[op].outputs.index(tensor)]
+        return tuple(along.index(a) for a in axes) if all(a in along for a in axes) else None
+
+    def read_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
+        """Dimensions of an operand that an op reads in parts, never backwards, as it runs along its axes.
+
+        None if it does not read each axis along one dimension, or two of its operands are this tensor in other ways.
+        """
+        result: set[Axes | None] = set()
+        for t, dims in self.reads(op):
+            if t == tensor:
+                result.add(self._along(dims, axes))
+        return result.pop() if len(result) == 1 else None
+
+    @staticmethod
+    def _along(dims: Sequence[Index | None], axes: Axes) -> Axes | None:
+        listed = []
+        for axis in axes:
+            at = [d for d, index in enumerate(dims) if index is not None and index.axis == axis]
+            if len(at) != 1:
+                return None
+            index = dims[at[0]]
+            if index is None or index.num <= 0:
+                return None
+            listed.append(at[0])
+        return tuple(listed)
+
+    def axes_reading(self, op: int, tensor: int, dims: Axes) -> Axes | None:
+        """Axes of an op along which it reads these dimensions of an operand; None if it reads one of them whole."""
+        if self.meaning(op) is None:
+            return None
+        result: set[Axes | None] = set()
+        for t, read in self.reads(op):
+            if t == tensor:
+                picked = [read[d] if d < len(read) else None for d in dims]
+                known = [i.axis for i in picked if i is not None and i.axis != FIXED]
+                result.add(tuple(known) if len(known) == len(dims) else None)
+        return result.pop() if len(result) == 1 else None
+
+    def axes_making(self, op: int, tensor: int, dims: Axes) -> Axes | None:
+        """Axes of an op along which these dimensions of its result run; None if one of them is whole."""
+        known = self.meaning(op)
+        if known is None:
+            return None
+        along = known.access.outputs[self.graph.op_by_id[op].outputs.index(tensor)]
+        listed = tuple(along[d] for d in dims)
+        return None if None in listed else tuple(a for a in listed if a is not None)
+
+    def slot_bytes(self, tensor: int, dims: Axes) -> int | None:
+        """Bytes of one position of a tensor; None if that is no whole number."""
+        t = self.graph.tensor_by_id[tensor]
+        count = prod((t.shape or ())[d] for d in dims)
+        return t.size // count if count and t.size % count == 0 else None
+
+    def written_over(self, op: int) -> list[int]:
+        """Inputs that an op may write over position by position: it reads nothing else of them, nor a second time."""
+        node = self.graph.op_by_id[op]
+        if len(node.outputs) != 1:
+            return []
+        view = self.target.view_source(self.graph, node)
+        allowed = list(self.target.in_place_inputs(self.graph, node)) if view is None else [view]
+        return [t for t in allowed if [r for r, _ in self.reads(op)].count(t) == 1]
+
+
+_SELF = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
+"""Types whose sums need no longer numbers."""
+
+
+def stream_dimension(graph: Graph, tensor: int) -> int | None:
+    """Dimension along which a caller hands an input over: rows of an image, else the first with more than one row.
+
+    Images are ``[N, H, W, C]`` in TFLite, ``[N, C, H, W]`` elsewhere. None if there is no such dimension.
+    """
+    shape = graph.tensor_by_id[tensor].shape or ()
+    if graph.dialect != "tflite" and len(shape) == 4:
+        return 2 if shape[2] > 1 else None
+    return next((d for d, size in enumerate(shape) if size > 1), None)
+
+
+@dataclass
+class Growth:
+    """Ops of an interval that ends with a driving op, taken in one by one from its end to its start.
+
+    `stuck` is set for good once an op cannot be in one loop with those behind it. Ops whose axes do not follow yet,
+    since what they read is made before the interval, are `pending`: the interval is no loop while there are some.
+    """
+
+    rules: LoopRules
+    driver: int
+    start: Axes
+    streamed: frozenset[int] = frozenset()
+    axes: dict[int, Axes] = field(default_factory=dict)
+    dims: dict[int, Axes] = field(default_factory=dict)
+    inside: set[int] = field(default_factory=set)
+    pending: set[int] = field(default_factory=set)
+    stuck: bool = False
+
+    def __post_init__(self) -> None:
+        self.inside.add(self.driver)
+        self._settle([(self.driver, self.start)])
+
+    def add(self, op: int) -> None:
+        """Take in the op before."""
+        self.inside.add(op)
+        self.pending.add(op)
+        if self.rules.meaning(op) is None:
+            self.stuck = True
+            return
+        graph = self.rules.graph
+        wanted: list[tuple[int, Axes | None]] = []
+        for t in graph.op_by_id[op].outputs:
+            for reader in graph.consumers.get(t, ()):
+                if reader in self.axes:
+                    dims = self.rules.read_along(reader, t, self.axes[reader])
+                    wanted.append((op, None if dims is None else self.rules.axes_making(op, t, dims)))
+        for t in self._inputs(op):
+            if t in self.dims:
+                wanted.append((op, self.rules.axes_reading(op, t, self.dims[t])))
+        self._settle(wanted)
+
+    def _inputs(self, op: int) -> list[int]:
+        """Streamed inputs that an op reads, and what ops of the interval make for it."""
+        graph = self.rules.graph
+        read = dict.fromkeys(t for t, _ in self.rules.reads(op))
+        return [t for t in read if t in self.streamed or graph.producer.get(t) in self.inside]
+
+    def _settle(self, wanted: Iterable[tuple[int, Axes | None]]) -> None:
+        """Give ops their axes, and what follows from these."""
+        queue = list(wanted)
+        while queue and not self.stuck:
+            op, axes = queue.pop()
+            if axes is None or self.axes.get(op, axes) != axes or not self.rules.may(op, axes):
+                self.stuck = True
+            elif op not in self.axes:
+                self.axes[op] = axes
+                self.pending.discard(op)
+                queue += self._follow(op, axes)
+
+    def _follow(self, op: int, axes: Axes) -> list[tuple[int, Axes | None]]:
+        """Axes of the ops that read what this one makes, or make what it reads."""
+        rules, graph = self.rules, self.rules.graph
+        result: list[tuple[int, Axes | None]] = []
+        for t in graph.op_by_id[op].outputs:
+            readers = [r for r in graph.consumers.get(t, ()) if r in self.inside]
+            dims = rules.made_along(op, t, axes)
+            if dims is None:
+                self.stuck = self.stuck or bool(readers)
+                continue
+            self._along(t, dims)
+            result += [(r, rules.axes_reading(r, t, dims)) for r in readers]
+        for t in self._inputs(op):
+            dims = rules.read_along(op, t, axes)
+            if dims is None:
+                self.stuck = True
+                continue
+            self._along(t, dims)
+            maker = graph.producer.get(t)
+            if maker is not None:
+                result.append((maker, rules.axes_making(maker, t, dims)))
+            else:
+                readers = [r for r in graph.consumers.get(t, ()) if r in self.inside]
+                result += [(r, rules.axes_reading(r, t, dims)) for r in readers]
+                self.stuck = self.stuck or dims[0] != stream_dimension(graph, t)
+        return result
+
+    def _along(self, tensor: int, dims: Axes) -> None:
+        """A tensor that is there in parts is so along one choice of dimensions, in whole bytes."""
+        if self.dims.setdefault(tensor, dims) != dims or self.rules.slot_bytes(tensor, dims) is None:
+            self.stuck = True
+
+
+def apply(graph: Graph, loops: Sequence[Loop], alignment: int) -> LoopGraph:
+    """The graph with an op for each loop, where its last op stood.
+
+    Parameters
+    ----------
+    loops
+        None share an op; no op outside of one reads what one keeps in rings.
+    alignment
+        Bytes at multiples of which rings and accumulators begin.
+    """
+    first = 1 + max((op.id for op in (*graph.folded, *graph.ops)), default=-1)
+    ids = {first + k: loop for k, loop in enumerate(loops)}
+    at = {loop.ops[-1]: new for new, loop in ids.items()}
+    inside = {o for loop in loops for o in loop.ops}
+    gone = {r.tensor for loop in loops for r in loop.rings} | {t for loop in loops for t in loop.streamed}
+    ops = []
+    for op in graph.ops:
+        if op.id in at:
+            ops.append(_as_op(graph, at[op.id], ids[at[op.id]], gone, alignment))
+        elif op.id not in inside:
+            ops.append(op)
+    tensors = tuple(t for t in graph.tensors if t.id not in gone)
+    return LoopGraph(replace(graph, tensors=tensors, ops=_sorted(graph, ops), file_order=()), ids)
+
+
+def _as_op(graph: Graph, new: int, loop: Loop, gone: set[int], alignment: int) -> Op:
+    """The op that stands for a loop."""
+    members = [graph.op_by_id[o] for o in loop.ops]
+    made = {t for op in members for t in op.outputs}
+    read = dict.fromkeys(t for op in members for t in op.inputs if t not in made and t not in gone)
+    leaving = [t for op in members for t in op.outputs if t not in gone]
+    flops = None if any(op.flops is None for op in members) else sum(op.flops or 0 for op in members)
+    name = f"loop of {members[0].label} to {members[-1].label}"
+    kept = loop.workspace(alignment)
+    return Op(new, tuple(read), tuple(leaving), name, LOOP_TYPE, workspace=kept, flops=flops)
+
+
+def _sorted(graph: Graph, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Ops in an order in which each comes after what it needs, as near to the given one as that allows."""
+    makers = {t: op.id for op in ops for t in op.outputs}
+    by_id, result, seen = {op.id: op for op in ops}, [], set[int]()
+    for begin in ops:
+        trail = [begin.id]
+        while trail:
+            op = by_id[trail[-1]]
+            needed = (*(makers[t] for t in op.inputs if t in makers), *(o for o in op.after if o in by_id))
+            missing = [o for o in needed if o not in seen]
+            if op.id in seen or not missing:
+                if op.id not in seen:
+                    seen.add(op.id)
+                    result.append(op)
+                trail.pop()
+            else:
+                trail += missing[::-1]
+    return tuple(result)

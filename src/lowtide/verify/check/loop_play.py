@@ -1,0 +1,265 @@
+"""A loop of a plan, position by position, as the checker works it out from `docs/loops.md`.
+
+The driving op's positions are asked for one after the other. Whoever is asked first asks for what it still needs, the
+operands in order, then runs one position. When a position is there, ops that nobody in the loop reads run as far as
+they can. In the end everything that leaves is asked for, op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.access import Access
+from lowtide.ops.index import FIXED, Index
+from lowtide.ops.meaning import meaning
+from lowtide.rewrites import PlanLoop
+
+Rows = tuple[int, int]
+Span = tuple[Rows, Rows]
+"""Rows of the first dimension and of the second one, half-open; of one dimension the second is ``(0, 1)``."""
+
+
+_Table = tuple[int, list[Rows]]
+"""Which of an op's axes, the first or the second, and the rows that each row of it reads."""
+
+
+def fail(why: str) -> VerificationError:
+    """An error about the loops of a plan."""
+    return VerificationError("loops", why)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Position `position` of op `op` runs (None: an input's is handed over); it reads `reads`, and makes `makes`."""
+
+    op: int | None
+    position: int
+    reads: tuple[tuple[int, Span], ...]
+    makes: tuple[int, ...]
+
+
+@dataclass
+class LoopPlay:
+    """A loop as the checker plays it.
+
+    Attributes
+    ----------
+    access
+        Of each op.
+    along
+        Axes of each op.
+    dims
+        Dimensions of each tensor that is there in parts, or is written so.
+    given
+        Inputs that are handed over.
+    """
+
+    graph: Graph
+    loop: PlanLoop
+    ops: list[Op] = field(init=False)
+    access: dict[int, Access] = field(init=False)
+    along: dict[int, tuple[int, ...]] = field(init=False)
+    dims: dict[int, tuple[int, ...]] = field(init=False)
+    given: list[int] = field(init=False)
+    _tables: dict[int, list[tuple[int, _Table, _Table]]] = field(default_factory=dict)
+    _counts: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        loop, graph = self.loop, self.graph
+        if not loop.ops or any(o not in graph.index_of for o in loop.ops) or len(set(loop.ops)) != len(loop.ops):
+            raise fail(f"loop {loop.op} is of ops that are not the graph's, or of one twice")
+        self.ops = [graph.op_by_id[o] for o in loop.ops]
+        self.access = {}
+        for op in self.ops:
+            known = meaning(graph, op)
+            tied = op.after or any(op.id in other.after for other in graph.ops)
+            if known is None or known.opaque or known.random or known.mutates or op.bodies or tied:
+                raise fail(f"{op.label} cannot run in parts")
+            self.access[op.id] = known.access
+        self.along = {o: axes for o, axes in ids_of(loop.along) if o in self.access}
+        self.dims = dict(ids_of(loop.axis))
+        self.given = [int(t) for t in loop.streamed]
+        if set(self.along) != set(self.access) or len(loop.along) != len(self.along):
+            raise fail(f"loop {loop.op} does not say the axes of each of its ops")
+        for t, dims in self.dims.items():
+            shape = graph.tensor_by_id[t].shape if t in graph.tensor_by_id else None
+            if shape is None or any(not 0 <= d < len(shape) for d in dims) or not 1 <= len(dims) <= 2:
+                raise fail(f"tensor {t} has no dimensions {dims}")
+        for op in self.ops:
+            self._check_axes(op)
+        made = [t for op in self.ops for t in op.outputs]
+        for op in self.ops:
+            for t, _ in self.operands(op):
+                if t not in self.dims and (t in made or t in self.given):
+                    raise fail(f"{op.label} reads tensor {t} before it is whole")
+        if set(self.dims) - set(made) - set(self.given):
+            raise fail(f"loop {loop.op} says dimensions of a tensor that it does not make")
+        if loop.parts != self.count(self.ops[-1].id):
+            raise fail(f"loop {loop.op} has {self.count(self.ops[-1].id)} parts; the plan says {loop.parts}")
+
+    def _check_axes(self, op: Op) -> None:
+        """An op runs along one or two axes that can be cut, all of them of its results, or all summed over."""
+        access, axes = self.access[op.id], self.along[op.id]
+        levels = {len(a) for a in self.along.values()} | {len(d) for d in self.dims.values()}
+        if len(levels) != 1 or len(set(axes)) != len(axes) or any(not 0 <= a < len(access.sizes) for a in axes):
+            raise fail(f"{op.label} has no axes {axes}")
+        if any(access.grain_of(a) != 1 for a in axes):
+            raise fail(f"{op.label} cannot run in single rows of axes {axes}")
+        summed = [a in access.reduce for a in axes]
+        if any(summed) and not all(summed):
+            raise fail(f"{op.label} sums over one of axes {axes}, and not the other")
+        if (access.exact if not any(summed) else "bits") == "never":
+            raise fail(f"{op.label} cannot run in parts")
+        for j, t in enumerate(op.outputs):
+            listed = access.outputs[j]
+            dims = None if any(summed) else tuple(listed.index(a) for a in axes)
+            if self.dims.get(t) != dims:
+                raise fail(f"tensor {t} is made along dimensions {dims}; the plan says {self.dims.get(t)}")
+
+    def summed(self, op: int) -> bool:
+        """Whether an op adds its positions up."""
+        return self.along[op][0] in self.access[op].reduce
+
+    def count(self, op: int) -> int:
+        """Positions of an op."""
+        if op not in self._counts:
+            self._counts[op] = prod(self.access[op].sizes[a] for a in self.along[op])
+        return self._counts[op]
+
+    def sizes(self, tensor: int) -> tuple[int, int]:
+        """Rows of a tensor's first dimension and of its second one."""
+        if tensor not in self._sizes:
+            shape = self.graph.tensor_by_id[tensor].shape or ()
+            rows = [shape[d] for d in self.dims[tensor]]
+            self._sizes[tensor] = (rows[0], rows[1] if len(rows) == 2 else 1)
+        return self._sizes[tensor]
+
+    def position(self, op: int, number: int) -> tuple[int, ...]:
+        """Row of each of an op's axes, the last one innermost."""
+        along = self.along[op]
+        return (number,) if len(along) == 1 else divmod(number, self.access[op].sizes[along[1]])
+
+    def operands(self, op: Op) -> list[tuple[int, tuple[Index | None, ...]]]:
+        """Operands that are no constants, with how each is read."""
+        given = op.operands or op.inputs
+        known = self.access[op.id].inputs
+        return [
+            (t, known[i] or ())
+            for i, t in enumerate(given)
+            if t is not None and self.graph.tensor_by_id[t].kind is not Kind.CONSTANT
+        ]
+
+    def reads(self, op: Op, number: int) -> tuple[tuple[int, Span], ...]:
+        """Of each tensor that is there in parts the rows that one position of an op reads."""
+        if op.id not in self._tables:
+            self._tables[op.id] = [(t, *self._table(op.id, read, t)) for t, read in self.operands(op) if t in self.dims]
+        at = self.position(op.id, number)
+        return tuple((t, (rows[at[i]], columns[at[j]])) for t, (i, rows), (j, columns) in self._tables[op.id])
+
+    def _table(self, op: int, read: Sequence[Index | None], tensor: int) -> tuple[_Table, _Table]:
+        """Rows of a tensor's first and second dimension for each row of the axis that they go with."""
+        shape = self.graph.tensor_by_id[tensor].shape or ()
+        result = []
+        for d in self.dims[tensor]:
+            index = read[d]
+            axis = None if index is None or index.axis not in self.along[op] else index.axis
+            level = 0 if axis is None else self.along[op].index(axis)
+            many = self.access[op].sizes[self.along[op][level]]
+            rows = [_rows(index, {} if axis is None else {axis: row}, shape[d]) for row in range(many)]
+            result.append((level, rows))
+        many = self.access[op].sizes[self.along[op][0]]
+        return result[0], result[1] if len(result) == 2 else (0, [(0, 1)] * many)
+
+    def events(self) -> Iterator[Event]:
+        """All that happens, in turn."""
+        maker = {t: op for op in self.ops for t in op.outputs}
+        readers: dict[int, list[Op]] = {}
+        for op in self.ops:
+            for t, _ in self.operands(op):
+                if t in self.dims and op not in readers.setdefault(t, []):
+                    readers[t].append(op)
+        eager = {op.id for op in self.ops[:-1] if not any(t in readers for t in op.outputs)}
+        done = dict.fromkeys(self.access, 0)
+        there = dict.fromkeys(self.dims, 0)
+        handed = dict.fromkeys(self.given, 0)
+
+        def missing(op: Op) -> int | None:
+            for t, ((first, end), (left, last)) in self.reads(op, done[op.id]):
+                if first < end and left < last and there[t] < (end - 1) * self.sizes(t)[1] + last:
+                    return t
+            return None
+
+        def run(op: Op) -> Iterator[Event]:
+            number = done[op.id]
+            yield Event(op.id, number, self.reads(op, number), op.outputs)
+            done[op.id] += 1
+            for t in op.outputs:
+                if t in there:
+                    there[t] += 1
+            for t in op.outputs:
+                yield from follow(t)
+
+        def follow(tensor: int) -> Iterator[Event]:
+            for reader in readers.get(tensor, ()):
+                while reader.id in eager and done[reader.id] < self.count(reader.id) and missing(reader) is None:
+                    yield from run(reader)
+
+        def ask(op: Op) -> Iterator[Event]:
+            waiting: list[Op | int] = [op]
+            while waiting:
+                top = waiting[-1]
+                if isinstance(top, int):
+                    yield Event(None, handed[top], (), (top,))
+                    handed[top] += 1
+                    there[top] += 1
+                    waiting.pop()
+                    yield from follow(top)
+                    continue
+                if done[top.id] == self.count(top.id):
+                    waiting.pop()
+                    continue
+                needed = missing(top)
+                if needed is None:
+                    waiting.pop()
+                    yield from run(top)
+                else:
+                    waiting.append(needed if needed in handed else maker[needed])
+
+        for _ in range(self.loop.parts):
+            yield from ask(self.ops[-1])
+        for op in self.ops[:-1]:
+            leaves = op.id in eager or any(str(t) not in self.loop.keep for t in op.outputs)
+            while leaves and done[op.id] < self.count(op.id):
+                yield from ask(op)
+        for op in self.ops:
+            for t in op.outputs:
+                if str(t) not in self.loop.keep and done[op.id] != self.count(op.id):
+                    raise fail(f"tensor {t} leaves the loop before it is whole")
+
+
+def _rows(index: Index | None, at: Mapping[int, int], size: int) -> Rows:
+    """Rows of a dimension that one position reads; all of them unless it runs along an axis of the loop."""
+    if index is None:
+        return (0, size)
+    if index.axis == FIXED:
+        low, high = index.lo, index.hi
+    elif index.axis in at:
+        row = at[index.axis]
+        low, high = (row * index.num + index.lo) // index.den, (row * index.num + index.hi) // index.den
+    else:
+        return (0, size)
+    low, high = max(0, low), min(size - 1, high)
+    return (low, high + 1) if low <= high else (0, 0)
+
+
+def ids_of(table: Mapping[str, list[int]]) -> list[tuple[int, tuple[int, ...]]]:
+    """A table of the plan with ids for keys."""
+    for key in table:
+        if not (key.isdecimal() and key.isascii() and len(key) < 20):
+            raise fail(f"{key!r} is no id")
+    return [(int(key), tuple(value)) for key, value in table.items()]

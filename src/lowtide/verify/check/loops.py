@@ -1,0 +1,294 @@
+"""Loops of a plan: the graph with an op for each, built again from the user's own; and every loop played through.
+
+What is read is looked for in its ring: slot p mod R holds position p, or something else by now. Where a tensor lies
+over another one, both are looked for in the same slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from math import prod
+from typing import get_args
+
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.plan import Plan
+from lowtide.rewrites import Exactness, PlanLoop
+from lowtide.sizes import format_count, round_up
+from lowtide.target import Target
+from lowtide.verify.check.loop_play import LoopPlay, fail
+
+LOOP = "RowLoop"
+_LONGER = {"int8": 4, "uint8": 4, "int16": 8, "uint16": 8, "float16": 4, "bfloat16": 4}
+"""Bytes of what elements of these types are added up in; others are added up in their own."""
+_OWN = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+
+
+def looped(graph: Graph, plan: Plan) -> Graph:
+    """The graph with an op for each of the plan's loops.
+
+    Raises
+    ------
+    VerificationError
+        ``loops``: an op is in two of them, others read what one keeps in rings, or a loop waits for another one.
+    """
+    if plan.version < 2:
+        raise fail("a plan with loops is version 2")
+    if plan.rewrites:
+        raise fail("ops are cut, or run again, in a plan with loops")
+    with _fitting():
+        return _looped(graph, plan)
+
+
+@contextmanager
+def _fitting() -> Iterator[None]:
+    """A plan's file may say anything: what does not fit together fails, and is no reason to stop otherwise."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, ValueError) as error:
+        if isinstance(error, VerificationError):
+            raise
+        raise fail(f"what the plan says of its loops does not fit together ({type(error).__name__}: {error})") from None
+
+
+def _looped(graph: Graph, plan: Plan) -> Graph:
+    inside: dict[int, int] = {}
+    gone: set[int] = set()
+    for loop in plan.loops or ():
+        if loop.op in graph.op_by_id or any(o in inside or o not in graph.index_of for o in loop.ops):
+            raise fail(f"loop {loop.op} shares an op with another, or is an op of the graph itself")
+        inside.update(dict.fromkeys(loop.ops, loop.op))
+        gone |= _kept(graph, loop)
+    listed = {op.id: op.origin for op in plan.ops if op.origin is not None}
+    if listed != {loop.op: loop.ops for loop in plan.loops or ()}:
+        raise fail("the ops say that others run in loops than the loops do")
+    ops = [op for op in graph.ops if op.id not in inside]
+    ops += [_as_op(graph, loop, gone, plan) for loop in plan.loops or ()]
+    tensors = tuple(t for t in graph.tensors if t.id not in gone)
+    return replace(graph, tensors=tensors, ops=_in_order(ops), file_order=())
+
+
+def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
+    """Tensors that are never whole: nobody outside reads them."""
+    made = {t for o in loop.ops for t in graph.op_by_id[o].outputs}
+    result = set()
+    for key in (*loop.keep, *loop.streamed):
+        t = graph.tensor_by_id.get(int(key)) if key.isdecimal() else None
+        if t is None or any(r not in loop.ops for r in graph.consumers.get(t.id, ())):
+            raise fail(f"tensor {key} is read outside of loop {loop.op}, and is not whole there")
+        handed = key in loop.streamed
+        if t.kind is not Kind.INPUT if handed else (t.id not in made or t.kind is Kind.OUTPUT):
+            raise fail(f"tensor {key} is not loop {loop.op}'s to keep")
+        if handed and key not in loop.keep:
+            raise fail(f"input {key} is handed over and not kept")
+        if any(t.id in (other.id, other.alias_of) for other in graph.tensors if other.alias_of is not None):
+            raise fail(f"tensor {key} shares memory by the graph's own word")
+        result.add(t.id)
+    return result
+
+
+def _as_op(graph: Graph, loop: PlanLoop, gone: set[int], plan: Plan) -> Op:
+    members = [graph.op_by_id[o] for o in loop.ops]
+    made = {t for op in members for t in op.outputs}
+    read = tuple(dict.fromkeys(t for op in members for t in op.inputs if t not in made | gone))
+    leaving = tuple(t for op in members for t in op.outputs if t not in gone)
+    if sorted(map(int, loop.merge)) != sorted(leaving):
+        raise fail(f"loop {loop.op} does not say how what leaves it becomes whole")
+    pieces = [r.slots * r.bytes for r in loop.keep.values() if r.over is None]
+    if min((*(r.slots for r in loop.keep.values()), *(r.bytes for r in loop.keep.values())), default=0) < 0:
+        raise fail(f"loop {loop.op} has rings of less than nothing")
+    pieces += [s.bytes for s in loop.sums.values()]
+    names = {op.id: op.name for op in plan.ops}
+    kept = sum(round_up(size, plan.alignment) for size in pieces)
+    return Op(loop.op, read, leaving, names.get(loop.op, ""), LOOP, workspace=kept)
+
+
+def _in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Ops after what they need. Raises ``loops`` if there is no such order."""
+    maker = {t: op.id for op in ops for t in op.outputs}
+    there = {op.id: op for op in ops}
+    needs = {op.id: [maker[t] for t in op.inputs if t in maker] + [o for o in op.after if o in there] for op in ops}
+    try:
+        return tuple(there[o] for o in TopologicalSorter(needs).static_order())
+    except CycleError:
+        raise fail("a loop needs what another op makes of its own results") from None
+
+
+def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
+    """``loops``: play each loop; what is read is in its ring, rings lie apart, inputs come in order.
+
+    Parameters
+    ----------
+    graph
+        The user's.
+    """
+    if target.rule:
+        raise fail(f"target {target.name} loops over no rows")
+    if plan.proved_over is None:
+        raise fail("the plan does not say over what its bound holds")
+    worst: Exactness = "bits"
+    classes: tuple[Exactness, ...] = get_args(Exactness)
+    positions = 0
+    for loop in plan.loops or ():
+        with _fitting():
+            play = LoopPlay(graph, loop)
+            _check_memory(graph, plan, loop, play, target)
+            positions += _check_play(graph, loop, play)
+        worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
+    if plan.exactness != worst:
+        raise fail(f"the plan promises {plan.exactness!r}, its loops {worst!r}")
+    handed = [name for loop in plan.loops or () for name in loop.streamed.values()]
+    more = f", {format_count(len(handed), 'input')} handed over in turn" if handed else ""
+    return f"{format_count(len(plan.loops or ()), 'loop')}, {positions:,} positions: what is read is there{more}"
+
+
+def _exactness(graph: Graph, play: LoopPlay, op: Op) -> Exactness:
+    """What running in parts does to an op's numbers."""
+    access = play.access[op.id]
+    if not play.summed(op.id):
+        return "bits" if access.exact == "bits" else "kernel"
+    floats = "float" in (graph.tensor_by_id[op.outputs[0]].dtype or "")
+    return "sum" if floats and access.merge == "sum" else "bits"
+
+
+def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, target: Target) -> None:
+    """Rings are of whole positions, lie apart in the loop's workspace, and over one another only where that holds."""
+    over = [r.over for r in loop.keep.values() if r.over is not None]
+    if len(set(over)) != len(over):
+        raise fail(f"two rings of loop {loop.op} lie over the same tensor")
+    pieces: list[tuple[int, int, str]] = []
+    for key, ring in loop.keep.items():
+        t = int(key)
+        tensor = graph.tensor_by_id[t]
+        count = prod(play.sizes(t)) if t in play.dims else 0
+        if not count or ring.bytes * count != tensor.size or ring.name != tensor.name:
+            raise fail(f"{tensor.label} has no {count} positions of {ring.bytes} bytes")
+        if ring.over is not None:
+            _check_over(graph, loop, play, target, t, ring.over)
+        elif plan.offsets is not None:
+            pieces.append((_offset(ring.offset, tensor), ring.slots * ring.bytes, tensor.label))
+    _check_sums(graph, loop, play)
+    for key, added in loop.sums.items():
+        if plan.offsets is not None:
+            tensor = graph.tensor_by_id[int(key)]
+            pieces.append((_offset(added.offset, tensor), added.bytes, f"the sums of {tensor.label}"))
+    begin = (plan.workspace_offsets or {}).get(str(loop.op), 0)
+    end = begin + sum(round_up(size, plan.alignment) for _, size, _ in pieces)
+    at = begin
+    for start, size, name in sorted(pieces):
+        if start < at or start % plan.alignment or start + size > end:
+            raise fail(f"{name} lies at {start}, outside of the loop's {begin} to {end}, on another ring, or unaligned")
+        at = start + size
+
+
+def _offset(offset: int | None, tensor: Tensor) -> int:
+    if offset is None:
+        raise fail(f"{tensor.label} has no place")
+    return offset
+
+
+def _check_sums(graph: Graph, loop: PlanLoop, play: LoopPlay) -> None:
+    """What is added up has an accumulator that holds it, and it is said how it becomes whole."""
+    needed: dict[str, int] = {}
+    for op in play.ops:
+        access = play.access[op.id]
+        for t in op.outputs:
+            merge = access.merge if play.summed(op.id) else "concat"
+            if loop.merge.get(str(t), "concat" if str(t) in loop.keep else None) != merge:
+                raise fail(f"tensor {t} becomes whole by {merge}")
+            tensor = graph.tensor_by_id[t]
+            if play.summed(op.id) and tensor.dtype not in (*_OWN, *_LONGER):
+                raise fail(f"{tensor.label} of type {tensor.dtype} cannot be added up part by part")
+            if play.summed(op.id) and merge == "sum" and tensor.dtype in _LONGER:
+                needed[str(t)] = _LONGER[tensor.dtype] * prod(tensor.shape or ())
+    if needed != {key: added.bytes for key, added in loop.sums.items()}:
+        raise fail(f"loop {loop.op} needs accumulators of {needed} bytes")
+
+
+def _check_over(graph: Graph, loop: PlanLoop, play: LoopPlay, target: Target, one: int, other: int) -> None:
+    """Two tensors have the same memory: an op between them reads just the position that it makes, and nobody else reads
+    the first one. What lies in a whole result lies there until the last of these ops writes that."""
+    if str(other) in loop.keep:
+        _check_in_place(graph, play, target, other, one)
+        return
+    above = {r.over: int(key) for key, r in loop.keep.items() if r.over is not None and str(r.over) in loop.keep}
+    last, steps = one, 0
+    while last in above and steps <= len(above):
+        last, steps = above[last], steps + 1
+    _check_in_place(graph, play, target, last, other)
+
+
+def _check_in_place(graph: Graph, play: LoopPlay, target: Target, read: int, result: int) -> None:
+    makers = [op for op in play.ops if result in op.outputs]
+    if len(makers) != 1 or len(makers[0].outputs) != 1:
+        raise fail(f"tensor {result} is not made by one op alone")
+    op = makers[0]
+    allowed = read in target.in_place_inputs(graph, op) or target.view_source(graph, op) == read
+    readers = graph.consumers.get(read, ())
+    times = [t for t, _ in play.operands(op)].count(read)
+    if not allowed or readers != (op.id,) or times != 1 or graph.tensor_by_id[read].kind is Kind.OUTPUT:
+        raise fail(f"{op.label} may not write over tensor {read}")
+    sizes = {graph.tensor_by_id[t].size for t in (read, result)}
+    if len(sizes) != 1 or play.sizes(read) != play.sizes(result):
+        raise fail(f"tensors {read} and {result} have other positions")
+    for number in range(play.count(op.id)):
+        row, column = divmod(number, play.sizes(result)[1])
+        for t, span in play.reads(op, number):
+            if t == read and span != ((row, row + 1), (column, column + 1)):
+                raise fail(f"{op.label} reads more of tensor {read} than the position that it makes")
+
+
+def _check_play(graph: Graph, loop: PlanLoop, play: LoopPlay) -> int:
+    """Play the loop; how many positions ran."""
+    home, slots_of = _homes(loop, play)
+    held: dict[int, dict[int, tuple[int, int]]] = {t: {} for t in slots_of}
+    streaming = {t: _stream_dimension(graph, t) for t in play.given}
+    for t, dimension in streaming.items():
+        if play.dims[t][0] != dimension:
+            raise fail(f"input {t} would be handed over along dimension {play.dims[t][0]}, and comes along {dimension}")
+    ran = 0
+    for event in play.events():
+        for t, ((a, b), (c, d)) in event.reads:
+            width, ring, slots = play.sizes(t)[1], held[home[t]], slots_of[home[t]]
+            for row in range(a, b):
+                for position in range(row * width + c, row * width + d):
+                    if ring.get(position % slots) != (t, position):
+                        label = graph.tensor_by_id[t].label
+                        raise fail(f"op {event.op} reads position {position} of {label}, which is not there any more")
+        for t in event.makes:
+            if t in home:
+                held[home[t]][event.position % slots_of[home[t]]] = (t, event.position)
+        ran += 1
+    return ran
+
+
+def _homes(loop: PlanLoop, play: LoopPlay) -> tuple[dict[int, int], dict[int, int]]:
+    """In whose slots each tensor that is there in parts lies, and how many these are."""
+    home: dict[int, int] = {}
+    for t in play.dims:
+        at, seen = t, {t}
+        while str(at) in loop.keep and loop.keep[str(at)].over is not None:
+            at = loop.keep[str(at)].over or 0
+            if at in seen or at not in play.dims:
+                raise fail(f"tensor {t} lies over itself, or over nothing of its loop")
+            seen.add(at)
+        home[t] = at
+    slots = {t: loop.keep[str(t)].slots if str(t) in loop.keep else prod(play.sizes(t)) for t in set(home.values())}
+    if any(loop.keep[str(t)].slots != slots[at] for t, at in home.items() if str(t) in loop.keep):
+        raise fail(f"rings of loop {loop.op} that share their memory have other slots")
+    if min(slots.values(), default=1) < 1:
+        raise fail(f"loop {loop.op} keeps a ring without slots")
+    return home, slots
+
+
+def _stream_dimension(graph: Graph, t: int) -> int | None:
+    """Rows of an image, else the first dimension of more than one row."""
+    shape = graph.tensor_by_id[t].shape or ()
+    image = len(shape) == 4 and graph.dialect != "tflite"
+    long = [d for d, size in enumerate(shape) if size > 1]
+    if image:
+        return 2 if 2 in long else None
+    return long[0] if long else None

@@ -1,0 +1,127 @@
+"""Plans with loops replayed with real bytes: what is planned holds, and what is planned wrong is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lowtide
+from lowtide.cli import main
+from lowtide.errors import InputError, VerificationError
+from lowtide.plan import Plan
+from lowtide.run_reports import LoopRunReport
+from support.small_nets import pyramid, random_net
+from support.tflite_builder import SAME, Net
+from support.tflite_nets import random_tflite
+
+pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+def net(dtype: str = "int8") -> Net:
+    """Two convolutions around a depthwise one, an addition, a strided one, and a pool over all."""
+    net = Net()
+    x = net.tensor((1, 16, 12, 3), dtype)
+    a = net.conv(x, 8, (3, 3), (1, 1), SAME)
+    b = net.add(a, net.conv(net.conv(a, 1, (3, 3), (1, 1), SAME, depthwise=True), 8, (1, 1)))
+    c = net.conv(net.conv(b, 4, (3, 3), (2, 2), SAME), 32, (1, 1))
+    d = net.pool(c, "AVERAGE_POOL_2D", (net.shape(c)[1], net.shape(c)[2]), (1, 1))
+    net.ends([x], [net.reshape(d, (1, 32))])
+    return net
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that is worth looping."""
+    path = tmp_path_factory.mktemp("loops") / "net.tflite"
+    path.write_bytes(net().bytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(model: Path) -> Plan:
+    """Its plan, the input handed over."""
+    return lowtide.plan(model, target="loops", allow="loops", stream_input=True)
+
+
+def test_a_plan_is_replayed_with_what_litert_makes(model: Path, plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every position of every op in a loop, for two inputs; the screen says that it is a simulation."""
+    report = lowtide.run(model, None, plan)
+    assert isinstance(report, LoopRunReport)
+    assert report.equal
+    assert not report.vacuous
+    assert report.positions > 2 * 16 * 12
+    assert report.compared_bytes > 0
+    assert report.arena_bytes == plan.arena_bytes
+    file = model.parent / "p.json"
+    plan.save(file)
+    assert main(["verify", str(model), str(file), "--run"]) == 0
+    assert "simulation" in capsys.readouterr().out
+
+
+def _changed(plan: Plan, **ring: int) -> Plan:
+    """The plan with its largest ring changed, which is not checked here."""
+    table: dict[str, Any] = msgspec.json.decode(plan.to_json())
+    rings = [r for loop in table["loops"] for r in loop["keep"].values() if "over" not in r]
+    largest = max(rings, key=lambda r: r["slots"] * r["bytes"])
+    for key, by in ring.items():
+        largest[key] += by
+    return msgspec.convert(table, Plan)
+
+
+@pytest.mark.parametrize("ring", [{"slots": -1}, {"offset": 16}, {"offset": -16}])
+def test_a_wrong_ring_is_seen(model: Path, plan: Plan, ring: dict[str, int]) -> None:
+    """One position too few, or a place that another ring has as well."""
+    with pytest.raises(VerificationError, match="simulation"):
+        lowtide.run(model, None, _changed(plan, **ring))
+
+
+def test_onnx_is_replayed_too(tmp_path: Path) -> None:
+    """With what onnxruntime makes of every tensor."""
+    pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(pyramid().model().SerializeToString())
+    plan = lowtide.plan(path, target="loops", allow="loops")
+    assert plan.loops
+    report = lowtide.run(path, None, plan)
+    assert isinstance(report, LoopRunReport)
+    assert report.equal
+    assert report.positions > 0
+
+
+def test_what_litert_refuses_is_said(model: Path, plan: Plan, tmp_path: Path) -> None:
+    """A file that is none."""
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(model.read_bytes()[:200])
+    with pytest.raises(InputError):
+        lowtide.run(path, None, plan)
+
+
+@pytest.mark.slow
+@given(st.data(), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+def test_random_networks_are_replayed(data: st.DataObject, onnx: bool, handed: bool) -> None:
+    """Whatever is planned: it verifies, and every byte is where the plan has it."""
+
+    def pick(options: Any) -> Any:
+        return data.draw(st.sampled_from(tuple(options)))
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / ("net.onnx" if onnx else "net.tflite")
+        dtype = pick(("int8", "float32"))
+        path.write_bytes(random_net(pick, 8).SerializeToString() if onnx else random_tflite(pick, 8, dtype).bytes())
+        try:
+            plan = lowtide.plan(path, target=pick(("loops", "strict")), allow="loops", stream_input=handed, time=10)
+        except InputError as error:
+            assert "--stream-input" in str(error)  # noqa: PT017
+            return
+        if plan.loops:
+            report = lowtide.verify(path, plan, run=True).run
+            assert isinstance(report, LoopRunReport)
+            assert report.equal
