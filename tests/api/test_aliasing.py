@@ -78,7 +78,7 @@ def test_a_target_file_says_what_its_code_generator_can_do(net: Path, tmp_path: 
     assert lowtide.verify(net, plan, target=str(tmp_path / "mine.toml")).checks
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("generic", "strict", "hmcos")])
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name not in ("generic", "strict", "hmcos", "loops")])
 def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
     """By name: their kernels copy."""
     with pytest.raises(InputError, match="copies what a concat joins"):
