@@ -15,6 +15,7 @@ from lowtide import api
 from lowtide.allocate.buffers import block
 from lowtide.allocate.csv_buffers import read_problem
 from lowtide.api import checking, optimizing, probing, running
+from lowtide.api.reporting import Pictures
 from lowtide.stop import Progress
 from support.onnx_builder import model, node, saved, value
 from support.parameters import Changes, Refused, Reports, Row, Shows, a_function, keywords
@@ -206,6 +207,7 @@ def test_every_public_call_is_in_a_table() -> None:
         "curve",
         "front",
         "measure",
+        "report",
     }
     functions = {name for name in lowtide.__all__ if isfunction(getattr(lowtide, name))}
     assert functions == lookups | planning | rest
@@ -243,7 +245,7 @@ def test_each_export_is_written(name: str, tmp_path: Path) -> None:
 
 FILES: dict[str, str] = {
     "out": "o.onnx", "plan": "p.json", "log": "l.csv", "snippet": "session", "buffer_plan": "b.h", "commands": "c.txt",
-    "exports": "h.h", "copy_external": "",
+    "exports": "h.h", "copy_external": "", "pictures": "r.html",
 }  # fmt: skip
 SPECIAL = {"buffer_plan": "a buffer plan is for TFLM", "commands": "commands are for a plan with spilling"}
 
@@ -258,7 +260,8 @@ def test_each_file_is_written(name: str, tmp_path: Path) -> None:
         with pytest.raises(lowtide.InputError, match="--copy-external is for the model that -o writes"):
             api.PlanFiles(copy_external=True)
         return
-    files = api.PlanFiles(**{name: api.Exports(header=file) if name == "exports" else file})
+    several = {"exports": api.Exports(header=file), "pictures": Pictures(report=file)}
+    files = api.PlanFiles(**{name: several.get(name, file)})
     assert files.paths == [file]
     if name in SPECIAL:
         with pytest.raises(lowtide.InputError, match=SPECIAL[name]):
