@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lowtide.names import shorten
 from lowtide.plan import Plan
 from lowtide.report.columns import columns
 from lowtide.report.cuts import EXACTNESS
@@ -13,6 +14,8 @@ from lowtide.sizes import format_count, format_size
 if TYPE_CHECKING:
     from lowtide.run_reports import LoopRunReport
 
+_NAME = 60
+"""Characters of a name on the screen."""
 _SHOWN = 6
 """Rings of a loop that are listed, the largest; `--json` and the plan file have all."""
 
@@ -56,7 +59,7 @@ def _ring_cells(loop: PlanLoop, tensor: str, ring: PlanRing) -> tuple[str, ...]:
     """Name, how many positions of which dimension, their bytes."""
     dims = ", ".join(str(d) for d in loop.axis[tensor])
     handed = ", handed over" if tensor in loop.streamed else ""
-    name = ring.name or f"tensor {tensor}"
+    name = shorten(ring.name, _NAME) if ring.name else f"tensor {tensor}"
     return (f"  {name}", f"{ring.slots:,}", f"of dimension {dims}{handed}", f"{ring.slots * ring.bytes:,}", "B")
 
 
