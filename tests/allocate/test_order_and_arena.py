@@ -101,7 +101,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     model = memory_model(zoo.build("random_width:n=100").graph(), BUILT_IN["strict"])
     order = tuple(range(len(model.graph.ops)))
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(order_and_arena, "WORK", 1000)
