@@ -3,17 +3,62 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.raster import distances, same_bytes
 from lowtide.ops.table import NORMALISATIONS, kind_of
 
-if TYPE_CHECKING:
-    from lowtide.target import Target
+
+class Fields(Protocol):
+    """What these rules read of a target; `lowtide.target.Target` says what each means."""
+
+    @property
+    def views(self) -> bool:
+        """Whether views share memory."""
+        ...
+
+    @property
+    def view_types(self) -> tuple[str, ...]:
+        """Further ops that are views."""
+        ...
+
+    @property
+    def elementwise_types(self) -> tuple[str, ...]:
+        """Further ops that run element by element."""
+        ...
+
+    @property
+    def in_place(self) -> str:
+        """``"never"``, ``"first"`` or ``"any"`` input."""
+        ...
+
+    @property
+    def in_place_reshape(self) -> bool:
+        """Whether a reshape that copies may take over its input."""
+        ...
+
+    @property
+    def in_place_batch_normalisation(self) -> bool:
+        """Whether an inference batch normalisation may."""
+        ...
+
+    @property
+    def in_place_normalisation(self) -> bool:
+        """Whether softmax and other normalisations may."""
+        ...
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether channels lie behind each place of an image."""
+        ...
+
+    def offset(self, tensor: Tensor) -> int | None:
+        """Where a tensor has to lie."""
+        ...
 
 
-def view_source(target: Target, graph: Graph, op: Op) -> int | None:
+def view_source(target: Fields, graph: Graph, op: Op) -> int | None:
     """As `lowtide.target.Target.view_source`."""
     if not target.views or len(op.outputs) != 1 or not op.inputs:
         return None
@@ -27,7 +72,7 @@ def view_source(target: Target, graph: Graph, op: Op) -> int | None:
     return read.id if alike and same_bytes(graph, read.id, output.id, channels_last=target.channels_last) else None
 
 
-def overwritable_inputs(target: Target, graph: Graph, op: Op) -> tuple[int, ...]:
+def overwritable_inputs(target: Fields, graph: Graph, op: Op) -> tuple[int, ...]:
     """As `lowtide.target.Target.overwritable_inputs`."""
     if target.in_place == "never" or len(op.outputs) != 1 or op.attributes.get("training_mode"):
         return ()
@@ -54,7 +99,7 @@ def overwritable_inputs(target: Target, graph: Graph, op: Op) -> tuple[int, ...]
     )
 
 
-def _of_graph(target: Target, graph: Graph, op: Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
+def _of_graph(target: Fields, graph: Graph, op: Op, inputs: tuple[int, ...]) -> tuple[int, ...]:
     """Those inputs that the graph itself lets an op overwrite, as far as this target can place them so."""
     output = graph.tensor_by_id[op.outputs[0]]
     if output.size == 0 or output.alias_of is not None or target.offset(output) is not None:
@@ -63,7 +108,7 @@ def _of_graph(target: Target, graph: Graph, op: Op, inputs: tuple[int, ...]) -> 
     return tuple(able[:1] if target.in_place == "first" else able)
 
 
-def overlap_inputs(target: Target, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
+def overlap_inputs(target: Fields, graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
     """What a kernel without a rule may lie over: inputs that it writes over place by place, or rows in turn."""
     over = overwritable_inputs(target, graph, op)
     if over or op.overwrites is not None or len(op.outputs) != 1:
