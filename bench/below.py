@@ -1,11 +1,12 @@
 """What cuts reach below the best order: every model of a folder, and some of them measured in onnxruntime.
 
-    python bench/below.py FOLDER [--time 60] [--measure NAME ...] -o bench/results/below
+    python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o bench/results/below
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
 cuts, and run: what was planned beside what is in use, the arena, and the time beside that of onnxruntime's defaults;
-once with as many ops as need be, and once with few.
+once with as many ops as need be, and once with few. With --built the networks of `bench/alias_models.py` are planned,
+too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from alias_models import MODELS, STUDY
 from lowtide.api.models import load_own
 from lowtide.bench.machine import machine
 from lowtide.run_reports import RunReport
@@ -148,6 +150,13 @@ def tables(document: dict[str, Any]) -> list[str]:
         f"under `generic`; both of these are proved for {proved} of them.",
         "",
     ]
+    study = [r for r in rows if r["model"] in STUDY]
+    if len(study) == len(STUDY):
+        lines += [
+            f"Over the {len(study)} models of the study before: {mean_ratio(study, 'strict_bytes'):.3f} of the strict",
+            "optimum.",
+            "",
+        ]
     for name, reason in document["left_out"].items():
         lines += [f"Left out: {name}: {reason}", ""]
     run_rows = [
@@ -182,22 +191,26 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
     parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
+    parser.add_argument("--built", action="store_true", help="networks built here, too")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
     rows, runs, left_out = [], [], {}
-    for path in paths:
-        if arguments.only and path.stem not in arguments.only:
-            continue
-        try:
-            rows.append(planned(path, arguments.time))
-        except lowtide.LowtideError as error:
-            left_out[path.stem] = str(error)
-            print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
-            continue
-        print(f"{path.name}: {rows[-1]['cut_bytes'] / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
+        built = [Path(folder) / f"{name}.onnx" for name in MODELS] if arguments.built else []
+        for path in built:
+            MODELS[path.stem](path)
+        for path in (*paths, *built):
+            if arguments.only and path.stem not in arguments.only:
+                continue
+            try:
+                rows.append(planned(path, arguments.time))
+            except lowtide.LowtideError as error:
+                left_out[path.stem] = str(error)
+                print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
+                continue
+            print(f"{path.name}: {rows[-1]['cut_bytes'] / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
