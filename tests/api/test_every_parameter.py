@@ -109,7 +109,7 @@ PLAN: dict[str, Rows] = {
         "dims": Changes({"n": 8}, "status", {"model": "free", "memories": ["fast=256"], "dims": {"n": 4}}),
         "gap": Refused("3%", "--gap is for the exact search for a peak"),
         "require_optimal": Changes(True, "status", {"method": "belady"}),
-        "allow": Refused("fission", "--allow is for one arena"),
+        "allow": Changes("fission", "rewrites", {"model": "pyramid", "memories": ["fast=20KB"]}),
         "exact_bits": Refused(True, "--exact-bits is about what --allow may change"),
         "max_ops": Refused(9, "--max-ops is about what --allow may change"),
         "cost": Refused(costs([]), "--cost is about what --allow may change"),

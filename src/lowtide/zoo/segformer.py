@@ -32,7 +32,9 @@ def build_segformer(name: str, *, batch: int, side: int, depth: int) -> Net:
     stages = []
     for stage, width in enumerate(WIDTHS):
         with net.scope(f"stage{stage}"):
-            image = net.conv(image, width, *((3, 2) if stage else (7, 4)))
+            if stages:
+                image = _image(net, *stages[-1])
+            image = net.conv(image, width, *((3, 2) if stages else (7, 4)))
             at = image.shape
             x = net.layer_norm(_tokens(net, image))
             for block in range(depth):
@@ -40,7 +42,6 @@ def build_segformer(name: str, *, batch: int, side: int, depth: int) -> Net:
                     x = net.add(x, _attention(net, net.layer_norm(x), at, HEADS[stage], REDUCTIONS[stage]))
                     x = net.add(x, _feed_forward(net, net.layer_norm(x), at))
             stages.append((net.layer_norm(x), at))
-            image = _image(net, stages[-1][0], at)
     with net.scope("head"):
         wide = [_widened(net, x, at, 1 << i) for i, (x, at) in enumerate(stages)]
         fused = net.relu(net.conv(net.concat(wide[::-1]), HEAD, 1))
