@@ -69,6 +69,7 @@ def test_gaps_and_pairs_are_not_in_the_way():
     assert apart.needed_bytes == 10
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 20))
 def test_a_set_at_one_step_is_too_much_and_none_can_be_left_out(seed: int, n: int, capacity: int):

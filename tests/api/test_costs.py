@@ -35,6 +35,7 @@ def _plan(model: Path, **settings: Any) -> Plan:
     return lowtide.plan(model, target="strict", allow="fission", **settings)
 
 
+@pytest.mark.slow
 def test_less_time_is_more_memory(model: Path) -> None:
     """Within each bound; without one as low as without a cost file; and at none the order alone."""
     free = _plan(model, cost=FILE)

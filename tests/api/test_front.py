@@ -20,6 +20,7 @@ def graph() -> Graph:
     return costly_graph(Random(3), 60)
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_point_costs_no_more_than_it_says(graph: Graph) -> None:
     """Its bound too is below the plan's; the first point is the best order's."""
     front = lowtide.front(graph, target="strict", time=3)
@@ -39,6 +40,7 @@ def test_a_plan_for_a_point_costs_no_more_than_it_says(graph: Graph) -> None:
     assert plan.recomputation.overhead <= middle.overhead + 0.02
 
 
+@pytest.mark.slow
 def test_every_parameter_counts(graph: Graph, tmp_path: Path) -> None:
     """The rules, the seed, the time, who looks on; and a target that runs each op once is refused."""
     overwriting = Graph(
@@ -61,6 +63,7 @@ def test_every_parameter_counts(graph: Graph, tmp_path: Path) -> None:
         lowtide.front(graph_file(graph, tmp_path), dims={"n": 2})
 
 
+@pytest.mark.slow
 def test_the_command_prints_it(graph: Graph, tmp_path: Path, capsys: Captured) -> None:
     """A table; JSON with the same; what does not go together is said."""
     path = graph_file(graph, tmp_path)

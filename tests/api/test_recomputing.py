@@ -94,6 +94,7 @@ def test_what_does_not_go_together_is_said(settings: dict[str, Any], text: str):
         plan_again(**settings)
 
 
+@pytest.mark.slow
 def test_the_least_peak_within_a_bound_on_the_cost():
     """4 % buys 10 bytes, 3 % nothing; no lower peak is proved for the first, 12 bytes for the second."""
     plan = plan_again(budget=None, max_overhead="4%", time=2)
@@ -110,6 +111,7 @@ def test_the_least_peak_within_a_bound_on_the_cost():
     assert plan_again(budget=None, max_overhead="4%", time=2, require_optimal=True).status == "ok"
 
 
+@pytest.mark.slow
 def test_a_budget_and_a_bound_on_the_cost():
     """Both are kept where they can be; else the lowest peak within the cost, which is over budget."""
     both = plan_again(max_overhead="4%", time=2)
@@ -168,6 +170,7 @@ def test_verify_wants_to_be_told_what_it_costs():
     assert error.value.failure == "rewrites"
 
 
+@pytest.mark.slow
 def test_ops_that_after_speaks_of_run_once():
     """The bound counts on that: a plan of such a graph goes through verify, and one that runs them twice does not."""
     plan = plan_again()

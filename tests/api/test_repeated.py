@@ -52,6 +52,7 @@ def planned(path: Path) -> Plan:
     return lowtide.plan(path, target="strict", allow="recompute", max_overhead="20%", time=1)
 
 
+@pytest.mark.slow
 def test_a_clone_is_a_node_and_the_rest_is_as_it_was(path: Path) -> None:
     """Bit-equal in onnxruntime, by the command too; weights byte for byte."""
     plan, out = planned(path), path.parent / "out.onnx"
@@ -67,6 +68,7 @@ def test_a_clone_is_a_node_and_the_rest_is_as_it_was(path: Path) -> None:
     assert all(output.equal and not output.vacuous and output.exactness == "bits" for output in report.outputs)
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_verifies(path: Path, capsys: Captured) -> None:
     """`-o`, then `verify --run`, which writes it once more."""
     out, file = path.parent / "o.onnx", path.parent / "p.json"
@@ -78,6 +80,7 @@ def test_the_command_writes_and_verifies(path: Path, capsys: Captured) -> None:
     assert "bit for bit" in text or "equal" in text
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_the_plans_is_refused(path: Path) -> None:
     """Another attribute, another op, another order, a node too many."""
     plan, out = planned(path), path.parent / "out.onnx"
@@ -110,6 +113,7 @@ def _one_more(changed: ModelProto) -> None:
     changed.graph.node.append(node("Relu", "y", "z"))
 
 
+@pytest.mark.slow
 def test_a_plan_that_was_changed_by_hand_is_not_written(path: Path) -> None:
     """Its rewrites are made again from its order; and only ONNX files are written."""
     import msgspec
@@ -171,6 +175,7 @@ def test_any_sequence_gives_the_same_bits(seed: int, tmp_path: Path) -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_body_that_reads_what_is_made_again_is_refused(tmp_path: Path) -> None:
     """Names in bodies stay as they are, so that the plan alone is written."""
     body = helper.make_graph([node("Concat", "c s", "e", axis=1)], "then", [], [value("e", (32, 72))])

@@ -72,6 +72,7 @@ def test_what_allocate_writes_it_reads(tmp_path: Path, capsys: Captured):
     assert once.read_bytes() == twice.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "allocate"])
 def test_no_layout_goes_over_the_input_and_none_is_left_alone(tmp_path: Path, capsys: Captured, command: str):
     """An output that is the input, or that two options name, or that cannot be written: status 2, nothing there."""

@@ -79,6 +79,7 @@ def test_a_chain_keeps_what_windows_span():
     assert found[0, 2, (1, 2)] == [(2 * 10 + 3, None)]  # what the addition reads as well is whole
 
 
+@pytest.mark.slow
 def test_rings_of_a_chain_are_those_of_plain_sets():
     """Every interval of one network, along every choice of axes, input held and handed over."""
     graph = chain_net()

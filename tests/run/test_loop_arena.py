@@ -50,6 +50,7 @@ def plan(model: Path) -> Plan:
     return lowtide.plan(model, target="loops", allow="loops", stream_input=True)
 
 
+@pytest.mark.slow
 def test_a_plan_is_replayed_with_what_litert_makes(model: Path, plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     """Every position of every op in a loop, for two inputs; the screen says that it is a simulation."""
     report = lowtide.run(model, None, plan)

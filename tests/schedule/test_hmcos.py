@@ -108,6 +108,7 @@ def test_cells_alone_are_worse_on_nasnet():
     assert f"{peaks[-1] / 2**20:.2f}" == "1.83"
 
 
+@pytest.mark.slow
 def test_dissolving_only_makers_is_not_enough():
     """Algorithm 1 read to the letter stays above the published peak of AmoebaNet-A (CIFAR)."""
     model = model_of("amoebanet_a_cifar")

@@ -51,6 +51,7 @@ def test_no_sequence_within_the_bound_is_lower_than_the_price_cut_says(seed: int
         assert proved_peak(graph, memory, extra, shown, units, problem.costs.scale) == bound.bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seeds)
 def test_what_is_found_costs_no_more_and_is_no_lower_than_the_least(seed: int):
@@ -83,6 +84,7 @@ def test_the_least_peak_is_reached_on_most_tiny_graphs():
     assert reached >= 20, reached
 
 
+@pytest.mark.slow
 def test_the_same_call_gives_the_same_where_time_is_enough():
     """Rounds end by repairs, not by the clock."""
     problem = own(costly_graph(Random(4), 30))

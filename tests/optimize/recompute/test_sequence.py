@@ -17,6 +17,7 @@ from support.sequences import STRICT, costly_graph, least_cost, model_of, own
 seeds = st.integers(0, 2**32)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_peaks_are_those_of_a_walk_through_the_sequence(seed: int):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 import lowtide
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.report.page import page as page_module
@@ -68,6 +70,7 @@ def test_the_script_is_small():
     assert len(_script().encode()) <= 40_000
 
 
+@pytest.mark.slow
 def test_a_thousand_ops_take_little():
     """At most 300 kB, all in all."""
     view = PlanView.of(lowtide.plan("zoo:series_parallel:n=1000"))

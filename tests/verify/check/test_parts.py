@@ -208,6 +208,7 @@ CHANGES: list[Change] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_plan_does_not_hold(change: Change, model: Path, plan: Plan) -> None:
     """Whatever of the parts is changed, it is named and nothing else happens."""
