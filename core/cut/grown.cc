@@ -5,14 +5,6 @@
 
 namespace tide {
 
-int Growth::dim_of(int op, int tensor) const {
-  for (const auto& made : m_.ops[op].made)
-    if (made.tensor == tensor)
-      for (size_t d = 0; d < made.axes.size(); ++d)
-        if (made.axes[d] == axes_[op]) return static_cast<int>(d);
-  return -1;
-}
-
 bool Growth::take(int op, int axis) {
   if (axes_[op] >= 0) return axes_[op] == axis;
   if (taken_[op] || axis < 0 || m_.ops[op].axes[axis].grain <= 0) return false;
@@ -22,7 +14,7 @@ bool Growth::take(int op, int axis) {
 }
 
 bool Growth::take_readers(int tensor) {
-  const int dim = dim_of(m_.tensors[tensor].producer, tensor);
+  const int dim = dim_along(m_, axes_, m_.tensors[tensor].producer, tensor);
   if (dim < 0) return false;
   for (const int reader : m_.tensors[tensor].readers) {
     bool seen = false;
@@ -70,7 +62,7 @@ bool Growth::fill() {
     for (const auto& read : m_.ops[op].reads) {
       const int maker = m_.tensors[read.tensor].producer;
       if (maker < 0 || axes_[maker] < 0) continue;
-      const int dim = dim_of(maker, read.tensor);
+      const int dim = dim_along(m_, axes_, maker, read.tensor);
       if (dim < 0 || dim >= static_cast<int>(read.dims.size())) return false;
       axis = read.dims[dim].axis;
     }
@@ -80,22 +72,7 @@ bool Growth::fill() {
 }
 
 bool Growth::agree() const {
-  for (const int op : members_)
-    for (const auto& read : m_.ops[op].reads) {
-      int along = -1, count = 0;
-      for (size_t d = 0; d < read.dims.size(); ++d) {
-        if (read.dims[d].axis != axes_[op]) continue;
-        if (read.dims[d].num <= 0) return false;
-        along = static_cast<int>(d);
-        ++count;
-      }
-      if (count > 1) return false;
-      const int maker = m_.tensors[read.tensor].producer;
-      if (maker < 0 || axes_[maker] < 0) continue;
-      const int cut = dim_of(maker, read.tensor);
-      if (cut < 0 || count != 1 || along != cut) return false;
-    }
-  return true;
+  return std::all_of(members_.begin(), members_.end(), [&](int op) { return agrees(m_, axes_, op); });
 }
 
 bool Growth::read_by_members_only(int tensor) const {
@@ -108,7 +85,7 @@ std::vector<Growth::Edge> Growth::edges() const {
   std::set<int> seen;
   for (const int op : members_) {
     for (const auto& made : m_.ops[op].made)
-      if (dim_of(op, made.tensor) >= 0 && !m_.tensors[made.tensor].readers.empty() &&
+      if (dim_along(m_, axes_, op, made.tensor) >= 0 && !m_.tensors[made.tensor].readers.empty() &&
           !read_by_members_only(made.tensor) && seen.insert(made.tensor).second)
         result.push_back({made.tensor, true});
     for (const auto& read : m_.ops[op].reads) {

@@ -41,7 +41,6 @@ class Growth {
   std::vector<Edge> edges() const;
   bool extend(const Edge& edge);
   void forget(size_t members);
-  int dim_of(int op, int tensor) const;
   bool read_by_members_only(int tensor) const;
 
   const CutModel& m_;

@@ -15,12 +15,30 @@ Regions::Regions(const CutModel& model)
       sums_(model.tensors.size()),
       room_of_(model.storages.size(), -1) {}
 
-int Regions::dim_of(int op, int tensor) const {
-  for (const auto& made : m_.ops[op].made)
+int dim_along(const CutModel& model, const std::vector<int>& axes, int op, int tensor) {
+  for (const auto& made : model.ops[op].made)
     if (made.tensor == tensor)
       for (size_t d = 0; d < made.axes.size(); ++d)
-        if (made.axes[d] == axes_[op]) return static_cast<int>(d);
+        if (made.axes[d] == axes[op]) return static_cast<int>(d);
   return -1;
+}
+
+bool agrees(const CutModel& model, const std::vector<int>& axes, int op) {
+  for (const auto& read : model.ops[op].reads) {
+    int along = -1, count = 0;
+    for (size_t d = 0; d < read.dims.size(); ++d) {
+      if (read.dims[d].axis != axes[op]) continue;
+      if (read.dims[d].num <= 0) return false;
+      along = static_cast<int>(d);
+      ++count;
+    }
+    if (count > 1) return false;
+    const int maker = model.tensors[read.tensor].producer;
+    if (maker < 0 || axes[maker] < 0) continue;
+    const int cut = dim_along(model, axes, maker, read.tensor);
+    if (cut < 0 || count != 1 || along != cut) return false;
+  }
+  return true;
 }
 
 bool Regions::want(int op, int axis) {
@@ -32,7 +50,7 @@ bool Regions::want(int op, int axis) {
 
 bool Regions::readers_of(int op) {
   for (const auto& made : m_.ops[op].made) {
-    const int d = dim_of(op, made.tensor);
+    const int d = dim_along(m_, axes_, op, made.tensor);
     for (const int reader : m_.tensors[made.tensor].readers) {
       if (reader < begin_ || reader >= end_) continue;
       bool seen = false;
@@ -45,24 +63,6 @@ bool Regions::readers_of(int op) {
       }
       if (!seen) return false;
     }
-  }
-  return true;
-}
-
-bool Regions::agree(int op) const {
-  for (const auto& read : m_.ops[op].reads) {
-    int along = -1, count = 0;
-    for (size_t d = 0; d < read.dims.size(); ++d) {
-      if (read.dims[d].axis != axes_[op]) continue;
-      if (read.dims[d].num <= 0) return false;
-      along = static_cast<int>(d);
-      ++count;
-    }
-    if (count > 1) return false;
-    const int maker = m_.tensors[read.tensor].producer;
-    if (maker < begin_ || maker >= end_ || axes_[maker] < 0) continue;
-    const int cut = dim_of(maker, read.tensor);
-    if (cut < 0 || count != 1 || along != cut) return false;
   }
   return true;
 }
@@ -92,7 +92,7 @@ bool Regions::grow(int begin, int end, int seed, int axis) {
   }
   cut_ = queue_;
   std::sort(cut_.begin(), cut_.end());
-  if (fits) fits = std::all_of(cut_.begin(), cut_.end(), [&](int op) { return agree(op); });
+  if (fits) fits = std::all_of(cut_.begin(), cut_.end(), [&](int op) { return agrees(m_, axes_, op); });
   return fits;
 }
 
@@ -279,7 +279,7 @@ void Regions::find_held() {
   held_ids_.clear();
   for (const int op : cut_) {
     for (const auto& made : m_.ops[op].made) {
-      const int t = made.tensor, d = dim_of(op, t);
+      const int t = made.tensor, d = dim_along(m_, axes_, op, t);
       sums_[t] = {};
       if (d < 0) continue;
       Held& held = held_[t];

@@ -93,6 +93,11 @@ struct CutModel {
   GlueWeight transfer;  // of those loads and stores
 };
 
+// The dimension of a tensor along which its op is cut, by the axis of each op (-1: whole); -1: none.
+int dim_along(const CutModel& model, const std::vector<int>& axes, int op, int tensor);
+// Whether an op and those that make what it reads are cut along the same dimensions.
+bool agrees(const CutModel& model, const std::vector<int>& axes, int op);
+
 // What stripes are equal parts of, and how far the other ops run in each.
 enum class Pace {
   kPull,  // of what the last ops make: others run as far as they are needed
@@ -164,7 +169,6 @@ class Regions {
   bool readers_of(int op);
   void makers_of(int op);
   bool want(int op, int axis);
-  bool agree(int op) const;
   void find_ends();
   void pull_end(int op);
   void push_ends();
@@ -188,7 +192,6 @@ class Regions {
   int piece_of_storage(int storage, Bytes size);
   int room_of(int storage);
   Bytes bytes(int tensor, int dim, RowRange rows) const;
-  int dim_of(int op, int tensor) const;
   RowRange need(int op, const RowIndex& index, RowRange rows, int64_t size) const;
   RowRange rows(int op, int stripe) const;
   Bytes workspace(int op, RowRange rows) const;

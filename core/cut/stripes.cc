@@ -201,7 +201,7 @@ void Regions::part(int op, int stripe) {
   std::vector<int> outputs;
   for (const auto& made : o.made) {
     const CutTensor& tensor = m_.tensors[made.tensor];
-    const int d = axis.reduced ? -1 : dim_of(op, made.tensor);
+    const int d = axis.reduced ? -1 : dim_along(m_, axes_, op, made.tensor);
     const Bytes size = d < 0 ? tensor.size : bytes(made.tensor, d, part);
     int output;
     if (part == RowRange{0, axis.size}) {

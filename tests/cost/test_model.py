@@ -106,7 +106,7 @@ def test_no_part_is_much_faster_than_its_share(graph: Graph) -> None:
     assert model.part(conv, axis, size)[0] == 1_000_000
 
 
-@settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.integers(1, 50), st.integers(0, 10**6), min_size=1), st.integers(1, 60))
 def test_a_line_stays_between_its_ends(points: dict[int, int], rows: int) -> None:
     """At an anchor it is the anchor's, between two no lower than the lower one and no higher than the higher one."""

@@ -72,7 +72,7 @@ def _decisions(cutter: Cutter, draw: random.Random, count: int) -> Iterator[list
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(_nets(), st.sampled_from(TARGETS), st.integers(0, 2**32))
 def test_no_plan_is_below_it(graph: Graph, name: str, seed: int) -> None:
     """Not the best order of the whole ops, and no order of the parts of random regions; and the checker proves it."""

@@ -53,7 +53,7 @@ def _region_peak(
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     _nets((3, 6, 9)),
     st.integers(0, 99),
@@ -116,7 +116,7 @@ def _lowest(cutter: Cutter, target: Target, order: Sequence[int], *, every: bool
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 4)))
 def test_the_best_way_is_that_of_trying_all(graph: Graph) -> None:
     """No higher than what powers of 2 give in the own order, no lower than what any stripes give in the one that it
@@ -227,7 +227,7 @@ def _least(cutter: Cutter, cost: CostModel, target: Target, within: int, *, ever
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
 @given(_nets((2, 3, 4)), st.sampled_from((0.0, 0.05, 0.2, 1.0, 5.0)))
 def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
     """No way within the predicted time has a lower peak, of those in powers of 2; the part graph takes just that."""
@@ -242,7 +242,7 @@ def test_the_bound_on_time_holds_and_is_used(graph: Graph, more: float) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     _nets((3, 6, 9)),
     st.integers(0, 99),

@@ -45,7 +45,7 @@ def _nets(draw: st.DrawFn) -> Graph:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(_nets(), st.booleans())
 def test_as_low_as_all_seams_and_lower_than_none(graph: Graph, accumulate: bool) -> None:
     """The peak is the part graph's least one, at most that of all seams at once, and below that of no seams; one concat
@@ -71,7 +71,7 @@ def _concats(cutter: Cutter) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(_nets())
 def test_no_choice_of_concats_is_lower(graph: Graph) -> None:
     """Every set of concats, tried one by one, with operands as they are."""

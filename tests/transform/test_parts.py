@@ -77,7 +77,7 @@ def _random_parts(source: Path, ways: list[tuple[int, int, int, int, int]]) -> p
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
 def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, int, int]]]) -> None:
     """Up to three regions of a random network: equal to the bit where that is said, else to 1e-5; every tensor is the
@@ -95,7 +95,7 @@ def test_random_networks_in_parts(drawn: tuple[bytes, list[tuple[int, int, int, 
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(_cut_nets())
 def test_random_networks_in_parts_inside_an_arena(
     drawn: tuple[bytes, list[tuple[int, int, int, int, int]]],

@@ -31,7 +31,6 @@ BOXES = st.lists(
 
 
 @given(BOXES)
-@settings(derandomize=True)
 def test_elements_in_several_boxes_count_once(boxes: list[tuple[tuple[int, int], ...]]) -> None:
     """As many as there are different places in the boxes."""
     places = {place for box in boxes for place in product(*(range(a, b) for a, b in box))}
@@ -85,7 +84,7 @@ def _nets(draw: st.DrawFn) -> Graph:
 
 
 @pytest.mark.slow
-@settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(_nets())
 def test_every_op_fits_in_the_working_set_that_a_way_needs(graph: Graph) -> None:
     """With all that is sliced or joined streamed, its parts run in just so many bytes."""

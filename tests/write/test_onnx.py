@@ -73,7 +73,7 @@ def scattered_models(draw):
     return data, draw(st.permutations(range(count)))
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None)
 @given(scattered_models())
 def test_a_permutation_moves_node_records_only(drawn):
     """The inverse permutation gives the identical bytes; what is no node is the same either way."""

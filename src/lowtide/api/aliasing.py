@@ -94,13 +94,9 @@ def _placed(job: Job, goal: OneArena, without: Answer, aliases: Aliases, limits:
 
 
 def _with_keys(job: Job, answer: Answer, figures: dict[str, int | bool], *, interrupted: bool = False) -> Answer:
-    keys: PlanKeys = {**answer.keys, "allow": list(job.allow)}
-    keys["search"] = {**answer.keys.get("search", {}), **figures}
-    if keys["status"] == "impossible":
-        keys["status"] = "over_budget"
-    if interrupted:
-        keys["stopped"] = "interrupt"
-    return replace(answer, keys=keys)
+    answer = answer.under(job.allow, interrupted=interrupted)
+    answer.keys["search"] = {**answer.keys.get("search", {}), **figures}
+    return answer
 
 
 def _check(job: Job, problem: Problem) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
@@ -129,6 +129,18 @@ class Answer:
     def graph(self) -> Graph:
         """The graph whose ops the order runs."""
         return self.problem.graph if self.rewritten is None else self.rewritten
+
+    def under(self, allow: Sequence[str], *, interrupted: bool = False) -> Answer:
+        """The answer of a call that may change the graph as `allow` says, and whether Ctrl-C ended its search.
+
+        What is proved of budgets is about orders of one graph, so that none is impossible.
+        """
+        keys: PlanKeys = {**self.keys, "allow": list(allow)}
+        if keys["status"] == "impossible":
+            keys["status"] = "over_budget"
+        if interrupted:
+            keys["stopped"] = "interrupt"
+        return replace(self, keys=keys)
 
 
 def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lowtide.analyse.liveness import alone
-from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.answer import Answer
 from lowtide.api.cut_search import CutSearch
 from lowtide.api.cutting import check_format
 from lowtide.api.decisions import as_rewrites, exactness
@@ -151,13 +151,10 @@ class CutSpilling:
         if answer is None:
             assert failure is not None
             raise failure
-        keys: PlanKeys = {**answer.keys, "allow": list(self.job.allow)}
-        if keys["status"] == "impossible":  # that is proved of orders of the uncut graph
-            keys["status"] = "over_budget"
-            keys["stopped"] = "time" if self.limits.over() else "complete"
-        if self.interrupted:
-            keys["stopped"] = "interrupt"
-        return replace(answer, keys=keys)
+        best = answer.under(self.job.allow, interrupted=self.interrupted)
+        if answer.keys["status"] == "impossible" and not self.interrupted:
+            best.keys["stopped"] = "time" if self.limits.over() else "complete"
+        return best
 
     def _best_cut(self, uncut: Answer | None, best: Answer | None) -> Answer | None:
         """The best of the candidates that are searched in full, and of the plan that there is without cuts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lowtide.api.answer import Answer, PlanKeys
+from lowtide.api.answer import Answer
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
@@ -62,8 +62,10 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
     search = CutSearch(job, job.goal, problem, uncut, limits)
     best = uncut if within or interrupted or least else search.best()
-    keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
-    if job.costs is not None and best is uncut:
+    changed = best is not uncut
+    best = best.under(job.allow, interrupted=search.interrupted)
+    keys = best.keys
+    if job.costs is not None and not changed:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole, whole)
     if bound is not None:
@@ -71,11 +73,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
         keys["region_bound"] = bound
         if bound.bytes == keys["peak_bytes"]:
             keys["proved_over"] = "orders_and_regions"
-    if keys["status"] == "impossible":
-        keys["status"] = "over_budget"
-    if search.interrupted:
-        keys["stopped"] = "interrupt"
-    return replace(best, keys=keys)
+    return best
 
 
 def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> RegionBound | None:

@@ -41,7 +41,7 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
     room = goal.room(problem) or 0
     fits = goal.budget is not None and whole.keys["required_bytes"] <= goal.budget
     if whole.keys["stopped"] == "interrupt" or (fits and not job.stream_input):
-        return replace(whole, keys={**whole.keys, "allow": list(job.allow)})
+        return whole.under(job.allow)
     rules = LoopRules(problem.graph, problem.target, exact_bits=job.exact_bits)
     orders = list(dict.fromkeys((whole.order, tuple(range(len(whole.order))))))
     search = replace(limits, seconds=limits.seconds * _SEARCH)
@@ -52,12 +52,7 @@ def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
         best = _answer(job, goal, problem, whole, rules, path, limits)
         if best.keys["required_bytes"] > whole.keys["required_bytes"]:
             best = whole
-    keys: PlanKeys = {**best.keys, "allow": list(job.allow)}
-    if keys["status"] == "impossible":
-        keys["status"] = "over_budget"
-    if interrupted:
-        keys["stopped"] = "interrupt"
-    return replace(best, keys=keys)
+    return best.under(job.allow, interrupted=interrupted)
 
 
 def check_looping(job: Job, goal: OneArena, problem: Problem) -> None:

@@ -7,7 +7,7 @@ of first runs: before each op, what was made and is still to be read is held or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -42,28 +42,35 @@ def price_bound(
     in_time
         Whether to go on.
     """
-    core, best = problem.core(bound=True), PriceBound(0)
-    q = _scale(problem)
-    dearest = _dearest(problem, q)
+    best, q = PriceBound(0), _scale(problem)
+    # Where what is held at a price is more than there is room for, a byte is worth more.
+    for v, p, flow in _price_cuts(problem, ops, q, lambda: budget, in_time):
+        value = -((-flow - p * (problem.touched_bytes(v) - budget)) // q)
+        if value > best.units:
+            best = PriceBound(value, v, (p, q))
+    return best
+
+
+def _price_cuts(
+    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[], int], in_time: Callable[[], bool]
+) -> Iterator[tuple[int, int, int]]:
+    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room()` bytes are held: the op,
+    p, and the flow. It ends when time is up."""
+    core, dearest = problem.core(bound=True), _dearest(problem, q)
     for v in ops:
-        over = problem.touched_bytes(v) - budget
         low, high = 0, dearest
         for _ in range(_HALVINGS):
             if not in_time():
-                return best
+                return
             p = max(1, _middle(low, high))
             flow, held, _ = _core.price_cut(core, v, p, q)
-            value = -((-flow - p * over) // q)
-            if value > best.units:
-                best = PriceBound(value, v, (p, q))
-            # Where what is held at this price is more than there is room for, a byte is worth more.
-            if held - problem.untouched_bytes(v) > budget:
+            yield v, p, flow
+            if held - problem.untouched_bytes(v) > room():
                 low = p
             else:
                 high = p
             if high - low <= 1:
                 break
-    return best
 
 
 @dataclass(frozen=True)
@@ -97,25 +104,16 @@ def peak_bound(
     ops
         Positions to ask at, those first that promise most.
     """
-    core, best, q = problem.core(bound=True), PeakBound(least), _scale(problem)
-    dearest = _dearest(problem, q)
-    for v in ops:
-        touched, low, high = problem.touched_bytes(v), 0, dearest
-        for _ in range(_HALVINGS):
-            if not in_time():
-                return best
-            p = max(1, _middle(low, high))
-            flow, held, _ = _core.price_cut(core, v, p, q)
-            value = touched - ((q * extra - flow) // p)
-            if value > best.bytes:
-                best = PeakBound(value, v, (p, q))
-            # The price at which the cut's bytes are the bound's own gives the most.
-            if held - problem.untouched_bytes(v) > best.bytes:
-                low = p
-            else:
-                high = p
-            if high - low <= 1:
-                break
+    best, q = PeakBound(least), _scale(problem)
+
+    def own_bytes() -> int:
+        """The price at which the cut's bytes are the bound's own gives the most."""
+        return best.bytes
+
+    for v, p, flow in _price_cuts(problem, ops, q, own_bytes, in_time):
+        value = problem.touched_bytes(v) - ((q * extra - flow) // p)
+        if value > best.bytes:
+            best = PeakBound(value, v, (p, q))
     return best
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lowtide.read.onnx.wire import varint
 from lowtide.report.peak import modules
 from lowtide.report.view import KINDS, PlanView
 
@@ -90,20 +91,6 @@ def _columns(view: PlanView) -> Iterable[tuple[str, list[int]]]:
     yield "over", [-1 if x.over is None else x.over for x in r]
     yield "spill", [m.step for m in view.moves if m.kind == "spill"]
     yield "fill", [m.step for m in view.moves if m.kind == "fill"]
-
-
-def varint(value: int) -> bytes:
-    """A whole number from 0 on, seven bits a byte, the lowest first.
-
-    >>> varint(300).hex()
-    'ac02'
-    """
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def encoded(column: Sequence[int]) -> bytes:
