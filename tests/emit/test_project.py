@@ -16,7 +16,7 @@ import lowtide
 from lowtide.cli import main
 from lowtide.emit.project import project
 from lowtide.errors import InputError
-from support.emit_nets import compiled, compiler, emit_net, feeds_of, output_of, sanitizers, tflm_outputs
+from support.emit_nets import compiled, compiler, emit_net, feeds_of, output_of, sanitizers, tflm_outputs, wide_net
 from support.tflite_builder import Net, residual, s
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
@@ -61,6 +61,16 @@ def test_a_network_runs_as_in_tflm(tmp_path: Path, way: str, seed: int) -> None:
     assert any(loop.streamed for loop in plan.loops or ()) == (way == "handed over")
     if plan.loops:
         lowtide.verify(tmp_path / "net.tflite", plan, run=True)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("window", [1, 3])
+def test_channels_are_added_up_one_by_one(tmp_path: Path, window: int) -> None:
+    """A wide tensor between two convolutions is there a channel at a time."""
+    plan = check(wide_net(window), tmp_path, "rows")
+    assert [list(loop.merge.values()) for loop in plan.loops or ()] == [["sum"]]
+    assert (plan.arena_bytes or 0) < 4 * 5 * 300
 
 
 @pytest.mark.slow

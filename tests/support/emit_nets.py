@@ -179,6 +179,16 @@ def _head(net: Net, x: int, pick: Pick) -> int:
     return net.unary("SOFTMAX", y, o, scale=1 / 256, zero=-128)
 
 
+def wide_net(window: int = 1) -> Net:
+    """Two products, or convolutions, with many channels between them: a channel at a time needs least."""
+    net = Net(3)
+    x = net.tensor((1, 4, 5, 3), zero=4)
+    wide = convolution(net, x, lambda options: options[-1], 300, kernel=(1, 1))
+    y = convolution(net, wide, lambda options: options[0], 2, kernel=(window, window))
+    net.ends([x], [y])
+    return net
+
+
 def emit_net(pick: Pick, seed: int = 0, ops: int = 8) -> Net:
     """A random network with a convolution first; what nobody reads is an output no more."""
     net = Net(seed)

@@ -37,6 +37,8 @@ class Kernel:
         Of the window, where the kernel lists them.
     pieces
         Tensors that are joined, initialisers.
+    sizes_in, whole_pixels
+        Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Kernel:
     macs: int = 0
     taps: int = 1
     pieces: tuple[str, ...] = ()
+    sizes_in: Three = (0, 0, 0)
+    whole_pixels: bool = True
 
 
 @dataclass
@@ -70,6 +74,39 @@ class Kernels:
         InputError
             There is none for it; it names the op.
         """
+        kernel = self._kernel(op, find)
+        if not kernel.whole_pixels:
+            raise InputError(
+                f"{op.label}: the plan has its input channel by channel, and C is written for whole pixels of it; plan "
+                "without --allow loops",
+                self.graph.source,
+            )
+        return kernel
+
+    def summed(self, op: Op, find: Find, sums: int) -> Kernel:
+        """The kernel of an op whose operand comes part by part, and is added up from byte `sums` of the arena on; its
+        sizes are the operand's.
+
+        Raises
+        ------
+        InputError
+            There is none for it; it names the op.
+        """
+        whole_kernel = self._kernel(op, find)
+        sizes = sizes_of(self._given(op, 0))
+        if whole_kernel.name == "mean":
+            return Kernel("mean_sum", f"{{{whole_kernel.text}, {sums}}}", sizes)
+        if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
+            raise InputError(
+                f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
+                "--allow loops",
+                self.graph.source,
+            )
+        made = ", ".join(map(str, whole_kernel.sizes))
+        return Kernel("conv_sum", f"{{{whole_kernel.text}, {sums}, {made}}}", sizes, whole_kernel.macs)
+
+    def _kernel(self, op: Op, find: Find) -> Kernel:
+        """The kernel, wherever channels lie."""
         make = _MAKERS.get(op.type)
         if make is None:
             known = ", ".join(sorted(_MAKERS))
@@ -131,7 +168,7 @@ class Kernels:
         arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
         return w, ", ".join(arrays)
 
-    def conv(self, op: Op, find: Find) -> Kernel:
+    def _conv(self, op: Op, find: Find) -> Kernel:
         """CONV_2D."""
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
@@ -145,8 +182,6 @@ class Kernels:
     def _dense(
         self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, windows: Sequence[Window], arrays: str
     ) -> Kernel:
-        if not source.channels_beside:
-            raise InputError("the plan has its input channel by channel; C is written for whole pixels of it")
         x, y = self._data(op), self._result(op)
         high, wide = windows
         numbers = (
@@ -155,9 +190,10 @@ class Kernels:
         )  # fmt: skip
         text = f"{{{source.text}, {target.text}, {', '.join(map(str, numbers))}, {arrays}}}"
         taps = high.taps * wide.taps
-        return Kernel("conv", text, sizes, prod(sizes) * taps * sizes_in[2], taps)
+        macs = prod(sizes) * taps * sizes_in[2]
+        return Kernel("conv", text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
 
-    def product(self, op: Op, find: Find) -> Kernel:
+    def _product(self, op: Op, find: Find) -> Kernel:
         """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
         x, y, w = self._data(op), self._result(op), self._given(op, 1)
         if op.attributes.get("weights_format", 0) != 0 or len(w.shape or ()) != 2:
@@ -173,7 +209,7 @@ class Kernels:
             source, target = whole(source.base, sizes_in), whole(target.base, sizes)
         return self._dense(op, source, target, sizes_in, sizes, (Window(1), Window(1)), arrays)
 
-    def depthwise(self, op: Op, find: Find) -> Kernel:
+    def _depthwise(self, op: Op, find: Find) -> Kernel:
         """DEPTHWISE_CONV_2D."""
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
@@ -188,7 +224,7 @@ class Kernels:
         taps = high.taps * wide.taps
         return Kernel("depthwise", text, sizes, prod(sizes) * taps, taps)
 
-    def pool(self, op: Op, find: Find) -> Kernel:
+    def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
         x, y = self._data(op), self._result(op)
         (in_h, in_w, _), sizes = sizes_of(x), sizes_of(y)
@@ -202,7 +238,7 @@ class Kernels:
         text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
         return Kernel("average_pool" if op.type.startswith("AVERAGE") else "max_pool", text, sizes)
 
-    def mean(self, op: Op, find: Find) -> Kernel:
+    def _mean(self, op: Op, find: Find) -> Kernel:
         """MEAN over rows and columns."""
         x, y = self._data(op), self._result(op)
         axes = sorted(d % 4 for d in self.weights.numbers(self._given(op, 1).id))
@@ -217,7 +253,7 @@ class Kernels:
         text = f"{{{find(x.id).text}, {target.text}, {', '.join(map(str, numbers))}}}"
         return Kernel("mean", text, (1, 1, channels))
 
-    def add(self, op: Op, find: Find) -> Kernel:
+    def _add(self, op: Op, find: Find) -> Kernel:
         """ADD of two tensors of one shape."""
         a, b, y = self._data(op, 0), self._data(op, 1), self._result(op)
         if a.shape != b.shape or a.shape != y.shape:
@@ -227,7 +263,7 @@ class Kernels:
         text = f"{{{find(a.id).text}, {find(b.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
         return Kernel("add", text, sizes_of(y))
 
-    def rescale(self, op: Op, find: Find) -> Kernel:
+    def _rescale(self, op: Op, find: Find) -> Kernel:
         """QUANTIZE from int8 to int8, RELU and RELU6."""
         x, y = self._data(op), self._result(op)
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
@@ -239,7 +275,7 @@ class Kernels:
         text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
         return Kernel("rescale", text, sizes_of(y))
 
-    def pad(self, op: Op, find: Find) -> Kernel:
+    def _pad(self, op: Op, find: Find) -> Kernel:
         """PAD."""
         x, y = self._data(op), self._result(op)
         shape = x.shape or ()
@@ -251,7 +287,7 @@ class Kernels:
         text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
         return Kernel("pad", text, sizes_of(y))
 
-    def softmax(self, op: Op, find: Find) -> Kernel:
+    def _softmax(self, op: Op, find: Find) -> Kernel:
         """SOFTMAX."""
         x, y = self._data(op), self._result(op)
         if (_scale(y), _zero(y)) != (1 / 256, -128):
@@ -263,7 +299,7 @@ class Kernels:
         numbers = (sizes_of(x)[2], multiplier, shift, least)
         return Kernel("softmax", f"{{{source.text}, {target.text}, {', '.join(map(str, numbers))}}}", sizes_of(y))
 
-    def concat(self, op: Op, find: Find) -> Kernel:
+    def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""
         y = self._result(op)
         shape, sizes = y.shape or (), sizes_of(y)
@@ -281,7 +317,7 @@ class Kernels:
             pieces.append(f"{{{find(x.id).text}, {{{', '.join(f'{a}, {b}' for a, b in place)}}}}}")
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
 
-    def reshape(self, op: Op, find: Find) -> Kernel:
+    def _reshape(self, op: Op, find: Find) -> Kernel:
         """RESHAPE and its like: nothing to do where the result lies over the input."""
         x, y = self._data(op), self._result(op)
         source, target = find(x.id), find(y.id)
@@ -290,10 +326,10 @@ class Kernels:
         return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
 
 
-def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], made: Three) -> tuple[Window, Window]:
+def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: Three) -> tuple[Window, Window]:
     """Windows over rows and over columns."""
     result = []
-    for side, many, size, rows in zip("hw", taps, sizes, made[:2], strict=True):
+    for side, many, size, rows in zip("hw", taps, sizes, rows_made[:2], strict=True):
         window = tflite_window(op.attributes, side, many)
         if window is None:
             raise InputError("it has a step of 0")
@@ -328,24 +364,24 @@ def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
 
 
 _MAKERS: dict[str, Callable[[Kernels, Op, Find], Kernel]] = {
-    "ADD": Kernels.add,
-    "AVERAGE_POOL_2D": Kernels.pool,
-    "CONCATENATION": Kernels.concat,
-    "CONV_2D": Kernels.conv,
-    "DEPTHWISE_CONV_2D": Kernels.depthwise,
-    "EXPAND_DIMS": Kernels.reshape,
-    "FULLY_CONNECTED": Kernels.product,
-    "MAX_POOL_2D": Kernels.pool,
-    "MEAN": Kernels.mean,
-    "PAD": Kernels.pad,
-    "QUANTIZE": Kernels.rescale,
-    "RELU": Kernels.rescale,
-    "RELU6": Kernels.rescale,
-    "RESHAPE": Kernels.reshape,
-    "SOFTMAX": Kernels.softmax,
-    "SQUEEZE": Kernels.reshape,
+    "ADD": Kernels._add,
+    "AVERAGE_POOL_2D": Kernels._pool,
+    "CONCATENATION": Kernels._concat,
+    "CONV_2D": Kernels._conv,
+    "DEPTHWISE_CONV_2D": Kernels._depthwise,
+    "EXPAND_DIMS": Kernels._reshape,
+    "FULLY_CONNECTED": Kernels._product,
+    "MAX_POOL_2D": Kernels._pool,
+    "MEAN": Kernels._mean,
+    "PAD": Kernels._pad,
+    "QUANTIZE": Kernels._rescale,
+    "RELU": Kernels._rescale,
+    "RELU6": Kernels._rescale,
+    "RESHAPE": Kernels._reshape,
+    "SOFTMAX": Kernels._softmax,
+    "SQUEEZE": Kernels._reshape,
 }
 _WITH_CONSTANTS = (
-    Kernels.conv, Kernels.depthwise, Kernels.product, Kernels.mean, Kernels.pad, Kernels.reshape,
+    Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._pad, Kernels._reshape,
 )  # fmt: skip
 """Kernels whose operands behind the first one are constants."""

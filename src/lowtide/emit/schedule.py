@@ -142,13 +142,10 @@ class Schedule:
         leaves: bool,
     ) -> Node:
         graph = self.places.graph
-        if len(op.outputs) != 1 or play.summed(op.id):
-            raise InputError(
-                f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
-                "--allow loops",
-                graph.source,
-            )
-        kernel = self.makers.kernel(op, partial(self.places.view, loop=loop))
+        find = partial(self.places.view, loop=loop)
+        if play.summed(op.id):
+            return self._summed(play, loop, op, number, followers)
+        kernel = self.makers.kernel(op, find)
         result = graph.tensor_by_id[op.outputs[0]]
         which = dims_of(result.shape or ())
         axes = [which[d] for d in play.dims[result.id]]
@@ -160,6 +157,23 @@ class Schedule:
         return Node(
             kernel.name, self._kernel(kernel), play.count(op.id), width, kernel.sizes, along, reads, followers, leaves
         )
+
+    def _summed(self, play: LoopPlay, loop: PlanLoop, op: Op, number: dict[int, int], followers: Followers) -> Node:
+        """An op that adds the parts of its operand up; its positions are the operand's."""
+        result = op.outputs[0]
+        kernel = self.makers.summed(op, partial(self.places.view, loop=loop), loop.sums[str(result)].offset or 0)
+        tensor, dims_read = play.operands(op)[0]
+        which = dims_of(play.graph.tensor_by_id[tensor].shape or ())
+        axes = []
+        for axis in play.along[op.id]:
+            axes += [which[d] for d, index in enumerate(dims_read) if index is not None and index.axis == axis]
+        if len(axes) != len(play.along[op.id]):
+            raise InputError(f"{op.label} adds up along what is no dimension of its input; C is not written for that")
+        reads = tuple(_read(play, op, t, read, number[t]) for t, read in play.operands(op) if t in play.dims)
+        width = kernel.sizes[axes[1]] if len(axes) == 2 else 1
+        along = (axes[0], axes[1] if len(axes) == 2 else -1)
+        count = play.count(op.id)
+        return Node(kernel.name, self._kernel(kernel), count, width, kernel.sizes, along, reads, followers, leaves=True)
 
     def _source(self, play: LoopPlay, loop: PlanLoop, tensor: int, followers: Followers) -> Node:
         t = self.places.graph.tensor_by_id[tensor]

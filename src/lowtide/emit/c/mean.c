@@ -1,10 +1,3 @@
-/* Means over all rows and columns. */
-typedef struct {
-    view_t in, out;
-    int32_t in_h, in_w;
-    int32_t in_zero, out_zero, multiplier, shift;
-} mean_t;
-
 static void mean(const mean_t *k, const box_t *box)
 {
     int32_t many = least(BLOCK, least(together(&k->out, box->c1 - box->c0), together(&k->in, box->c1 - box->c0)));
@@ -25,8 +18,7 @@ static void mean(const mean_t *k, const box_t *box)
             }
         }
         for (j = 0; j < block; j++) {
-            int32_t sum = sums[j] - (k->in_zero * k->in_h * k->in_w);
-            out[j * k->out.c] = clamped(scaled(sum, k->multiplier, k->shift) + k->out_zero, INT8_MIN, INT8_MAX);
+            out[j * k->out.c] = mean_of(k, sums[j]);
         }
     }
 }
