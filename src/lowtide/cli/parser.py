@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, measure, probe, report, schema
+from lowtide.cli import check, commands, completion, curve, measure, probe, report, schema
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
@@ -118,7 +118,16 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _zoo(add)
     _schema(add)
     _report(add)
+    completion.arguments(add(
+        "completion", "print what a shell completes: commands, options, names of targets and networks", completion.run,
+        'eval "$(lowtide completion bash)"', "lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
+    ))  # fmt: skip
     return parser
+
+
+def parser_of_all() -> argparse.ArgumentParser:
+    """The parser of every command, the suites of `bench` among them."""
+    return _parser(suites=True)
 
 
 def _plan(add: _Add) -> None:
