@@ -157,20 +157,22 @@ def targets() -> dict[str, str]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, or ``"cost"``.
+    """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, ``"cost"``, or
+    ``"budgets"``, the `lowtide.toml` of a project.
 
     Raises
     ------
     InputError
         Another kind.
     """
+    from lowtide.api.budgets import schema as budgets_schema
     from lowtide.cost.file import schema as cost_schema
     from lowtide.plan import schema as plan_schema
     from lowtide.read.graph_json import schema as graph_schema
 
-    schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema}
+    schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema, "budgets": budgets_schema}
     if kind not in schemas:
-        raise InputError(f"there is no schema of {kind!r}; use graph, plan or cost")
+        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets")
     return schemas[kind]()
 
 

@@ -62,9 +62,7 @@ def arguments(p: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the script for a shell."""
-    from lowtide.cli.parser import parser_of_all
-
-    text = script(options.shell, parser_of_all())
+    text = script(options.shell, options.all_commands())
     if options.json:
         show_json({"shell": options.shell, "script": text})
     else:

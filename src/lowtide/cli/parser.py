@@ -118,16 +118,23 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _zoo(add)
     _schema(add)
     _report(add)
-    completion.arguments(add(
-        "completion", "print what a shell completes: commands, options, names of targets and networks", completion.run,
-        'eval "$(lowtide completion bash)"', "lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
-    ))  # fmt: skip
+    _completion(add)
     return parser
 
 
 def parser_of_all() -> argparse.ArgumentParser:
     """The parser of every command, the suites of `bench` among them."""
     return _parser(suites=True)
+
+
+def _completion(add: _Add) -> None:
+    """What shells complete."""
+    p = add(
+        "completion", "print what a shell completes: commands, options, names of targets and networks", completion.run,
+        'eval "$(lowtide completion bash)"', "lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
+    )  # fmt: skip
+    completion.arguments(p)
+    p.set_defaults(all_commands=parser_of_all)
 
 
 def _plan(add: _Add) -> None:
@@ -212,13 +219,12 @@ def _check(add: _Add) -> None:
         "lowtide check models/*.tflite --budget 64K --format github",
         "lowtide check model.onnx --budget 4MiB --as-is",
         "lowtide check compiled.graph.json --bank sram=256KiB --bank psram=8MiB --json",
+        "lowtide check --summary summary.md --before ../main",
     )  # fmt: skip
-    p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; several in one table")
     p.add_argument(
-        "--format", choices=check.FORMATS, default="text", metavar="FORMAT",
-        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
-    )  # fmt: skip
-    p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
+        "models", metavar="MODEL", nargs="*", help=f"{_MODEL}; several in one table; none: those of lowtide.toml"
+    )
+    check.arguments(p)
     _planning(p, budget=True, method=True)
     _printing(p)
 
@@ -280,11 +286,11 @@ def _probe(add: _Add) -> None:
 def _schema(add: _Add) -> None:
     """What files hold."""
     p = add(
-        "schema", "print the JSON Schema of a graph JSON, of a plan or of a cost file", schema.run,
+        "schema", "print the JSON Schema of a graph JSON, of a plan, of a cost file or of lowtide.toml", schema.run,
         "lowtide schema graph > graph.schema.json",
         "lowtide schema plan",
     )  # fmt: skip
-    p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
+    p.add_argument("kind", choices=("graph", "plan", "cost", "budgets"), help="which of the files")
     _printing(p)
 
 
