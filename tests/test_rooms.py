@@ -101,7 +101,7 @@ ELSEWHERE = {
     "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
     "transform/test_seams.py": "transform/seam_parts",

@@ -101,21 +101,21 @@ def _document(place: str, data: bytes) -> BudgetsDocument:
         raise InputError("not a TOML file: nested too deeply", place) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not a TOML file: {error}", place) from None
-    _known(table, BudgetsDocument, place)
+    _check_keys(table, BudgetsDocument, place)
     models = table.get("models", {})
     if not isinstance(models, dict) or not models:
         raise InputError('no table [models."GLOB"] says what a model may take; write one', place)
     for glob, entry in models.items():
         if not isinstance(entry, dict):
             raise InputError(f"this is no table; write budget = {entry!r} in it", f'{place}: models."{glob}"')
-        _known(entry, Budget, f'{place}: models."{glob}"')
+        _check_keys(entry, Budget, f'{place}: models."{glob}"')
     try:
         return msgspec.convert(table, BudgetsDocument)
     except msgspec.ValidationError as error:
         raise InputError(f"not a file of budgets: {error}", place) from None
 
 
-def _known(table: Mapping[str, Any], kind: type[msgspec.Struct], place: str) -> None:
+def _check_keys(table: Mapping[str, Any], kind: type[msgspec.Struct], place: str) -> None:
     keys = [field.encode_name for field in msgspec.structs.fields(kind)]
     for key in table:
         if key not in keys:
