@@ -6,21 +6,22 @@ import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
 from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
+from lowtide.api.exported import given
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.looping import solve_looping
+from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
-from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
@@ -38,7 +39,8 @@ NO_PLACES: Places = {}
 
 
 def plan(
-    model: Graph | str | Path,
+    model: Model | Module,
+    example: Sequence[Any] | None = None,
     *,
     target: str | Target = "auto",
     budget: Size | None = None,
@@ -77,7 +79,9 @@ def plan(
     Parameters
     ----------
     model
-        A graph, or what `load` takes.
+        A graph, or what `load` takes; or a `torch.nn.Module` with an example.
+    example
+        For a module: what it is called with, as ``(x,)``. It is exported in the mode (training or not) in which it is.
     target
         Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
     budget
@@ -157,6 +161,7 @@ def plan(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
+    model = given(model, example)
     arena = OneArena.of(budget, reserve, spread=spread)
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)

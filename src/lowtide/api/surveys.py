@@ -5,15 +5,14 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, sound
-from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, Stopped
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    model: Graph | str | Path,
+    model: Model,
     *,
     target: str | Target = "auto",
     method: str = "exact",

@@ -96,6 +96,9 @@ def capture(
         with contextlib.ExitStack() as stack:
             import_module("torch._decomp")  # registers what is set aside
             stack.enter_context(_eager_kernels(torch))
+            settings = import_module("torch._functorch.config")
+            # loss.backward() stands outside of the autocast that the forward pass runs under
+            stack.enter_context(settings.patch(backward_pass_autocast="off"))
             if not backward:
                 stack.enter_context(_frozen(model))
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
