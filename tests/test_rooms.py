@@ -95,6 +95,8 @@ ELSEWHERE = {
     "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
+    "pytorch/test_mode.py": "torch/mode",
+    "pytorch/test_meta.py": "torch/meta",
     "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",

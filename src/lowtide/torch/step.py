@@ -64,7 +64,7 @@ class Job:
         mode = modes.now()
         captured, program = self.traced(batch)
         with plain(torch, mode):
-            planned = plan_program(torch, program, self.wishes)
+            planned = plan_program(torch, program, measurable(self.wishes, captured))
         return Step(self, planned, captured.tensors, captured.output, (_key(torch, batch), modes, mode))
 
 
@@ -255,7 +255,8 @@ def compile_step(
     costs
         A cost table (`measure`), or its file.
     measure
-        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes.
+        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
+        meta device none is.
     plan
         A saved plan to replay instead of a search.
     replan
@@ -339,6 +340,11 @@ def measure(
     torch = library()
     table = read_costs(costs) if isinstance(costs, str | Path) else costs
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
+
+
+def measurable(wishes: Wishes, captured: Capture) -> Wishes:
+    """The wishes, without measuring where a model has no memory."""
+    return replace(wishes, measure=wishes.measure and not captured.empty)
 
 
 def wishes_of(
