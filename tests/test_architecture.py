@@ -19,7 +19,7 @@ BASE = {
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
-    "verify", "run", "write", "report",
+    "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch", "torch"}
 

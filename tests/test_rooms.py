@@ -130,6 +130,7 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
+    "emit/test_project.py": "emit/kernels emit/places emit/schedule emit/weights api/emitting cli/emit",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",

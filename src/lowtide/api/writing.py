@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lowtide.api.exported import as_file
@@ -46,6 +46,8 @@ class PlanFiles:
         Whether external data is copied to where `out` is, if elsewhere.
     pictures
         The report and what else is drawn.
+    texts
+        Further files by their paths, whose text is there already.
     """
 
     out: str | Path | None = None
@@ -57,6 +59,7 @@ class PlanFiles:
     exports: Exports = NO_EXPORTS
     copy_external: bool = False
     pictures: Pictures = NO_PICTURES
+    texts: Mapping[Path, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -66,7 +69,7 @@ class PlanFiles:
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
         own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
-        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths]
+        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 
     def possible(self, plan: Plan) -> PlanFiles:
         """Without commands where memories were named and none of them was found: no driver could run that plan."""
@@ -164,6 +167,7 @@ def _contents(
     plan: Plan, model: str | Path, files: PlanFiles, trace: Sequence[Progress]
 ) -> Iterator[tuple[str | Path, bytes]]:
     """The files beside the model and the exports."""
+    yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()
     if files.snippet is not None:
