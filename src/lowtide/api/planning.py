@@ -14,6 +14,7 @@ from lowtide.api.costs import find_costs
 from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.exported import given
+from lowtide.api.fissioning import solve_fissioning
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.looping import solve_looping
@@ -119,7 +120,8 @@ def plan(
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`; ``"loops"``: ops run together row by row, for compilers that loop
+        least time within the budget, by `Op.cost`; with ``"fission"`` both, for a training step whose ops have labels
+        (`docs/magis.md`); ``"loops"``: ops run together row by row, for compilers that loop
         over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
@@ -195,7 +197,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
-    plan = plan if job.search.quick else with_profile(plan, answer, problem)
+    plan = plan if job.search.quick or plan.fission is not None else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -215,6 +217,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
+    if job.allow == ("recompute", "fission"):
+        return solve_fissioning(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
@@ -235,7 +239,7 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
-    if answer.loops is not None:  # no runtime of a file has them
+    if answer.loops is not None or plan.fission is not None:  # no runtime of a file has them
         return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan
