@@ -14,7 +14,7 @@ import lowtide
 ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
-    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "run_reports",
+    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "run_reports",
     "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
@@ -79,6 +79,7 @@ def test_verify_imports_nothing_that_plans():
             "profiles",
             "target",
             "rewrites",
+            "fission_plan",
             "rules",
             "ops",
             "run_reports",

@@ -914,16 +914,20 @@ def play_loop(
 
 class SequenceProblem:
     """
-    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept).
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept); transfers: (value, store, load), what each costs. With n ops, number n + 2 k stores the value of transfer k, and the next one loads it.
     """
 
     def __init__(
         self,
         ops: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, int, int, bool, Sequence[int]]],
         values: Sequence[tuple[int, int, bool]],
+        transfers: Sequence[tuple[int, int, int]] = [],
     ) -> None: ...
     def footprints(self, order: Sequence[int]) -> list[int]:
         """Bytes live while each run of a sequence of ops is on."""
+
+    def cost(self, order: Sequence[int]) -> int:
+        """Time of a sequence, until its last op has ended."""
 
     def shuffle(self, order: Sequence[int], steps: int, seed: int) -> list[tuple[list[int], int]]:
         """

@@ -65,8 +65,9 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-CountedAs = Literal["cost", "flops", "bytes"]
-"""What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made."""
+CountedAs = Literal["cost", "flops", "bytes", "nanoseconds"]
+"""What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made; with
+transfers, nanoseconds (`Swapping.op_nanoseconds`)."""
 
 PriceArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, units)``. A tensor's arc leads from its storage's first maker (None: there from the start)

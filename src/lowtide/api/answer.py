@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
 from lowtide.certificates import Certificate
+from lowtide.fission_plan import StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import (
     Plan,
@@ -79,6 +80,7 @@ class PlanKeys(TypedDict, total=False):
     allow: list[str] | None
     proved_over: ProvedOver | None
     region_bound: RegionBound | None
+    fission: StepFission | None
     cost: PlanCost | None
     reserve_bytes: int | None
     budget_bytes: int | None
@@ -148,7 +150,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
     graph, target = answer.graph, answer.problem.target
     again = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     return Plan(
-        version=1 if answer.parts is None and answer.loops is None else 2,
+        version=1 if answer.parts is None and answer.loops is None and not answer.keys.get("fission") else 2,
         lowtide=__version__,
         graph=graph.name,
         model_sha256=graph.sha256,

@@ -35,6 +35,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
+    if set(listed) - {""} == {"recompute", "fission"}:
+        return ("recompute", "fission")
     for alone in ("recompute", "loops"):
         if alone in listed and set(listed) != {alone}:
             raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")

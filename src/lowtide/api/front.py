@@ -5,14 +5,13 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError
-from lowtide.graph import Graph
 from lowtide.optimize.recompute.front import Front, FrontPoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
@@ -33,7 +32,7 @@ _MOST_ASKED = 16
 
 
 def front(
-    model: Graph | str | Path,
+    model: Model,
     *,
     target: str | Target = "auto",
     time: float = 30.0,

@@ -73,7 +73,7 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     _check_method(job, problem)
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
-    call = _Call(job, goal, problem, sequence, once, limits)
+    call = RecomputeCall(job, goal, problem, sequence, once, limits)
     least, _ = least_possible(sequence)
     if goal.budget is None:
         return _lowest(call, None)
@@ -85,11 +85,11 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     most = call.most_units
     if most is not None and (sum(call.units(best)) > most or best.keys["status"] != "ok"):
         return _lowest(call, bound)
-    return replace(best, keys=_recomputation_keys(call, best, bound))
+    return replace(best, keys=recomputation_keys(call, best, bound))
 
 
 @dataclass(frozen=True)
-class _Call:
+class RecomputeCall:
     """A job whose best order is known, and the ops of it as they may run again."""
 
     job: Job
@@ -155,7 +155,7 @@ def _check_method(job: Job, problem: Problem) -> None:
         raise InputError(f"method {job.repeats.name} cannot do this: {reason}; leave out --method", problem.place)
 
 
-def _without(call: _Call) -> Answer:
+def _without(call: RecomputeCall) -> Answer:
     """The plan without repetitions: it fits, or no plan does."""
     scale, total = call.sequence.costs.scale, call.sequence.costs.total
     recomputation = Recomputation(
@@ -169,7 +169,7 @@ def _without(call: _Call) -> Answer:
     return replace(call.once, keys=keys)
 
 
-def _crowded_ops(call: _Call) -> list[int]:
+def _crowded_ops(call: RecomputeCall) -> list[int]:
     """Positions of the ops with the most live in the best order, at which bounds are asked for."""
     from lowtide.analyse.liveness import profile
 
@@ -178,7 +178,7 @@ def _crowded_ops(call: _Call) -> list[int]:
     return [call.once.order[step] for step in steps]
 
 
-def _bound(call: _Call, room: int) -> PriceBound:
+def _bound(call: RecomputeCall, room: int) -> PriceBound:
     """The best price cut: what running ops again costs at least within so many bytes."""
     from lowtide.optimize.recompute.bound import price_bound
 
@@ -186,7 +186,7 @@ def _bound(call: _Call, room: int) -> PriceBound:
     return price_bound(call.sequence, room, _crowded_ops(call), lambda: not share.over())
 
 
-def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
+def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
     """The cheapest sequence whose arena fits, sought for a smaller peak where addresses lose bytes."""
     from lowtide.optimize.recompute.sequence import search
 
@@ -195,7 +195,7 @@ def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     begin, best = call.once.order, call.once
     for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
         result = search(call.sequence, begin, room, call.until(part), enough=total + bound.units)
-        answer = _placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
+        answer = placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
         if best is call.once or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = answer
         excess = answer.keys["required_bytes"] - budget
@@ -206,7 +206,7 @@ def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     return best
 
 
-def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
+def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answer:
     """What a published method makes of it, asked again for a smaller peak where addresses lose bytes."""
     budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
     for part in _SEARCHED:
@@ -218,7 +218,7 @@ def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
         if not result.order and best is not None:
             break
         stopped = "time" if result.ended == "time" else "complete"
-        answer = _placed(call, result.order or call.once.order, stopped, figures)
+        answer = placed(call, result.order or call.once.order, stopped, figures)
         if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = replace(answer, method=method.name)
         excess = answer.keys["required_bytes"] - budget
@@ -229,7 +229,7 @@ def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
     return best
 
 
-def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
+def _lowest(call: RecomputeCall, bound: PriceBound | None) -> Answer:
     """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
     from lowtide.optimize.recompute.bound import PriceBound, peak_bound
     from lowtide.optimize.recompute.least_bytes import least_bytes
@@ -246,18 +246,18 @@ def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
         for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
             if best is not call.once and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
                 break
-            answer = _placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
+            answer = placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
             if (answer.keys["required_bytes"], answer.keys["peak_bytes"]) < (
                 best.keys["required_bytes"],
                 best.keys["peak_bytes"],
             ):
                 best = answer
     if best is call.once:  # what is proved of orders says nothing of sequences
-        best = _placed(call, best.order, best.keys["stopped"], {})
-    return replace(best, keys=_recomputation_keys(call, best, bound or PriceBound(0), least_peak))
+        best = placed(call, best.order, best.keys["stopped"], {})
+    return replace(best, keys=recomputation_keys(call, best, bound or PriceBound(0), least_peak))
 
 
-def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
+def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
     """A sequence as a graph, with its arena."""
     from lowtide.transform.runs import apply
 
@@ -279,7 +279,9 @@ def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[st
     return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
 
 
-def _recomputation_keys(call: _Call, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None) -> PlanKeys:
+def recomputation_keys(
+    call: RecomputeCall, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None
+) -> PlanKeys:
     """What the plan says of running ops again; no bound on its peak but the largest op, and `least_peak`."""
     from lowtide.optimize.recompute.bound import certificate
 

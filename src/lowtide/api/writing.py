@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
+from lowtide.api.objects import Exported
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
@@ -74,15 +76,18 @@ class PlanFiles:
         return self if plan.moves is not None else replace(self, commands=None)
 
 
-def apply(plan: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+def apply(plan: Plan, model: str | Path | Exported, out: str | Path, *, copy_external: bool = False) -> None:
     """Write the model with its ops in the plan's order; every byte that need not change stays as it was.
+
+    `model` is a file, or an ExportedProgram, of which the file is written that `torch.export.save` would write.
 
     Raises
     ------
     InputError
         The plan is for another model, or the output cannot be written (`docs/contract.md`, Files).
     """
-    write_all(plan, model, PlanFiles(out, copy_external=copy_external))
+    with as_file(model) as file:
+        write_all(plan, file, PlanFiles(out, copy_external=copy_external))
 
 
 def write_all(

@@ -14,6 +14,7 @@ from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text
 from lowtide.report.figures import figures_rows
+from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
 from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
 from lowtide.rules import RULES
@@ -104,9 +105,10 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
-    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
+    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops and plan.fission is None)
     tail += [("cut", cut_text(plan))] if cut else []
     tail += loop_rows(plan)
+    tail += fission_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
@@ -205,12 +207,17 @@ def proof_text(plan: Plan) -> str:
 def _over_what(plan: Plan) -> str:
     if not plan.exactness and not plan.loops:
         return ""
+    if plan.fission is not None:
+        return " over all orders of what runs around the parts" if plan.fission.parts else ""
     kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
     return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """What is needed whatever is cut, where that is less than the plan needs."""
+    if plan.fission is not None:
+        text = "inputs at the start, results at the end: no plan needs less, whatever is cut or run again"
+        return [("with any parts", plan.fission.floor_bytes, text)]
     bound = plan.region_bound
     if bound is None or plan.proved_over == "orders_and_regions":
         return []

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
@@ -47,6 +47,11 @@ class PartGraph:
         New constants that are literal operands of parts, and pieces of nothing.
     seams
         What was cut at seams.
+    sources
+        Of ops of the graph that was cut which its file does not hold, the one that they are once more; None: they are
+        new.
+    gone
+        Ops of the file that are not run.
     """
 
     regions: tuple[Region, ...]
@@ -55,6 +60,8 @@ class PartGraph:
     parts: Mapping[int, Part]
     numbers: frozenset[int]
     seams: Seams = NO_SEAMS
+    sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
+    gone: frozenset[int] = frozenset()
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
