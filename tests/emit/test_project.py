@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +18,22 @@ import lowtide
 from lowtide.cli import main
 from lowtide.emit.project import project
 from lowtide.errors import InputError
-from support.emit_nets import compiled, compiler, emit_net, feeds_of, output_of, sanitizers, tflm_outputs, wide_net
+from support.emit_nets import (
+    FLAGS,
+    compiled,
+    compiler,
+    emit_net,
+    feeds_of,
+    output_of,
+    sanitizers,
+    tflm_outputs,
+    wide_net,
+)
 from support.tflite_builder import Net, residual, s
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+BOARD = Path(__file__).parents[2] / "examples/emit/mps2"
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
 WAYS: dict[str, dict[str, Any]] = {
     "whole": {},
@@ -75,12 +88,50 @@ def test_channels_are_added_up_one_by_one(tmp_path: Path, window: int) -> None:
 
 @pytest.mark.slow
 @needs_compiler
+def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """One of them is read by nobody, and has no place in the arena."""
+    net = Net()
+    a, idle, b = (net.tensor((1, 5, 4, 2), zero=3) for _ in range(3))
+    total = net.add(a, b)
+    net.ends([a, idle, b], [net.conv(total, 3), total])
+    model, _ = written(net, tmp_path, "whole")
+    header = (tmp_path / "model.h").read_text()
+    assert "const int8_t *in_0, const int8_t *in_1, const int8_t *in_2, int8_t *out_0, int8_t *out_1" in header
+    feeds = feeds_of(net, 3)
+    data = b"".join(value.tobytes() for feed in feeds for value in feed)
+    assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+
+
+@pytest.mark.slow
+@needs_compiler
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), way=st.sampled_from(list(WAYS)))
 def test_random_networks_run_as_in_tflm(seed: int, way: str) -> None:
     """Of all operators, scales, windows and ways."""
     with TemporaryDirectory() as folder:
         check(emit_net(random.Random(seed).choice, seed), Path(folder), way)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no compiler for a Cortex-M here")
+@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no emulator of a Cortex-M here")
+@pytest.mark.skipif(not BOARD.is_dir(), reason="lowtide is installed without its examples")
+def test_it_runs_on_an_emulated_cortex_m(tmp_path: Path) -> None:
+    """With files over semihosting, as examples/emit/mps2/start.c says."""
+    net = emit_net(random.Random(16).choice, 16, 10)
+    model, _ = written(net, tmp_path, "handed over")
+    feeds = feeds_of(net, 3)
+    (tmp_path / "in.bin").write_bytes(b"".join(value.tobytes() for feed in feeds for value in feed))
+    (tmp_path / "want.bin").write_bytes(tflm_outputs(model, feeds))
+    board = [str(BOARD / "start.c"), "-T", str(BOARD / "board.ld"), "--specs=rdimon.specs", "-nostartfiles"]
+    arm = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O2", *FLAGS[:5], "-DMODEL_GUARD=64"]
+    sources = ["model.c", "model_weights.c", "main.c"]
+    subprocess.run([*arm, *sources, *board, "-o", "model.elf"], cwd=tmp_path, check=True)
+    emulator = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "model.elf"]
+    done = subprocess.run(
+        emulator, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, done.stdout) == (0, "3 runs, 0 wrong\n")
 
 
 def test_the_same_plan_is_the_same_text(tmp_path: Path) -> None:
@@ -129,6 +180,11 @@ def refused() -> Iterator[tuple[Net, str]]:
     y = net.tensor((1, 4, 4, 2), data=[1] * 32)
     net.ends([x], [net.add(x, y)])
     yield net, "its input 1 is a constant"
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    net.ends([x], [net.conv(x, 2)])
+    net.graph.tensors[net.graph.outputs[0]].shape = [1, 3, 4, 2]
+    yield net, "its shapes do not fit together"
     net = Net()
     x = net.tensor((1, 4, 4, 2))
     y = net.tensor((1, 4, 2), scale=0.1)
@@ -190,6 +246,21 @@ def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.
     assert {path.name for path in folder.iterdir()} == {
         "CMakeLists.txt", "main.c", "mine.txt", "model.c", "model.h", "model_weights.c", "model_weights.h", "p.json",
     }  # fmt: skip
+
+
+def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A product reads all of its input at once for each of its channels."""
+    net = Net()
+    x = net.tensor((1, 8))
+    w = net.tensor((4, 8), data=range(32), scale=0.01)
+    y = net.tensor((1, 4), scale=0.1)
+    net.op("FULLY_CONNECTED", [x, w], [y], s.FullyConnectedOptionsT())
+    net.ends([x], [y])
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net.bytes())
+    assert main(["plan", str(model), "--emit", "c", "-o", f"{tmp_path}/c", "--allow", "loops", "--stream-input"]) == 0
+    assert "no model_feed_rows" in capsys.readouterr().err
+    assert "model_feed_rows" not in (tmp_path / "c/model.h").read_text()
 
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:

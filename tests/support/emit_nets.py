@@ -56,7 +56,7 @@ def output_of(program: Path, inputs: bytes) -> bytes:
     return target.read_bytes()
 
 
-def tflm_outputs(model: Path, feeds: Sequence[Sequence[np.ndarray]]) -> bytes:
+def tflm_outputs(model: Path, feeds: Sequence[Sequence[np.ndarray]], outputs: int = 1) -> bytes:
     """What TFLM makes of them."""
     from lowtide.run.tflite_process import quiet, tflm_interpreter
 
@@ -67,7 +67,7 @@ def tflm_outputs(model: Path, feeds: Sequence[Sequence[np.ndarray]]) -> bytes:
         for i, value in enumerate(feed):
             interpreter.set_input(value, i)
         interpreter.invoke()
-        result += np.array(interpreter.get_output(0)).tobytes()
+        result += b"".join(np.array(interpreter.get_output(i)).tobytes() for i in range(outputs))
     return result
 
 
@@ -171,7 +171,8 @@ def _head(net: Net, x: int, pick: Pick) -> int:
     outputs = pick((2, 7))
     values = net.rng.integers(-127, 128, (outputs, shape[3]))
     w = net.tensor((outputs, shape[3]), "int8", values, scale=pick(([0.01], [0.01] * outputs)))
-    b = net.tensor((outputs,), "int32", net.rng.integers(-500, 500, outputs), scale=[0.0005])
+    scale = 0.01 * net.graph.tensors[flat].quantization.scale[0]
+    b = net.tensor((outputs,), "int32", net.rng.integers(-500, 500, outputs), scale=[scale])
     y = net.tensor((1, outputs), scale=pick((0.05, 0.3)), zero=-7)
     net.op("FULLY_CONNECTED", [flat, w, b], [y], s.FullyConnectedOptionsT())
     o = s.SoftmaxOptionsT()

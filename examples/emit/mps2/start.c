@@ -47,7 +47,7 @@ void _fini(void)
 {
 }
 
-__attribute__((section(".vectors"), used)) static void (*const vectors[])(void) = {
-    (void (*)(void))&stack_top,
-    reset,
-};
+__attribute__((section(".vectors"), used)) static const struct {
+    uint32_t *stack;
+    void (*reset)(void);
+} vectors = {&stack_top, reset};

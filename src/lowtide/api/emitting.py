@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.exports import planned_graph
-from lowtide.api.models import load
+from lowtide.api.models import files_read, load
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph
@@ -47,7 +47,7 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
         (`docs/emit.md`); nothing is written then.
     """
     code = project_of(plan, model)
-    with made_folder(folder), Outputs([model]) as outputs:
+    with made_folder(folder), Outputs(files_read(model)) as outputs:
         for name, text in code.files.items():
             outputs.write(Path(folder) / name, text.encode())
     return code.sizes

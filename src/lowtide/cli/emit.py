@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         for path in (*files.paths, *code):
             say(f"wrote {path}")
+        if options.stream_input and not any(loop.streamed for loop in plan.loops or ()):
+            say("--stream-input: holding the input needs no more, so that there is no model_feed_rows")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
     return plan.exit_status

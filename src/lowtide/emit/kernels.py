@@ -11,7 +11,7 @@ from lowtide.emit.places import Three, View, dims_of, sizes_of, whole
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.ops.geometry import tflite_padded, tflite_window
+from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
 from lowtide.ops.index import Window
 
 Find = Callable[[int], View]
@@ -173,7 +173,8 @@ class Kernels:
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 0, exact_product=False)
-        _, taps_h, taps_w, depth = _four(w)
+        filters, taps_h, taps_w, depth = _four(w)
+        _fit(filters == sizes[2] and depth > 0)
         if depth != in_c:
             raise InputError(f"it has {in_c // depth} groups; C is written for one")
         windows = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
@@ -188,7 +189,7 @@ class Kernels:
             *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
             wide.before, _zero(x), _zero(y), *_bounds(op, y),
         )  # fmt: skip
-        text = f"{{{source.text}, {target.text}, {', '.join(map(str, numbers))}, {arrays}}}"
+        text = _initialiser((source, target), numbers, arrays)
         taps = high.taps * wide.taps
         macs = prod(sizes) * taps * sizes_in[2]
         return Kernel("conv", text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
@@ -199,11 +200,13 @@ class Kernels:
         if op.attributes.get("weights_format", 0) != 0 or len(w.shape or ()) != 2:
             raise InputError("its weights are shuffled, or no matrix")
         channels, depth = w.shape or (0, 0)
+        _fit(min(channels, depth) > 0)
         _, arrays = self._filters(op, channels, 0, exact_product=True)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
-        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth:  # rows of another shape: both are whole then
+        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
             rows = x.size // depth
-            if source.slots or target.slots or rows * channels != y.size:
+            _fit(rows * depth == x.size and rows * channels == y.size)
+            if source.slots or target.slots:
                 raise InputError("the plan has it in rows of another shape; C is written for whole ones")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
             source, target = whole(source.base, sizes_in), whole(target.base, sizes)
@@ -214,20 +217,22 @@ class Kernels:
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
         w, arrays = self._filters(op, sizes[2], 3, exact_product=False)
-        _, taps_h, taps_w, _ = _four(w)
+        _, taps_h, taps_w, filters = _four(w)
+        _fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
         high, wide = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
         numbers = (
             in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
             wide.dilation, high.before, wide.before, _zero(x), _zero(y), *_bounds(op, y),
         )  # fmt: skip
-        text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}, {arrays}}}"
+        text = _initialiser((find(x.id), find(y.id)), numbers, arrays)
         taps = high.taps * wide.taps
         return Kernel("depthwise", text, sizes, prod(sizes) * taps, taps)
 
     def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
         x, y = self._data(op), self._result(op)
-        (in_h, in_w, _), sizes = sizes_of(x), sizes_of(y)
+        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
+        _fit(in_c == sizes[2])
         if (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
             raise InputError("its input and its result have different scales, which TFLM refuses")
         taps = (op.attributes["filter_height"], op.attributes["filter_width"])
@@ -235,7 +240,7 @@ class Kernels:
         numbers = (
             in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before, *_bounds(op, y)
         )  # fmt: skip
-        text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
+        text = _initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("average_pool" if op.type.startswith("AVERAGE") else "max_pool", text, sizes)
 
     def _mean(self, op: Op, find: Find) -> Kernel:
@@ -246,11 +251,12 @@ class Kernels:
         if len(x.shape or ()) != 4 or axes != [1, 2]:
             raise InputError(f"it is a mean over dimensions {axes}; C is written for rows and columns, 1 and 2")
         target = find(y.id)
+        _fit(y.size == channels)
         if len(y.shape or ()) != 4 and target.slots:
             raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
         factor = arithmetic.mean(_scale(x), _scale(y), in_h * in_w)
         numbers = (in_h, in_w, _zero(x), _zero(y), *factor)
-        text = f"{{{find(x.id).text}, {target.text}, {', '.join(map(str, numbers))}}}"
+        text = _initialiser((find(x.id), target), numbers)
         return Kernel("mean", text, (1, 1, channels))
 
     def _add(self, op: Op, find: Find) -> Kernel:
@@ -260,31 +266,37 @@ class Kernels:
             raise InputError("its operands have different shapes; C is written for equal ones")
         one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y))
         numbers = (_zero(a), *one, _zero(b), *other, _zero(y), *out, *_bounds(op, y))
-        text = f"{{{find(a.id).text}, {find(b.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
+        text = _initialiser((find(a.id), find(b.id), find(y.id)), numbers)
         return Kernel("add", text, sizes_of(y))
 
     def _rescale(self, op: Op, find: Find) -> Kernel:
         """QUANTIZE from int8 to int8, RELU and RELU6."""
         x, y = self._data(op), self._result(op)
+        _fit(x.shape == y.shape)
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
         if op.type == "RELU6" and (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
             raise InputError("its result has another scale than its input, which TFLM takes no notice of")
         scaling = arithmetic.activated if op.type == "RELU" else arithmetic.rescaled
         factor = scaling(_scale(x), _scale(y))
         numbers = (_zero(x), _zero(y), *factor, *arithmetic.activation(kind, _scale(y), _zero(y)))
-        text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
+        text = _initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("rescale", text, sizes_of(y))
 
     def _pad(self, op: Op, find: Find) -> Kernel:
         """PAD."""
         x, y = self._data(op), self._result(op)
         shape = x.shape or ()
-        before = self.weights.numbers(self._given(op, 1).id)[::2]
+        borders_given = self.weights.numbers(self._given(op, 1).id)
+        before, behind = borders_given[::2], borders_given[1::2]
+        padded = zip(before, shape, behind, strict=False)
+        _fit(
+            len(before) == len(behind) == len(shape) and y.shape == tuple(map(sum, padded)) and min(borders_given) >= 0
+        )
         borders = [0, 0, 0]
         for d, which in dims_of(shape).items():
             borders[which] = before[d]
         numbers = (*sizes_of(x), *borders, _zero(y))
-        text = f"{{{find(x.id).text}, {find(y.id).text}, {', '.join(map(str, numbers))}}}"
+        text = _initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("pad", text, sizes_of(y))
 
     def _softmax(self, op: Op, find: Find) -> Kernel:
@@ -293,11 +305,12 @@ class Kernels:
         if (_scale(y), _zero(y)) != (1 / 256, -128):
             raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
         source, target = find(x.id), find(y.id)
+        _fit(x.shape == y.shape)
         if not (source.channels_beside and target.channels_beside):
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
         (multiplier, shift), least = arithmetic.softmax(_scale(x), float(op.attributes["beta"]))
         numbers = (sizes_of(x)[2], multiplier, shift, least)
-        return Kernel("softmax", f"{{{source.text}, {target.text}, {', '.join(map(str, numbers))}}}", sizes_of(y))
+        return Kernel("softmax", _initialiser((source, target), numbers), sizes_of(y))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""
@@ -314,16 +327,30 @@ class Kernels:
             place = [(0, size) for size in sizes]
             place[axis] = (begin, begin + sizes_of(x)[axis])
             begin = place[axis][1]
+            _fit(tuple(b - a for a, b in place) == sizes_of(x))
             pieces.append(f"{{{find(x.id).text}, {{{', '.join(f'{a}, {b}' for a, b in place)}}}}}")
+        _fit(begin == sizes[axis])
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
 
     def _reshape(self, op: Op, find: Find) -> Kernel:
         """RESHAPE and its like: nothing to do where the result lies over the input."""
         x, y = self._data(op), self._result(op)
         source, target = find(x.id), find(y.id)
+        _fit(x.size == y.size)
         if source.slots or target.slots:
             raise InputError("the plan has it in a loop; C is written for whole ones")
         return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
+
+
+def _initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
+    """Parameters of a kernel: where its tensors lie, then numbers, then names of arrays."""
+    return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
+
+
+def _fit(fits: bool) -> None:
+    """Raise `InputError` unless the shapes of an op fit together, as code counts on."""
+    if not fits:
+        raise InputError("its shapes do not fit together; convert the model again")
 
 
 def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: Three) -> tuple[Window, Window]:
@@ -333,6 +360,7 @@ def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: T
         window = tflite_window(op.attributes, side, many)
         if window is None:
             raise InputError("it has a step of 0")
+        _fit(tflite_rows(window, op.attributes, size) == rows)
         result.append(tflite_padded(window, op.attributes, size, rows))
     return result[0], result[1]
 

@@ -83,7 +83,7 @@ def check(graph: Graph, data: bytes) -> None:
     InputError
         It is of no .tflite file, or has an op or a tensor that no kernel takes.
     """
-    place = graph.source
+    place = graph.source or graph.name
     if not isinstance(graph.file, TfliteFile) or len(graph.file.model.subgraphs) != 1:
         raise InputError("C is written for .tflite files of one subgraph; quantise and convert the model", place)
     if graph.folded or not graph.ops:
@@ -217,7 +217,7 @@ class _Ends:
 
     def functions(self) -> list[str]:
         """`model_run`, and with rows that are handed over `model_begin` and `model_result`."""
-        take = [f"    take({self.at[t.id]}, {self.name[t.id]}, {t.size});" for t in self.held]
+        take = [self._take(t) for t in self.held]
         give = [f"    give({self.name[t.id]}, {self.at[t.id]}, {t.size});" for t in self.outputs]
         run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
         if self.source is None:
@@ -232,6 +232,11 @@ class _Ends:
             f"int model_run({run})", "{", f"    model_begin({call});", rows, f"    model_result({back});",
             "    return 0;", "}", "",
         ]  # fmt: skip
+
+    def _take(self, tensor: Tensor) -> str:
+        """A statement that takes an input over; one that nobody reads has no place."""
+        at, name = self.at[tensor.id], self.name[tensor.id]
+        return f"    (void){name};" if at is None else f"    take({at}, {name}, {tensor.size});"
 
 
 def _names(tensors: list[Tensor], stem: str) -> dict[int, str]:
@@ -260,7 +265,7 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
     for name in names:
         lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
     lines += ["    default:", "        break;", "    }", "}", "", _text("run.c")]
-    moves = (["take"] if ends.held else []) + ["give"]
+    moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
     lines += [_text(f"{name}.c") for name in moves]
     lines += [] if source is None else [_text("feed.c")]
     lines += [*ends.functions(), _text("guard.c")]
@@ -296,6 +301,8 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
             nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
             followers += [f"    {which}," for which in node.followers]
+    if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
+        raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
     result = []
     for kind, name, rows, empty in (
         ("read_t", "reads", reads, "    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},"),
