@@ -39,6 +39,8 @@ class Kernel:
         Tensors that are joined, initialisers.
     sizes_in, whole_pixels
         Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
+    op
+        What runs, for a comment.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Kernel:
     pieces: tuple[str, ...] = ()
     sizes_in: Three = (0, 0, 0)
     whole_pixels: bool = True
+    op: str = ""
 
 
 @dataclass

@@ -281,7 +281,7 @@ def _parameters(schedule: Schedule) -> list[str]:
             if kernel.pieces:
                 lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
                 lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
-            rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')},")
+            rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
         kind = _TYPES.get(name, name)
         lines += [f"static const {kind}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines

@@ -7,7 +7,7 @@ without a kernel: the schedule stops there until the caller has brought the next
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lowtide.emit.kernels import Kernel, Kernels
@@ -95,9 +95,10 @@ class Schedule:
             elif (node := self._whole(graph.op_by_id[o])) is not None:
                 self.loops.append([node])
 
-    def _kernel(self, kernel: Kernel) -> int:
+    def _kernel(self, kernel: Kernel, op: Op) -> int:
+        """Index of a kernel among those of its name."""
         listed = self.kernels.setdefault(kernel.name, [])
-        listed.append(kernel)
+        listed.append(replace(kernel, op=f"op {op.id}, {op.type}"))
         return len(listed) - 1
 
     def _whole(self, op: Op) -> Node | None:
@@ -105,7 +106,7 @@ class Schedule:
         kernel = self.makers.kernel(op, self.places.view)
         if kernel.name == "copy" and self.places.whole_at(op.inputs[0]) == self.places.whole_at(op.outputs[0]):
             return None
-        return Node(kernel.name, self._kernel(kernel), 1, 1, kernel.sizes, (-1, -1))
+        return Node(kernel.name, self._kernel(kernel, op), 1, 1, kernel.sizes, (-1, -1))
 
     def _loop(self, loop: PlanLoop) -> list[Node]:
         """Inputs first, then the ops; the last one drives."""
@@ -155,7 +156,15 @@ class Schedule:
         width = sizes_of(result)[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)
         return Node(
-            kernel.name, self._kernel(kernel), play.count(op.id), width, kernel.sizes, along, reads, followers, leaves
+            kernel.name,
+            self._kernel(kernel, op),
+            play.count(op.id),
+            width,
+            kernel.sizes,
+            along,
+            reads,
+            followers,
+            leaves,
         )
 
     def _summed(self, play: LoopPlay, loop: PlanLoop, op: Op, number: dict[int, int], followers: Followers) -> Node:
@@ -173,7 +182,9 @@ class Schedule:
         width = kernel.sizes[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)
         count = play.count(op.id)
-        return Node(kernel.name, self._kernel(kernel), count, width, kernel.sizes, along, reads, followers, leaves=True)
+        return Node(
+            kernel.name, self._kernel(kernel, op), count, width, kernel.sizes, along, reads, followers, leaves=True
+        )
 
     def _source(self, play: LoopPlay, loop: PlanLoop, tensor: int, followers: Followers) -> Node:
         t = self.places.graph.tensor_by_id[tensor]
