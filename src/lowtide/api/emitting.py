@@ -47,7 +47,7 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
         (`docs/emit.md`); nothing is written then.
     """
     code = project_of(plan, model)
-    with made_folder(folder), Outputs(files_read(model)) as outputs:
+    with output_folder(folder), Outputs(files_read(model)) as outputs:
         for name, text in code.files.items():
             outputs.write(Path(folder) / name, text.encode())
     return code.sizes
@@ -75,7 +75,7 @@ def _bytes_of(graph: Graph) -> bytes:
 
 
 @contextmanager
-def made_folder(folder: str | Path) -> Iterator[None]:
+def output_folder(folder: str | Path) -> Iterator[None]:
     """A folder that is there while something is written into it, and not made in vain.
 
     Raises

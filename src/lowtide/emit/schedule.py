@@ -155,17 +155,8 @@ class Schedule:
         )  # fmt: skip
         width = sizes_of(result)[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)
-        return Node(
-            kernel.name,
-            self._kernel(kernel, op),
-            play.count(op.id),
-            width,
-            kernel.sizes,
-            along,
-            reads,
-            followers,
-            leaves,
-        )
+        index, count = self._kernel(kernel, op), play.count(op.id)
+        return Node(kernel.name, index, count, width, kernel.sizes, along, reads, followers, leaves)
 
     def _summed(self, play: LoopPlay, loop: PlanLoop, op: Op, number: dict[int, int], followers: Followers) -> Node:
         """An op that adds the parts of its operand up; its positions are the operand's."""
@@ -181,10 +172,8 @@ class Schedule:
         reads = tuple(_read(play, op, t, read, number[t]) for t, read in play.operands(op) if t in play.dims)
         width = kernel.sizes[axes[1]] if len(axes) == 2 else 1
         along = (axes[0], axes[1] if len(axes) == 2 else -1)
-        count = play.count(op.id)
-        return Node(
-            kernel.name, self._kernel(kernel, op), count, width, kernel.sizes, along, reads, followers, leaves=True
-        )
+        index, count = self._kernel(kernel, op), play.count(op.id)
+        return Node(kernel.name, index, count, width, kernel.sizes, along, reads, followers, leaves=True)
 
     def _source(self, play: LoopPlay, loop: PlanLoop, tensor: int, followers: Followers) -> Node:
         t = self.places.graph.tensor_by_id[tensor]
