@@ -134,6 +134,19 @@ def test_it_runs_on_an_emulated_cortex_m(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "3 runs, 0 wrong\n")
 
 
+@pytest.mark.slow
+@needs_compiler
+def test_the_example_of_the_page_compiles(tmp_path: Path) -> None:
+    """What docs/emit.md shows of a microcontroller, with the header of a network whose input is handed over."""
+    page = BOARD.parents[2] / "docs/emit.md"
+    if not page.is_file():
+        pytest.skip("lowtide is installed without its pages")
+    written(emit_net(random.Random(16).choice, 16, 10), tmp_path, "handed over")
+    code = page.read_text().partition("```c\n")[2].partition("```")[0]
+    (tmp_path / "board.c").write_text(code)
+    subprocess.run([compiler() or "cc", *FLAGS, "-c", "board.c", "-o", "board.o"], cwd=tmp_path, check=True)
+
+
 def test_the_same_plan_is_the_same_text(tmp_path: Path) -> None:
     """Nothing hangs on the folder or on the run; every row ends a line; names are C's."""
     model, plan = written(residual(), tmp_path, "rows")
