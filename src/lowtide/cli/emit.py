@@ -92,6 +92,11 @@ def _refuse(options: argparse.Namespace) -> None:
         raise InputError("--emit c needs a folder to write into; name it with -o")
     if size_table.wanted(options):
         raise InputError("--emit c is for one size, and --dim gives several; plan each by itself")
+    others = [word for word in map(str.strip, options.allow.split(",")) if word not in ("", "loops")]
+    if others:
+        raise InputError(
+            f"--allow {','.join(others)} does not go with --emit c, which has no --allow but loops; drop it"
+        )
     target = api.target(options.target, options.model)
     if target.rule:
         raise InputError(f"target {target.name} is for kernels of its own; leave out --target, or give --target loops")
