@@ -129,15 +129,23 @@ class Tflm:
         self.interpreter.invoke()
         return np.array(self.interpreter.get_output(0)).tobytes()
 
-    def vectors(self, count: int, folder: Path) -> list[list[np.ndarray]]:
-        """Random inputs and what it makes of them, as files of the folder; how many results differ is checked."""
+    def feed(self, data: bytes) -> list[np.ndarray]:
+        """The bytes of all inputs as arrays."""
+        arrays, begin = [], 0
+        for shape in self.shapes:
+            size = math.prod(shape)
+            arrays.append(np.frombuffer(data[begin : begin + size], np.int8).reshape(shape))
+            begin += size
+        return arrays
+
+    def vectors(self, count: int, folder: Path) -> None:
+        """Random inputs and what it makes of them, as files of the folder; results that never differ are an error."""
         rng = np.random.default_rng(0)
         feeds = [[rng.integers(-128, 128, shape).astype(np.int8) for shape in self.shapes] for _ in range(count)]
         wanted = [self.run(feed) for feed in feeds]
         (folder / "in.bin").write_bytes(b"".join(value.tobytes() for feed in feeds for value in feed))
         (folder / "want.bin").write_bytes(b"".join(wanted))
         assert len(set(wanted)) > 1, "results do not depend on the inputs"
-        return feeds
 
 
 def built(folder: Path, compiler: str, flags: Sequence[str], name: str) -> Path:
@@ -171,14 +179,17 @@ def cut(folder: Path, place: Path, few: int, inputs: int) -> None:
         (place / name).write_bytes(data[: len(data) // inputs * few])
 
 
-def timed(folder: Path, tflm: Tflm, feed: Sequence[np.ndarray]) -> dict[str, float]:
+def timed(folder: Path, tflm: Tflm, inputs: int) -> dict[str, float]:
     """Least seconds of a run of each build and of TFLM, in turns."""
     least: dict[str, float] = {}
 
     def note(what: str, seconds: float) -> None:
         least[what] = min(seconds, least.get(what, seconds))
 
-    (folder / "one.bin").write_bytes(b"".join(value.tobytes() for value in feed))
+    data = (folder / "in.bin").read_bytes()
+    first = data[: len(data) // inputs]
+    (folder / "one.bin").write_bytes(first)
+    feed = tflm.feed(first)
     programs = {f"{c} -O2": folder / f"host-{c}-O2" for c in filter(shutil.which, COMPILERS)}
     for _ in range(ROUNDS):
         for what, program in programs.items():
@@ -226,8 +237,10 @@ def emulated(folder: Path, inputs: int) -> str:
     return "equal" if done.returncode == 0 and "0 wrong" in done.stdout else (done.stdout + done.stderr)[:200]
 
 
-def row_of(model: Path, target: str, way: str, inputs: int, seconds: float) -> dict[str, Any] | None:
-    """A model's row for one way; None if it has no such plan."""
+def row_of(
+    model: Path, target: str, way: str, vectors: Path, tflm: Tflm, inputs: int, seconds: float
+) -> dict[str, Any] | None:
+    """A model's row for one way; None if it has no such plan. `vectors`: a folder with random inputs and results."""
     try:
         plan = lowtide.plan(model, target=target, time=seconds, **WAYS[way])
     except InputError as error:
@@ -239,8 +252,7 @@ def row_of(model: Path, target: str, way: str, inputs: int, seconds: float) -> d
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         sizes = lowtide.emit_c(plan, model, folder)
-        tflm = Tflm(model)
-        feeds = tflm.vectors(inputs, folder)
+        cut(vectors, folder, inputs, inputs)
         few = inputs if sizes.macs * inputs <= MOST_SANITIZED_MACS else min(FEW, inputs)
         return {
             "model": model.stem,
@@ -255,7 +267,7 @@ def row_of(model: Path, target: str, way: str, inputs: int, seconds: float) -> d
             "inputs": inputs,
             "sanitized": few,
             "checks": checks(folder, inputs, few),
-            "seconds": timed(folder, tflm, feeds[0]),
+            "seconds": timed(folder, tflm, inputs),
             "sizes": code_bytes(folder),
             "emulated": emulated(folder, inputs),
         }
@@ -333,10 +345,13 @@ def main() -> int:
                 if (model.stem, "whole") not in done:
                     refused.append([model.stem, str(error).removeprefix(f"{model}: ").partition(", but for")[0]])
                 continue
-            for way in WAYS:
-                row = None
-                if (model.stem, way) not in done:
-                    row = row_of(model, target, way, options.inputs, options.time)
+            left = [way for way in WAYS if (model.stem, way) not in done]
+            tflm, vectors = Tflm(model), Path(folder) / model.stem
+            vectors.mkdir()
+            if left:
+                tflm.vectors(options.inputs, vectors)
+            for way in left:
+                row = row_of(model, target, way, vectors, tflm, options.inputs, options.time)
                 if row is not None:
                     rows.append(row)
                     print(json.dumps(row), file=sys.stderr, flush=True)
