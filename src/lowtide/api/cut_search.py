@@ -128,8 +128,13 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
         best = self._best_cut()
-        less = best is not None and best.keys["required_bytes"] < self.uncut.keys["required_bytes"]
-        return best if best is not None and less else self.uncut
+        if best is None:
+            return self.uncut
+        if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
+            return best
+        uncut = self.uncut.keys
+        figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
+        return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
