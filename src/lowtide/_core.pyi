@@ -743,7 +743,9 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]]]],
+                Sequence[
+                    tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]], int]
+                ],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,

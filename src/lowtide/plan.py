@@ -35,7 +35,7 @@ from lowtide.target import Target
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
-Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+Stopped = Literal["proof", "complete", "time", "memory", "interrupt", "stalled"]
 Sure = Literal["exact", "at least", "at most"]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}

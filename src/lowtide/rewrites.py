@@ -36,12 +36,14 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over the rows `terms` of its axis
-    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding.
+    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding. Of a part of a resize
+    only the rows `sure` are those of the tensor.
     """
 
     of: int
     box: list[Rows]
     terms: list[Rows] | None = None
+    sure: list[Rows] | None = None
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):

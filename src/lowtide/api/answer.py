@@ -201,7 +201,8 @@ def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
     if tensor.id in answer.parts.pieces:
         piece = answer.parts.pieces[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms)}
+        sure = None if piece.sure is None else list(piece.sure)
+        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
 
 

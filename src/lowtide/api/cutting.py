@@ -64,7 +64,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
     search = CutSearch(job, job.goal, problem, uncut, limits)
     best = uncut if within or interrupted or least else search.best()
-    changed = best is not uncut
+    changed = best.parts is not None
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
     if job.costs is not None and not changed:

@@ -12,7 +12,7 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
-from lowtide.report.cuts import cut_text
+from lowtide.report.cuts import cut_text, not_cut_text
 from lowtide.report.figures import figures_rows
 from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
@@ -107,6 +107,8 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
     cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops and plan.fission is None)
     tail += [("cut", cut_text(plan))] if cut else []
+    without = not_cut_text(plan)
+    tail += [("not cut", without)] if without is not None else []
     tail += loop_rows(plan)
     tail += fission_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
