@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.9
 """Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
 
+_FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
+"""Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
+which on one is taken for it, and the share of the time after which no further one is tried."""
+
 _PLACED = 3
 """Times that a plan is placed, each for less room, until its arena fits the budget."""
 
@@ -139,7 +143,7 @@ class _Step:
 
     def _choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
-        from lowtide.optimize.parted import part_counts, parted
+        from lowtide.optimize.parted import part_counts
         from lowtide.optimize.step_regions import step_regions
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
@@ -148,15 +152,43 @@ class _Step:
         if micro is not None and not regions:
             why = "; ".join(found.refused) or "no dimension runs through the forward and the backward pass"
             raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
-        choices = [] if micro is not None else [self._whole()]
-        for region in (regions if micro is not None else found.regions)[:1]:
-            counts = part_counts(region.rows)
-            if micro is not None:
-                counts = [micro.parts] if micro.parts else [n for n in counts if n & (n - 1) == 0]
-                if counts[0] > region.rows:
-                    raise InputError(f"microbatch.parts is {counts[0]}, and the step has {region.rows} rows")
-            choices += parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
-        return choices
+        if micro is not None:
+            return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
+        choices = [self._whole()]
+        for region in found.regions[:1]:
+            choices += self._parted(region, part_counts(region.rows))
+        return choices + self._smaller(choices, found.regions[:1])
+
+    def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
+        from lowtide.optimize.parted import parted
+
+        return parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+
+    def _micro_counts(self, micro: Microbatch, rows: int) -> list[int]:
+        from lowtide.optimize.parted import part_counts
+
+        counts = [micro.parts] if micro.parts else [n for n in part_counts(rows) if n & (n - 1) == 0]
+        if counts[0] > rows:
+            raise InputError(f"microbatch.parts is {counts[0]}, and the step has {rows} rows")
+        return counts
+
+    def _smaller(self, choices: Sequence[Parted], largest: Sequence[Region]) -> list[Parted]:
+        """Regions of the fission tree, in a few parts, which none of the choices is as low and as fast as."""
+        from lowtide.optimize.fission_tree import tree_regions
+
+        taken: list[Parted] = []
+        most = len(largest[0].axes) if largest else len(self.problem.graph.ops)
+        regions = tree_regions(self.problem.graph, self.problem.memory, self.once.order)
+        smaller = [region for region in regions if len(region.axes) < _ALIKE * most]
+        for region in smaller[:_SMALLER]:
+            if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
+                break
+            for choice in self._parted(region, [n for n in _FEW if n <= region.rows]):
+                begin = choice.begin
+                at = (choice.peak(begin), choice.seconds(begin))
+                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in (*choices, *taken)):
+                    taken.append(choice)
+        return taken
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
