@@ -6,7 +6,8 @@ by the bytes of the peak that lie inside (its heat) less what it reads that is n
     score(v) = (1 - 1/2) sum of sizes of hot tensors below v  -  sum of sizes of what is read and not hot
 
 Scored is what is proposed: the ops below v without v itself. Scores are divided into levels, and of each level the
-lowest ops of the dominator tree are taken. Enabling, lifting and disabling a node, and another number of parts, are then choices of a region and a number; one region at a time.
+lowest ops of the dominator tree are taken. Enabling, lifting and disabling a node, and another number of parts, are
+then choices of a region and a number; one region at a time.
 """
 
 from __future__ import annotations
