@@ -48,7 +48,7 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
-    "api/test_fissioning.py": "fission_plan cost/labelled optimize/parted optimize/step_regions report/fission",
+    "api/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
     "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy

@@ -117,6 +117,8 @@ def write_all(
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.fission is not None and any(path is not None for path in wanted):
+        raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
         raise InputError(
             "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)

@@ -141,12 +141,12 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
     if not all(isfinite(entry.seconds) for entry in file.entries):
         raise InputError("an entry's seconds are no number; measure again", place)
     for name, family in file.families.items():
-        if not isfinite(family.seconds(1.0, 1.0)):
-            raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
         for table in (family.by_flops, family.by_bytes):
             ascending = all(a[0] < b[0] for a, b in pairwise(table))
             if not ascending or any(not (0 < x < inf and 0 < s < inf) for x, s in table):
                 raise InputError(f"family {name!r} has a table whose sizes do not rise from above 0", place)
+        if not isfinite(family.seconds(1.0, 1.0)):
+            raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
     return file
 
 
