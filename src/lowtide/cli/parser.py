@@ -118,6 +118,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.zoo_parser(add)
     small_parsers.schema_parser(add)
     small_parsers.report_parser(add)
+    small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
     return parser
 
