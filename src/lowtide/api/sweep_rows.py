@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import InputError, LowtideError, MissingExtraError, first_line
+from lowtide.files import HLO_ENDINGS
 from lowtide.sizes import parse_size
 from lowtide.version import __version__
 
-MODEL_ENDINGS = (".onnx", ".tflite", ".pt2", ".graph.json")
+MODEL_ENDINGS = (".onnx", ".tflite", ".pt2", ".graph.json", *HLO_ENDINGS)
 OPTIONS = (
     "allow", "dims", "exact_bits", "gap", "max_macs", "max_ops", "max_overhead", "method", "overwrite_inputs",
     "pin_inputs", "reserve", "seed", "stream_input", "time",

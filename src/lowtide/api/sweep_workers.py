@@ -6,6 +6,7 @@ Either hands rows over as they end, in any order, and goes on when a worker dies
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -101,6 +102,7 @@ def cores() -> int:
 def _start() -> None:
     """A worker leaves Ctrl-C to the process that started it, and ends with that, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(2_000_000)  # as in the command itself
     parent = multiprocessing.parent_process()
     assert parent is not None
 
