@@ -20,8 +20,8 @@ from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
-    "a .onnx, .tflite, .pt2 or .graph.json file, - (a graph JSON on stdin), zoo:NAME, or FILE.py:FUNCTION (runs the "
-    "user's own code)"
+    "a .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file, - (a graph JSON on stdin), zoo:NAME, or "
+    "FILE.py:FUNCTION (runs the user's own code)"
 )
 
 _WRITTEN = "files to write, together or not at all"
@@ -118,6 +118,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.zoo_parser(add)
     small_parsers.schema_parser(add)
     small_parsers.report_parser(add)
+    small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
     return parser
 
