@@ -53,6 +53,8 @@ def _changed(*path: str | int, value: Any) -> bytes:
         (_changed("families", "join", "launch_seconds", value=float("inf")), "not JSON"),
         (_changed("threads", value=0), ">= 1"),
         (_changed("level", value="fast"), "level"),
+        (_changed("trials", value=[{"predicted": -2.0, "measured": 0.1}]), "> -1"),
+        (_changed("trials", value=[{"predicted": 0.1}]), "measured"),
         (_changed("version", value=2), "version 2 is not known"),
         (_changed("families", value={}), "lack 'slice'"),
         (_changed("entries", 0, "nanoseconds", value=3), "unknown field"),

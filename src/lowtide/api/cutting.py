@@ -69,7 +69,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     keys = best.keys
     if job.costs is not None and not changed:
         whole = job.costs.model(search.cutter).whole()
-        keys["cost"] = job.costs.of_plan(whole, whole)
+        keys["cost"] = job.costs.of_plan(whole)
     if bound is not None:
         assert bound.bytes <= keys["peak_bytes"], bound
         keys["region_bound"] = bound

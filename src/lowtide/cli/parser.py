@@ -197,7 +197,7 @@ def _measure(add: _Add) -> None:
     """A cost file."""
     p = add(
         "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
-        "lowtide measure model.onnx -o cost.json",
+        "lowtide measure model.onnx -o cost.json --max-overhead 10%",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
         "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
     )  # fmt: skip

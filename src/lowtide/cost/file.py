@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from lowtide.cost.trials import CostTrial
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.schemas import json_schema
@@ -92,7 +93,8 @@ class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
-    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family.
+    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family; `trials`
+    what plans chosen by all that took where they were run.
     """
 
     version: int
@@ -105,6 +107,7 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     threads: Annotated[int, msgspec.Meta(ge=1)]
     families: dict[str, CostFamily]
     entries: list[CostEntry]
+    trials: list[CostTrial] = msgspec.field(default_factory=list)
 
     def to_json(self) -> bytes:
         """The file's bytes; the same figures give the same bytes."""
@@ -140,6 +143,8 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
         raise InputError(f"its families lack {missing[0]!r}; measure again, or add it", place)
     if not all(isfinite(entry.seconds) for entry in file.entries):
         raise InputError("an entry's seconds are no number; measure again", place)
+    if not all(isfinite(trial.predicted) and isfinite(trial.measured) for trial in file.trials):
+        raise InputError("a trial's overhead is no number; measure again", place)
     for name, family in file.families.items():
         for table in (family.by_flops, family.by_bytes):
             ascending = all(a[0] < b[0] for a, b in pairwise(table))
