@@ -914,7 +914,7 @@ def play_loop(
 
 class SequenceProblem:
     """
-    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept); transfers: (value, store, load), what each costs. With n ops, number n + 2 k stores the value of transfer k, and the next one loads it.
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept); moves: (value, store, load cost).
     """
 
     def __init__(

@@ -63,10 +63,22 @@ class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seconds: Seconds
 
 
-class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bytes per second from the device's memory to the host's, and back."""
+
+    to_host: Rate
+    from_host: Rate
+
+
+class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
     `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family.
+    `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
+    any: it has no entries, and only the family ``"other"`` is asked.
     """
 
     version: int
@@ -79,6 +91,7 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     threads: Annotated[int, msgspec.Meta(ge=1)]
     families: dict[str, CostFamily]
     entries: list[CostEntry]
+    bandwidth: CostBandwidth | None = None
 
     def to_json(self) -> bytes:
         """The file's bytes; the same figures give the same bytes."""
@@ -114,6 +127,8 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
         raise InputError(f"its families lack {missing[0]!r}; measure again, or add it", place)
     if not all(isfinite(entry.seconds) for entry in file.entries):
         raise InputError("an entry's seconds are no number; measure again", place)
+    if file.bandwidth is not None and not isfinite(file.bandwidth.to_host + file.bandwidth.from_host):
+        raise InputError("its bandwidth is no number; give bytes per second", place)
     for name, family in file.families.items():
         if not isfinite(family.seconds(1.0, 1.0)):
             raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
@@ -126,10 +141,13 @@ def read_cost(path: str | Path) -> tuple[CostFile, str]:
     return parse_cost(data, str(path)), sha256(data).hexdigest()
 
 
-def stand_in() -> tuple[CostFile, str]:
-    """The cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256."""
-    data = resources.files("lowtide.cost").joinpath("files", "cpu.json").read_bytes()
-    return parse_cost(data, "cpu.json"), sha256(data).hexdigest()
+def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
+    """A cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256.
+
+    ``"cpu.json"``, or ``"rtx3090.json"``, which has a bandwidth: figures of that card's data sheet, not measured.
+    """
+    data = resources.files("lowtide.cost").joinpath("files", name).read_bytes()
+    return parse_cost(data, name), sha256(data).hexdigest()
 
 
 def schema() -> dict[str, Any]:
