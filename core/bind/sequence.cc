@@ -103,7 +103,7 @@ tide::SequenceResult anneal(const tide::SequenceProblem& problem, const std::vec
 void sequence(nb::module_& m) {
   nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
                                     "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
-                                    "values: (size, maker or -1, kept); moves: (value, store, load cost).")
+                                    "values: (size, maker, kept); moves: value, out, in")
       .def(
           "__init__",
           [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values,

@@ -914,7 +914,7 @@ def play_loop(
 
 class SequenceProblem:
     """
-    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept); moves: (value, store, load cost).
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker, kept); moves: value, out, in
     """
 
     def __init__(
