@@ -28,6 +28,7 @@ from lowtide.rewrites import (
     Recomputation,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
@@ -381,6 +382,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrites: list[Rewrite] | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
+    swapping: Swapping | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: ProvedOver | None = None

@@ -38,6 +38,7 @@ from lowtide.rewrites import (
     Recompute,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.version import __version__
 
@@ -76,6 +77,7 @@ class PlanKeys(TypedDict, total=False):
     rewrites: list[Rewrite] | None
     loops: list[PlanLoop]
     recomputation: Recomputation
+    swapping: Swapping
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: ProvedOver | None
