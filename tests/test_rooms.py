@@ -104,6 +104,7 @@ ELSEWHERE = {
     "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
+    "pytorch/test_swap.py": "torch/swap",
     # the front door, through its commands
     "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
@@ -123,6 +124,7 @@ ELSEWHERE = {
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
     "api/test_recomputing.py": "verify/check/recompute",
+    "api/test_swapping.py": "verify/check/swaps",
     "api/test_front.py": "optimize/recompute/front",
     "optimize/recompute/baselines/test_baselines.py": " ".join(
         f"optimize/recompute/baselines/{name}"

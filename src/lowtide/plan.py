@@ -29,7 +29,7 @@ from lowtide.rewrites import (
     RegionBound,
     Rewrite,
     Swapping,
-)
+)  # fmt: skip
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
 from lowtide.target import Target
@@ -326,8 +326,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With `memories`, `residency` says where tensors lie and `offsets` is absent; `workspace_memories` (op id to name)
     says in which memory a workspace lies, and without moves `arena_bytes` is the sum of what the memories hold.
     With `moves` the plan spills: sizes speak of the fast memory, `optimal` of the traffic (see `traffic_proof`);
-    `spilling` says what was counted, `streams` what lies on the host whole.
-    `cost` says what the ops take by a cost file.
+    `spilling` says what was counted, `streams` what lies on the host whole, `cost` what ops take by a file.
     `runtime_arena_bytes`, under a runtime with an arena of its own, is the block in which that fits this order.
     With `runtime_unknown`, types of ops of whose kernels it is not known what they take, that is at least needed.
     `runtime_parts` says what that block consists of under tflm, and `runtime_arenas`, with several memories, where its
@@ -337,9 +336,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
     what outputs may differ by; likewise with `loops`, each an op of type RowLoop,
     and with `fission`, of type Parts. With `allow`, a budget is impossible
-    only by what `recomputation` says for all plans.
+    only by what `recomputation` says for all plans. `profile` is what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
-    `profile` is what is in memory at each step.
     """
 
     version: int

@@ -7,7 +7,7 @@ up to the alignment: the plan's own peak is at most that of its sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowtide._core import SequenceProblem, SequenceResult, search_sequence
 from lowtide.analyse.model import MemoryModel
@@ -17,6 +17,9 @@ from lowtide.optimize.recompute.costs import Costs, costs_of
 from lowtide.sizes import round_up
 from lowtide.stop import Limits, Progress
 from lowtide.transform.clone import repeatable
+
+_ALONE = 0.15
+"""Part of the time that is left for a search with transfers alone, and for one with repetitions alone."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +290,36 @@ def search(
         `cost` in units of `problem.costs`, without `Sequenced.unmoved_units`; without `found` the sequence that came
         lowest. Views are in no order (`Sequenced.with_views`), and each run costs what those of its storage do.
     """
+    fresh = len(order) == len(problem.ops)
+    if problem.transfers and fresh and not all(op.once for op in problem.ops):
+        return _both(problem, order, budget, limits, steps, enough)
+    return _one(problem, order, budget, limits, steps, enough)
 
+
+def _both(
+    problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, steps: int, enough: int
+) -> SequenceResult:
+    """The best of transfers alone, repetitions alone, and of both: what each of them finds, both may."""
+    once = replace(problem, ops=tuple(replace(op, once=True) for op in problem.ops))
+    best: SequenceResult | None = None
+    for share, way in ((_ALONE, once), (_ALONE, replace(problem, transfers=())), (1.0, problem)):
+        part = replace(limits, seconds=limits.seconds - limits.left_seconds * (1 - share))
+        result = _one(way, order, budget, part, steps, enough)
+        if best is None or (not result.found, result.cost if result.found else result.peak) < (
+            not best.found,
+            best.cost if best.found else best.peak,
+        ):
+            best = result
+        if result.stopped == "interrupt" or (best.found and best.cost <= max(enough, problem.costs.total)):
+            break
+    assert best is not None
+    return best
+
+
+def _one(
+    problem: Sequenced, order: Sequence[int], budget: int, limits: Limits, steps: int, enough: int
+) -> SequenceResult:
+    """One search of the core's."""
     least, _ = least_possible(problem)
 
     def tell(seconds: float, best: int) -> bool:
