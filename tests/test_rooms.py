@@ -51,6 +51,8 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
+    "api/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
+    "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
@@ -98,6 +100,8 @@ ELSEWHERE = {
     "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
+    "pytorch/test_mode.py": "torch/mode",
+    "pytorch/test_meta.py": "torch/meta",
     "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
@@ -131,6 +135,7 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
+    "emit/test_project.py": "emit/kernels emit/places emit/schedule emit/weights api/emitting cli/emit",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",

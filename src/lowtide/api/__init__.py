@@ -9,6 +9,7 @@ from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
 from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.curve import curve
+from lowtide.api.emitting import emit_c
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.front import front
@@ -54,6 +55,7 @@ __all__ = [
     "choices_to_show",
     "compare",
     "curve",
+    "emit_c",
     "export",
     "front",
     "inspect",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, measure, probe, report, small_parsers
+from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
@@ -136,6 +136,7 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
         "lowtide plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
         "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
+        "lowtide plan model.tflite --emit c -o firmware --allow loops --stream-input",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -149,6 +150,7 @@ def _plan(add: _Add) -> None:
     written.add_argument(
         "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
     )
+    emit.option_of_plan(written)
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
     runtime = p.add_argument_group("onnxruntime's own optimiser")
@@ -195,7 +197,7 @@ def _measure(add: _Add) -> None:
     """A cost file."""
     p = add(
         "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
-        "lowtide measure model.onnx -o cost.json",
+        "lowtide measure model.onnx -o cost.json --max-overhead 10%",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
         "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
     )  # fmt: skip

@@ -8,7 +8,8 @@ links of an op, without windows; graph JSON carries it, so that ops of any name 
 
 from __future__ import annotations
 
-from lowtide.ops.access import labelled
+from lowtide.graph import Op
+from lowtide.ops.access import Access, labelled
 from lowtide.ops.forms import Custom, Form
 from lowtide.ops.node import Node, NoForm
 
@@ -70,6 +71,20 @@ def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...
         return tuple([tuple(words.split()) for words in part.split(",")]) if part.strip() else ()
 
     return side(reads), side(writes)
+
+
+def word_of(op: Op, access: Access, axis: int) -> str:
+    """The word that stands for an axis of an op's access. Raises `KeyError` if there is none."""
+    reads, writes = parsed(str(op.attributes["labels"]))
+    for words, along in zip(writes, access.outputs, strict=True):
+        for word, at in zip(words, along, strict=True):
+            if at == axis:
+                return word
+    for words, indices in zip(reads, access.inputs, strict=True):
+        for word, index in zip(words, indices or (), strict=True):
+            if index is not None and index.axis == axis:
+                return word
+    raise KeyError(axis)
 
 
 def is_random(node: Node) -> bool:

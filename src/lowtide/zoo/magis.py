@@ -63,7 +63,13 @@ def build_half(name: str, **sizes: int) -> StepNet:
 
 
 def build_vit(name: str, *, batch: int, image: int, patch: int, layers: int, width: int, heads: int) -> StepNet:
-    """Patches, blocks, and scores of 1,000 classes for each patch."""
+    """Patches, blocks, and scores of 1,000 classes for each patch.
+
+    Raises
+    ------
+    InputError
+        Patches do not divide the image, or are not as wide as the blocks.
+    """
     _multiple(name, image, patch, "image", "patch")
     if 3 * patch * patch != width:
         raise InputError(f"width {width} is not 3 patch^2 = {3 * patch * patch}; change one of them", f"zoo:{name}")
@@ -119,7 +125,7 @@ def build_unet(name: str, *, batch: int, image: int, width: int) -> StepNet:
 
 def build_unetpp(name: str, *, batch: int, image: int, width: int) -> StepNet:
     """A grid of nodes, one convolution each, every node joined with those of its row."""
-    _multiple(name, image, 16, "image", "2^4")
+    _multiple(name, image, 32, "image", "2^5")
     net = StepNet(name)
     widths = [width << level for level in range(5)]
     x = net.tensor("x", (batch, 1, image, image))
