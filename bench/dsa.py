@@ -82,10 +82,9 @@ def page(result: dict[str, Any], limit: float) -> str:
         most, proved, seconds = (max(r["buffers"] for r in some), sum(r["optimal"] for r in some),
                                  sum(r["seconds"] for r in some))  # fmt: skip
         lines.append(f"| {family} | {len(some)} | {most} | {proved} | {seconds:.2f} |")
-    for row in rows:
-        if not row["optimal"]:
-            lines += ["", f"Open: {row['document']}, {row['pool']}: {row['height_bytes']:,} B, "
-                          f"at least {row['lower_bound_bytes']:,}."]  # fmt: skip
+    apart = [r for r in rows if not r["optimal"] and r["apart"]]
+    lines += ["", f"Open: {sum(not r['optimal'] for r in rows)}; {len(apart)} of them keep buffers apart that are never "
+              "there at the same time, which the bound (bytes live at once) does not see."]  # fmt: skip
     for text in sorted(set(result["refused"])):
         lines += ["", f"Refused, {result['refused'].count(text)} of them: {text}."]
     return "\n".join(lines) + "\n"

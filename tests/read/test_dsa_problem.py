@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
         "schema_version": 1, "profile": "pypto_research_v1", "instance": "k", "metadata": {"producer": "x"},
         "problem": {
             "pools": [
-                {"id": 1, "name": "UB", "capacity": 4096, "reserved_ranges": [{"lower": 0, "upper": 64}]},
+                {"id": 1, "name": "UB", "capacity": 4096, "reserved_ranges": [{"begin": 0, "end": 64}]},
                 {"id": 2, "name": "", "capacity": None, "reserved_ranges": []},
                 {"id": 3, "name": "unused", "capacity": None, "reserved_ranges": []},
             ],
@@ -97,7 +97,7 @@ def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
         (lambda d: d["problem"]["buffers"][0]["live_intervals"][0].update(upper=6), "overlap"),
         (lambda d: d["problem"]["pools"][1].update(id=1), "two pools"),
         (lambda d: d["problem"]["pools"][0].update(bank_geometry={"bank_size": 1, "num_banks": 2}), "has banks"),
-        (lambda d: d["problem"]["pools"][0]["reserved_ranges"][0].update(upper=0), "empty range"),
+        (lambda d: d["problem"]["pools"][0]["reserved_ranges"][0].update(end=0), "empty range"),
         (lambda d: d["problem"]["constraints"]["colocations"].append({"first": 0, "second": 1}), "colocations"),
         (lambda d: d["problem"]["constraints"]["temporal_exclusions"].append({"first": 0, "second": 1}), "exclusions"),
         (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 0}), "not two"),

@@ -50,9 +50,9 @@ def problem_of(pool: PoolProblem) -> Problem:
         for b in pool.buffers
     ]
     steps = [step for b in pool.buffers for i in b.live_intervals for step in (i.lower, i.upper)]
-    for number, (lower, upper) in enumerate(pool.reserved):
-        size = upper - lower
-        buffers.append(Buffer(f"reserved{number}", size, (Piece(min(steps), max(steps), 0, size),), 1, lower))
+    for number, (begin, end) in enumerate(pool.reserved):
+        size = end - begin
+        buffers.append(Buffer(f"reserved{number}", size, (Piece(min(steps), max(steps), 0, size),), 1, begin))
     index = {b.id: k for k, b in enumerate(pool.buffers)}
     apart = [(min(index[a], index[b]), max(index[a], index[b])) for a, b in pool.apart]
     return Problem(tuple(buffers), (), tuple(sorted(apart)))

@@ -41,10 +41,10 @@ class BufferEntry(msgspec.Struct):
 
 
 class Range(msgspec.Struct):
-    """Addresses from `lower` up to, not including, `upper`."""
+    """Addresses from `begin` up to, not including, `end`."""
 
-    lower: Natural
-    upper: Natural
+    begin: Natural
+    end: Natural
 
 
 class Pool(msgspec.Struct):
@@ -221,8 +221,8 @@ def _of_pool(body: Body, home: dict[int, int], pool: Pool, unweighed: int, place
             offsets[pin.buffer] = pin.offset
     if pool.bank_geometry is not None:
         raise InputError(f"pool {pool.id} has banks, which cannot be honoured", place)
-    reserved = tuple((r.lower, r.upper) for r in pool.reserved_ranges)
-    if any(lower >= upper for lower, upper in reserved):
+    reserved = tuple((r.begin, r.end) for r in pool.reserved_ranges)
+    if any(begin >= end for begin, end in reserved):
         raise InputError(f"pool {pool.id} reserves an empty range", place)
     name = pool.name or str(pool.id)
     return PoolProblem(name, pool.capacity, mine, names, tuple(apart), offsets, reserved, unweighed)
