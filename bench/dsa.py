@@ -83,8 +83,8 @@ def page(result: dict[str, Any], limit: float) -> str:
                                  sum(r["seconds"] for r in some))  # fmt: skip
         lines.append(f"| {family} | {len(some)} | {most} | {proved} | {seconds:.2f} |")
     apart = [r for r in rows if not r["optimal"] and r["apart"]]
-    lines += ["", f"Open: {sum(not r['optimal'] for r in rows)}; {len(apart)} of them keep buffers apart that are never "
-              "there at the same time, which the bound (bytes live at once) does not see."]  # fmt: skip
+    lines += ["", f"Open: {len([r for r in rows if not r['optimal']])}; {len(apart)} of them keep buffers apart, never "
+              "there at once, which the bound (bytes live at once) does not see."]  # fmt: skip
     for text in sorted(set(result["refused"])):
         lines += ["", f"Refused, {result['refused'].count(text)} of them: {text}."]
     return "\n".join(lines) + "\n"

@@ -60,9 +60,10 @@ def test_all_ties_are_honoured(tmp_path: Path, recwarn: pytest.WarningsRecorder)
     at = placed.offsets
     assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
     assert (at["reserved0"], at["b3"]) == (0, 64)
-    assert at["b0"] == at["b1#1"] == 96  # one is there in the other's gap
-    assert at["b1#2"] >= 96 + 100
-    assert (placed.height_bytes, placed.optimal) == (224 + 50, True)
+    assert min(at["b0"], at["b1#1"], at["b1#2"]) == 96
+    low, high = sorted([(at["b0"], at["b0"] + 100), (at["b1#2"], at["b1#2"] + 50)])
+    assert low[1] <= high[0]  # though they are never there at the same time
+    assert (placed.height_bytes, placed.optimal) == (96 + 64 + 100, True)
     assert [p.pool for p in parse_dsa_problem(file.read_bytes())] == ["UB", "2"]
 
 
