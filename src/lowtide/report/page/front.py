@@ -21,13 +21,16 @@ def front_html(views: Sequence[PlanView], names: Sequence[str]) -> str:
     return f'<section class="front">\n{_figure(views, names)}\n{_table(views, names)}\n</section>'
 
 
-def least(views: Sequence[PlanView]) -> list[int]:
-    """Which plans no other beats: none of as few ops has a lower peak, and none of as low a peak fewer ops."""
-    points = [(view.steps, view.plan.peak_bytes) for view in views]
+def least(points: Sequence[tuple[int, int]]) -> list[int]:
+    """Of points (ops, peak) those that no other beats: none of as few ops is lower, none as low has fewer ops."""
     return [
         k for k, (ops, peak) in enumerate(points)
         if not any((o <= ops and p < peak) or (o < ops and p <= peak) for o, p in points)
     ]  # fmt: skip
+
+
+def _points(views: Sequence[PlanView]) -> list[tuple[int, int]]:
+    return [(view.steps, view.plan.peak_bytes) for view in views]
 
 
 def _figure(views: Sequence[PlanView], names: Sequence[str]) -> str:
@@ -38,7 +41,7 @@ def _figure(views: Sequence[PlanView], names: Sequence[str]) -> str:
         across = (view.steps - low) / (high - low) if high > low else 0.5
         return LEFT + across * (WIDTH - LEFT - RIGHT), TOP + (1 - view.plan.peak_bytes / most) * (HEIGHT - TOP - BOTTOM)
 
-    best = sorted(least(views), key=lambda k: (ops[k], -peaks[k]))
+    best = sorted(least(_points(views)), key=lambda k: (ops[k], -peaks[k]))
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="group" aria-label="peak against ops that run">']
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
@@ -63,7 +66,7 @@ def _figure(views: Sequence[PlanView], names: Sequence[str]) -> str:
 
 
 def _table(views: Sequence[PlanView], names: Sequence[str]) -> str:
-    best = set(least(views))
+    best = set(least(_points(views)))
     rows = [
         f'<tr><td><a href="#choice-{k}" data-plan="{k}">{text(name)}</a></td>'
         f'<td class="number">{view.plan.peak_bytes:,} B</td><td class="number">{view.steps:,}</td>'
