@@ -32,6 +32,7 @@ NOT_OURS = {
     "docs/sections/appendix", "core/providers/cpu/math/einsum_utils", "core/providers/cpu/rnn", "src/converter.h",
     "none.py", "mine.py", "schedule.md", "allocate.md", "allocate-x.md", "executorch-x.md", "spill-x.md",  # tests make
     "docs/en/api-reference/system/himem.rst", "planned_step.py",
+    "deadly.py", "once.py", "b.py", "structured_problem_schema_v1.md", "docs/structured_problem_schema_v1.md",
     "page.md", "gone.md", "S.md", "s.md", "summary.md",  # tests and users make
     "spill-two.md", "squares-few.md",
 }  # fmt: skip

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "allocate/test_greedy.py": "allocate/squeaky",
     "read/onnx/test_reader.py": "read/onnx/dims read/onnx/proto read/onnx/shapes read/onnx/structure "
     "read/onnx/types read/onnx/values",
+    "read/test_dsa_problem.py": "allocate/dsa_buffers",
     "read/hlo/test_reader.py": "read/hlo/text",
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",

@@ -65,7 +65,7 @@ def test_wrong_calls_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[st
     plan = tmp_path / "p.json"
     assert _run("plan", MODEL, "--plan", plan, "-q") == 0
     before = plan.read_bytes()
-    for words in ([plan], [plan, plan, plan, "-o", tmp_path / "r.html"], [__file__, "-o", tmp_path / "r.html"]):
+    for words in ([plan], [plan, plan, plan, "--trace", tmp_path / "t.json"], [__file__, "-o", tmp_path / "r.html"]):
         assert _run("report", *words) == 2
     assert _run("report", plan, "-o", plan) == 2
     assert plan.read_bytes() == before

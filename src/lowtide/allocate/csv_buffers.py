@@ -57,14 +57,20 @@ def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
     return file.problem.buffers
 
 
-def read_problem(path: str | Path) -> BufferFile:
-    """Read a file of buffers with all that it says.
+def read_problem(path: str | Path, pool: str | None = None) -> BufferFile:
+    """Read a file of buffers with all that it says; a name that ends in .json is dsa-solver's, `pool` one of its.
 
     Raises
     ------
     InputError
-        Unreadable, or as `parse_problem`.
+        Unreadable, or as `parse_problem`, or for JSON as `lowtide.allocate.dsa_buffers.read_pool`.
     """
+    if str(path).lower().endswith(".json"):
+        from lowtide.allocate.dsa_buffers import read_pool
+
+        return BufferFile(read_pool(path, pool), {})
+    if pool is not None:
+        raise InputError("a CSV of buffers has no pools; leave out --pool", str(path))
     try:
         text = read_whole(path, "list of buffers").decode("utf-8-sig")
     except UnicodeDecodeError:

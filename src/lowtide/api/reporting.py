@@ -117,22 +117,42 @@ def report(
 
 
 def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | Path]:
-    """Write the picture of a plan file, or of two, the first of which is the one before; the names of the files.
+    """Write the picture of a plan file, of two, the first of which is the one before, or of several, whose peaks and
+    ops are a front of which one is shown at a time; the names of the files.
 
     Raises
     ------
     InputError
-        A file is no plan, there are more than two, or an output cannot be written or is a plan that is read.
+        A file is no plan, there are too many, or an output cannot be written or is a plan that is read.
     """
     from lowtide.outputs import Outputs
 
     if not (pictures.paths or pictures.svg):
         raise InputError("name what to write: -o R.html, --trace T.json or --svg NAME")
-    if len(plans) > 2:
-        raise InputError(f"a report shows one plan, or two beside each other, not {len(plans)}")
-    *others, last = [read_plan(path) for path in plans]
+    read = [read_plan(path) for path in plans]
+    if len(read) > 2:
+        return _front_file(read, plans, pictures)
+    *others, last = read
     with Outputs(plans) as outputs:
         return pictures.write(last, outputs, others[0] if others else None)
+
+
+def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pictures) -> list[str | Path]:
+    """The report of three plans or more: their front, and one of them at a time."""
+    from lowtide.outputs import Outputs
+    from lowtide.report.page.front import MOST_PLANS
+    from lowtide.report.page.page import page_of_several
+    from lowtide.report.view import PlanView
+
+    if len(read) > MOST_PLANS:
+        raise InputError(f"a report shows at most {MOST_PLANS} plans, and these are {len(read)}; leave some out")
+    if pictures.report is None or pictures.trace is not None or pictures.svg is not None:
+        raise InputError("a trace and figures are of one plan or two; of more there is a report alone: -o R.html")
+    names = [Path(path).name.removesuffix(".json").removesuffix(".plan") for path in paths]
+    views = [PlanView.of(plan, str(path)) for plan, path in zip(read, paths, strict=True)]
+    with Outputs(paths) as outputs:
+        outputs.write(pictures.report, page_of_several(views, names).encode())
+    return [pictures.report]
 
 
 def plot(plan: Plan, axes: Any = None) -> Any:

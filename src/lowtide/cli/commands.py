@@ -190,7 +190,7 @@ def allocate(options: argparse.Namespace) -> int:
         check_outputs(source, paths, settings=(options.board,))
     settings = asked.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
-    buffers = read_problem(source)
+    buffers = read_problem(source, options.pool)
     placed = api.allocate(buffers, options.capacity, report=lambda p: options.line(p, label), **settings)
     options.line.end()
     capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")

@@ -283,7 +283,11 @@ def _allocate(add: _Add) -> None:
         "lowtide allocate buffers.csv --capacity 1MiB -o placed.csv --header arena.h --table arena.txt",
         "lowtide allocate buffers.csv --bank sram=256KiB --bank psram=8MiB --json",
     )  # fmt: skip
-    p.add_argument("buffers", metavar="BUFFERS.csv", help="id,lower,upper,size[,alignment,offset,gaps], half-open")
+    p.add_argument(
+        "buffers", metavar="BUFFERS.csv",
+        help="id,lower,upper,size[,alignment,offset,gaps], half-open; .json: a dsa-problem of version 1",
+    )  # fmt: skip
+    p.add_argument("--pool", metavar="NAME", help="of a dsa-problem with several: which one")
     written = p.add_argument_group(_WRITTEN)
     written.add_argument("-o", dest="out", metavar="OUT.csv", help="the CSV with offsets, which is not printed then")
     _exports(written)

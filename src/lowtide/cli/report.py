@@ -20,7 +20,12 @@ def run(options: argparse.Namespace) -> int:
 
 def arguments(p: Any) -> None:
     """Words of `lowtide report`."""
-    p.add_argument("plans", metavar="P.json", nargs="+", help="a plan; of two the first is the one before")
+    p.add_argument(
+        "plans",
+        metavar="P.json",
+        nargs="+",
+        help="a plan; of two the first is the one before; of more one at a time is shown",
+    )
     p.add_argument("-o", dest="report", metavar="R.html", help="the report: one file, no network")
     _trace(p)
     p.add_argument("--svg", metavar="NAME", help="each figure as an SVG file, NAME-live.svg and so on")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.errors import ForeignDimensionError, InputError
-from lowtide.files import HLO_ENDINGS
+from lowtide.files import HLO_ENDINGS, read_whole
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
 
@@ -51,11 +51,13 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
             )
         return read_hlo(path)
     if name.lower().endswith(".json"):
-        from lowtide.read.graph_json import read_graph_json
+        from lowtide.read.graph_json import parse_graph_json
+        from lowtide.read.inductor import is_inductor, parse_inductor
 
         if dims:
             raise ForeignDimensionError(
                 f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name, tuple(dims)
             )
-        return read_graph_json(path)
+        data = read_whole(path)
+        return parse_inductor(data, name) if is_inductor(data) else parse_graph_json(data, name)
     raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2, .hlo or .graph.json", name)

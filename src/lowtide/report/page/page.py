@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 
-from lowtide.report.page.pack import pack
+from lowtide.report.page.front import front_html
+from lowtide.report.page.pack import Packed, pack
 from lowtide.report.page.words import head_html, text, words_html
 from lowtide.report.svg import timeline_svg
 from lowtide.report.view import PlanView
@@ -33,9 +35,6 @@ def page(view: PlanView, before: PlanView | None = None) -> str:
     """
     views = [view] if before is None else [view, before]
     titles = [view.plan.graph] if before is None else list(TITLES)
-    script, style = "".join(map(_asset, SCRIPTS)), _asset("page.css")
-    data = pack(views, titles)
-    allowed = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:"
     body = [head_html(view, before)]
     for k, (shown, title) in enumerate(zip(views, titles, strict=True)):
         heading = "" if before is None else f"<h2>{text(title)}: {text(shown.plan.graph)}</h2>\n"
@@ -43,6 +42,32 @@ def page(view: PlanView, before: PlanView | None = None) -> str:
         body.append(f'{heading}<section id="plan-{k}"><noscript>{still}</noscript></section>')
         if k == 0:
             body.append(words_html(view, before))
+    return _document(view.plan.graph, body, pack(views, titles))
+
+
+def page_of_several(views: Sequence[PlanView], names: Sequence[str]) -> str:
+    """The report of plans of one model, by name: their front, and one of them at a time.
+
+    Parameters
+    ----------
+    views
+        Two or more.
+    names
+        What the plans are called.
+    """
+    body = [f"<h1>{text(views[0].plan.graph) or 'a graph'}: {len(views)} plans</h1>", front_html(views, names)]
+    for k, (shown, name) in enumerate(zip(views, names, strict=True)):
+        still = timeline_svg(shown, prefix=f"still{k}")
+        body += [
+            f'<div class="choice" id="choice-{k}">', f"<h2>{text(name)}</h2>", head_html(shown),
+            f'<section id="plan-{k}"><noscript>{still}</noscript></section>', words_html(shown), "</div>",
+        ]  # fmt: skip
+    return _document(views[0].plan.graph, body, pack(views, names))
+
+
+def _document(name: str, body: Sequence[str], data: Packed) -> str:
+    script, style = "".join(map(_asset, SCRIPTS)), _asset("page.css")
+    allowed = f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data:"
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -51,7 +76,7 @@ def page(view: PlanView, before: PlanView | None = None) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',
-            f"<title>{text(view.plan.graph)}: memory</title>",
+            f"<title>{text(name)}: memory</title>",
             f"<style>{style}</style></head>",
             "<body>",
             *body,

@@ -1,0 +1,58 @@
+"""A pool of dsa-solver's JSON as buffers to place."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from lowtide.allocate.buffers import Buffer, Piece, Problem
+from lowtide.errors import InputError
+from lowtide.names import did_you_mean
+from lowtide.read.dsa_problem import PoolProblem, read_dsa_problem
+
+
+def read_pool(path: str | Path, pool: str | None = None) -> Problem:
+    """The buffers of a pool; of the only one that has any, where none is named.
+
+    Penalties for reuse are said to be left out (a warning): what is sought is the least height.
+
+    Raises
+    ------
+    InputError
+        As `read_dsa_problem`; no such pool, or several and none named.
+    """
+    pools = {p.pool: p for p in read_dsa_problem(path)}
+    if pool is None and len(pools) > 1:
+        raise InputError(f"there are {len(pools)} pools; say which with --pool: {', '.join(pools)}", str(path))
+    if pool is not None and pool not in pools:
+        hint = did_you_mean(pool, pools)
+        raise InputError(f"there is no pool {pool!r} with buffers; use one of {', '.join(pools)}{hint}", str(path))
+    if not pools:
+        return Problem(())
+    chosen = pools[pool] if pool is not None else next(iter(pools.values()))
+    if chosen.unweighed:
+        warnings.warn(f"{path}: {chosen.unweighed} penalties for reuse are not weighed", stacklevel=2)
+    return problem_of(chosen)
+
+
+def problem_of(pool: PoolProblem) -> Problem:
+    """Its buffers; a reserved range is one that lies there all the time."""
+    buffers = [
+        Buffer(
+            pool.names[b.id],
+            b.size,
+            tuple(Piece(i.lower, i.upper, 0, b.size) for i in sorted(b.live_intervals, key=lambda i: i.lower))
+            if b.size
+            else (),
+            b.alignment,
+            pool.offsets.get(b.id),
+        )
+        for b in pool.buffers
+    ]
+    steps = [step for b in pool.buffers for i in b.live_intervals for step in (i.lower, i.upper)]
+    for number, (begin, end) in enumerate(pool.reserved):
+        size = end - begin
+        buffers.append(Buffer(f"reserved{number}", size, (Piece(min(steps), max(steps), 0, size),), 1, begin))
+    index = {b.id: k for k, b in enumerate(pool.buffers)}
+    apart = [(min(index[a], index[b]), max(index[a], index[b])) for a, b in pool.apart]
+    return Problem(tuple(buffers), (), tuple(sorted(apart)))

@@ -1,0 +1,109 @@
+"""Inductor's fused graph as JSON, which `torch._inductor.config.reorder_for_peak_memory_debug` writes.
+
+`nodes` are in the order in which they would run, each with the names of the buffers that it makes; `buffers` say how
+many bytes are taken when they are made, how many are given back when they die, and which buffers their node reads.
+
+A buffer of which other buffers are parts takes bytes and gives none back: its parts do. Here they lie in it, and it
+stays until the last of them dies; Inductor frees each by itself, so that a peak here is at most too high.
+
+Source: torch/_inductor/memory.py of torch 2.13, `export_graph_for_simulator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor
+
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class BufferEntry(msgspec.Struct):
+    """A buffer and what its node reads."""
+
+    name: str
+    size_alloc: Bytes
+    size_free: Bytes
+    is_input: bool
+    is_output: bool
+    deps: list[str]
+
+
+class NodeEntry(msgspec.Struct):
+    """A fused kernel and the buffers that it makes."""
+
+    name: str
+    buffer_names: list[str]
+
+
+class Document(msgspec.Struct):
+    """The file."""
+
+    nodes: list[NodeEntry]
+    buffers: list[BufferEntry]
+
+
+def is_inductor(data: bytes) -> bool:
+    """Whether a JSON file is one of Inductor's: its first key says so."""
+    head = data[:64].split()
+    return b"".join(head).startswith(b'{"nodes":[')
+
+
+def parse_inductor(data: bytes, source: str = "") -> Graph:
+    """Graph of a file's bytes; what a node reads and nothing here makes is the caller's, and costs nothing.
+
+    Raises
+    ------
+    InputError
+        Not JSON, a key that is missing or of another type, a name twice, a node that makes a buffer that is not there,
+        or a graph that `Graph` refuses.
+    """
+    try:
+        document = msgspec.json.decode(data, type=Document)
+    except msgspec.ValidationError as error:
+        raise InputError(f"not a graph of Inductor's: {error}", source) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}", source) from None
+    buffers = {b.name: b for b in document.buffers}
+    if len(buffers) < len(document.buffers):
+        raise InputError("two buffers have the same name", source)
+    ids = {name: number for number, name in enumerate(buffers)}
+    homes = _homes(document, buffers)
+    tensors = [_tensor(b, ids, homes) for b in document.buffers]
+    ops: list[Op] = []
+    for number, node in enumerate(document.nodes):
+        unknown = [name for name in node.buffer_names if name not in ids]
+        if unknown:
+            raise InputError(f"node {node.name[:80]} makes {unknown[0][:80]}, which is no buffer", source)
+        read = dict.fromkeys(
+            ids[dep] for name in node.buffer_names for dep in buffers[name].deps
+            if dep in ids and dep not in node.buffer_names
+        )  # fmt: skip
+        made = tuple(ids[name] for name in node.buffer_names)
+        ops.append(Op(number, tuple(read), made, node.name, "kernel"))
+    name = Path(source).name.partition(".")[0] or "inductor"
+    return Graph(name, tuple(tensors), tuple(ops), (), source, hashlib.sha256(data).hexdigest())
+
+
+def _homes(document: Document, buffers: dict[str, BufferEntry]) -> dict[str, str]:
+    """The buffer that a part lies in: the one it reads that takes bytes for its parts."""
+    homes: dict[str, str] = {}
+    for b in document.buffers:
+        if b.size_alloc == 0 and b.size_free and not b.is_input:
+            whole = (d for d in b.deps if d in buffers and buffers[d].size_alloc and not buffers[d].size_free)
+            home = next(whole, None)
+            if home is not None:
+                homes[b.name] = home
+    return homes
+
+
+def _tensor(b: BufferEntry, ids: dict[str, int], homes: dict[str, str]) -> Tensor:
+    kind = Kind.OUTPUT if b.is_output else Kind.INPUT if b.is_input else Kind.ACTIVATION
+    home = homes.get(b.name)
+    size = b.size_free if home is not None else max(b.size_alloc, b.size_free)
+    return Tensor(ids[b.name], size, kind, b.name, alias_of=None if home is None else ids[home])

@@ -1,0 +1,135 @@
+"""dsa-solver's placement problems: what is read, what is honoured, what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowtide
+from lowtide.allocate.dsa_buffers import read_pool
+from lowtide.errors import InputError
+from lowtide.read.dsa_problem import parse_dsa_problem
+from support.command import Captured, run
+
+
+def buffer(number: int, size: int, *lives: tuple[int, int], pool: int = 1, name: str = "") -> dict[str, Any]:
+    """An entry."""
+    return {
+        "id": number, "size": size, "alignment": 32, "allowed_pools": [pool], "name": name or f"b{number}",
+        "live_intervals": [{"lower": a, "upper": b} for a, b in lives],
+    }  # fmt: skip
+
+
+def document() -> dict[str, Any]:
+    """Two pools; in the first a buffer that is there twice, one that is pinned, two that are kept apart."""
+    return {
+        "schema_version": 1, "profile": "pypto_research_v1", "instance": "k", "metadata": {"producer": "x"},
+        "problem": {
+            "pools": [
+                {"id": 1, "name": "UB", "capacity": 4096, "reserved_ranges": [{"begin": 0, "end": 64}]},
+                {"id": 2, "name": "", "capacity": None, "reserved_ranges": []},
+                {"id": 3, "name": "unused", "capacity": None, "reserved_ranges": []},
+            ],
+            "buffers": [
+                buffer(0, 100, (0, 2), (5, 7)), buffer(1, 100, (2, 5)), buffer(2, 50, (7, 9), name="b1"),
+                buffer(3, 32, (0, 9)), buffer(4, 10, (1, 2), pool=2),
+            ],
+            "constraints": {
+                "colocations": [], "temporal_exclusions": [], "separations": [{"first": 2, "second": 0}],
+                "pinned_allocations": [{"buffer": 3, "pool": 1, "offset": 64}],
+            },
+            "cost_model": {"reuse_penalties": [{"first": 0, "second": 1, "weight": 2, "reason": "cross_pipe"}]},
+            "objective": {"aggregation": "lexicographic", "terms": ["total_peak"]},
+        },
+    }  # fmt: skip
+
+
+def test_all_ties_are_honoured(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Gaps are shared, reserved bytes are not, pins and separations hold; names that stand twice get their numbers."""
+    file = tmp_path / "k.json"
+    file.write_text(json.dumps(document()))
+    problem = read_pool(file, "UB")
+    assert "1 penalties for reuse are not weighed" in str(recwarn.pop(UserWarning).message)
+    placed = lowtide.allocate(problem)
+    at = placed.offsets
+    assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
+    assert (at["reserved0"], at["b3"]) == (0, 64)
+    assert min(at["b0"], at["b1#1"], at["b1#2"]) == 96
+    low, high = sorted([(at["b0"], at["b0"] + 100), (at["b1#2"], at["b1#2"] + 50)])
+    assert low[1] <= high[0]  # though they are never there at the same time
+    assert (placed.height_bytes, placed.optimal) == (96 + 64 + 100, True)
+    assert [p.pool for p in parse_dsa_problem(file.read_bytes())] == ["UB", "2"]
+
+
+def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
+    """Where there are several; a CSV has none."""
+    file = tmp_path / "k.json"
+    file.write_text(json.dumps(document()))
+    status, _, err = run(capsys, "allocate", file)
+    assert (status, "say which with --pool: UB, 2" in err) == (2, True)
+    status, _, err = run(capsys, "allocate", file, "--pool", "ub")
+    assert (status, "did you mean UB?" in err) == (2, True)
+    status, out, _ = run(capsys, "allocate", file, "--pool", "2", "-q")
+    assert (status, out.splitlines()[1].split(",")[0]) == (0, "b4")
+    (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,1,8\n")
+    status, _, err = run(capsys, "allocate", tmp_path / "b.csv", "--pool", "2")
+    assert (status, "has no pools" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d.update(schema_version=2), "Invalid enum value 2"),
+        (lambda d: d.pop("instance"), "instance"),
+        (lambda d: d["problem"]["buffers"][0].update(size=-1), ">= 0"),
+        (lambda d: d["problem"]["buffers"][0].update(size=2**62), "more than 2.62"),
+        (lambda d: d["problem"]["buffers"][0].update(alignment=0), ">= 1"),
+        (lambda d: d["problem"]["buffers"][0].update(id=1), "buffer 1 is there twice"),
+        (lambda d: d["problem"]["buffers"][0].update(allowed_pools=[1, 2]), "may lie in 2 pools"),
+        (lambda d: d["problem"]["buffers"][0].update(allowed_pools=[9]), "pool 9, which does not exist"),
+        (lambda d: d["problem"]["buffers"][0].update(live_intervals=[]), "no lifetime"),
+        (lambda d: d["problem"]["buffers"][0]["live_intervals"][0].update(upper=0), "empty"),
+        (lambda d: d["problem"]["buffers"][0]["live_intervals"][0].update(upper=6), "overlap"),
+        (lambda d: d["problem"]["pools"][1].update(id=1), "two pools"),
+        (lambda d: d["problem"]["pools"][0].update(bank_geometry={"bank_size": 1, "num_banks": 2}), "has banks"),
+        (lambda d: d["problem"]["pools"][0]["reserved_ranges"][0].update(end=0), "empty range"),
+        (lambda d: d["problem"]["constraints"]["colocations"].append({"first": 0, "second": 1}), "colocations"),
+        (lambda d: d["problem"]["constraints"]["temporal_exclusions"].append({"first": 0, "second": 1}), "exclusions"),
+        (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 0}), "not two"),
+        (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 77}), "not two"),
+        (lambda d: d["problem"]["constraints"]["pinned_allocations"][0].update(pool=2), "pinned"),
+        (
+            lambda d: d["problem"]["constraints"]["pinned_allocations"][0].update(exclusive_for_all_time=True),
+            "all time",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(change: Callable[[Any], Any], says: str) -> None:
+    """With the file and the buffer; what cannot be honoured is refused, never dropped."""
+    changed = document()
+    change(changed)
+    with pytest.raises(InputError, match=says) as caught:
+        parse_dsa_problem(json.dumps(changed).encode(), "k.json")
+    assert str(caught.value).startswith("k.json: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_documents_are_read_or_refused() -> None:
+    """Never another error."""
+    data, draw = json.dumps(document()), random.Random(5)
+    for size in range(0, len(data), 11):
+        with pytest.raises(InputError):
+            parse_dsa_problem(data[:size].encode())
+    for _ in range(500):
+        at = draw.randrange(len(data))
+        with suppress(InputError):
+            parse_dsa_problem((data[:at] + draw.choice('0-9{}[]",x') + data[at + 1 :]).encode())
+    for text in (b"[" * 100_000, b"\xff", b"[]", b"{}"):
+        with pytest.raises(InputError):
+            parse_dsa_problem(text)
