@@ -121,6 +121,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     _check_plan(plan, graph)
     weights = Weights(graph, data)
     schedule = Schedule(Places(graph, plan), Kernels(graph, weights))
+    if not schedule.loops:
+        raise InputError("nothing is computed in it; C is written for models with ops that do", graph.source)
     ends = _Ends(schedule)
     most = max(len(nodes) for nodes in schedule.loops)
     kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]
@@ -149,7 +151,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    strange = plan.rewrites or plan.moves or plan.memories or plan.overlap or plan.streams or plan.residency
+    strange = plan.rewrites or plan.moves or plan.memories or plan.overlap or plan.streams or plan.residency or plan.fission
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
             f"the plan is for {plan.target}, whose own kernels it counts on; plan with --target loops", graph.source
