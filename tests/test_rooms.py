@@ -17,9 +17,11 @@ ELSEWHERE = {
     "allocate/test_greedy.py": "allocate/squeaky",
     "read/onnx/test_reader.py": "read/onnx/dims read/onnx/proto read/onnx/shapes read/onnx/structure "
     "read/onnx/types read/onnx/values",
+    "read/hlo/test_reader.py": "read/hlo/text",
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
+    "api/test_sweeping.py": "api/sweep_rows api/sweep_workers cli/sweep report/sweep",
     "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",
     "read/pt2/test_reader.py": "read/pt2/arguments read/pt2/schema read/pt2/sizes read/aten/trace read/aten/views",
@@ -48,7 +50,7 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
-    "api/test_fissioning.py": "fission_plan cost/labelled optimize/parted optimize/step_regions report/fission",
+    "api/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
     "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy

@@ -103,9 +103,7 @@ tide::SequenceResult anneal(const tide::SequenceProblem& problem, const std::vec
 void sequence(nb::module_& m) {
   nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
                                     "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
-                                    "values: (size, maker or -1, kept); transfers: (value, store, load), what each "
-                                    "costs. With n ops, number n + 2 k stores the value of transfer k, and the next "
-                                    "one loads it.")
+                                    "values: (size, maker, kept); moves: value, out, in")
       .def(
           "__init__",
           [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values,

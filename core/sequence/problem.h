@@ -1,5 +1,6 @@
 // Ops that may run more than once: what each makes and reads, and what running it costs. And transfers: a value may be
-// stored in a slow memory and loaded again, by ops of its own that run beside the others, one store and one load at a time.
+// stored in a slow memory and loaded again, by ops of its own that run beside the others, one store and one load at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -8,15 +8,16 @@ namespace tide {
 namespace {
 
 constexpr int kLengths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
-constexpr int kShort = 8;      // free slots that there are behind a spread, wherever it is
-constexpr int kPatience = 50;  // chains in turn that leave the peak as high as it was
+constexpr int kShort = 8;                                 // free slots that there are behind a spread, wherever it is
+constexpr int kPatience = 50;                             // chains in turn that leave the peak as high as it was
 constexpr double kWear = 1.0 / 256, kMostWear = 1.0 / 4;  // a second of transfer beside one of an op, and if blurred
 
 double price(Cost cost, Bytes bytes) { return (static_cast<double>(cost) + 1e-9) / static_cast<double>(bytes); }
 
 }  // namespace
 
-Shaver::Shaver(Timeline& line, uint64_t seed) : line_(line), swapper_(line), random_(seed), in_chain_(line.problem().n(), 0) {}
+Shaver::Shaver(Timeline& line, uint64_t seed)
+    : line_(line), swapper_(line), random_(seed), in_chain_(line.problem().n(), 0) {}
 
 // The chain's runs, in the order of their numbers, evenly in the free slots right before an occupied one.
 void Shaver::put_chain(int before, const std::vector<int>& chain) {

@@ -2,11 +2,11 @@
 //
 //     time          |--a--|--b--|--c--|-PEAK-|--d--|--e--|--r--|
 //     stores              [ x out ]                                 S stands behind the first run that ends no earlier
-//     loads                                   [ x in ]              L before the last one from which it is in time for r
-//     line               a b c S PEAK d L e r
+//     loads                                   [ x in ]              L before the last one from which it is in time for
+//     r line               a b c S PEAK d L e r
 //
-// Where there is not so much time before the peak, or behind it, ops wait. What a swap costs is what it adds to the time
-// of the whole line, by its clock.
+// Where there is not so much time before the peak, or behind it, ops wait. What a swap costs is what it adds to the
+// time of the whole line, by its clock.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 namespace tide {
 
 struct Swap {
-  int value = -1;  // -1: none
+  int value = -1;             // -1: none
   int store = -1, load = -1;  // free slots; store -1: it was stored before
   double price = 0;
 };

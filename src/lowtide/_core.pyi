@@ -743,7 +743,9 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]]]],
+                Sequence[
+                    tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]], int]
+                ],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,
@@ -914,7 +916,7 @@ def play_loop(
 
 class SequenceProblem:
     """
-    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept); transfers: (value, store, load), what each costs. With n ops, number n + 2 k stores the value of transfer k, and the next one loads it.
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker, kept); moves: value, out, in
     """
 
     def __init__(

@@ -28,6 +28,7 @@ from lowtide.rewrites import (
     Recomputation,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
@@ -35,7 +36,7 @@ from lowtide.target import Target
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
-Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+Stopped = Literal["proof", "complete", "time", "memory", "interrupt", "stalled"]
 Sure = Literal["exact", "at least", "at most"]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
@@ -381,6 +382,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrites: list[Rewrite] | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
+    swapping: Swapping | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: ProvedOver | None = None

@@ -15,6 +15,7 @@ import lowtide
 from lowtide.cli import main
 from lowtide.cost.file import stand_in
 from lowtide.cost.model import CostModel
+from lowtide.cost.trials import CostTrial
 from lowtide.plan import Plan, from_json
 from lowtide.transform.cut import Cutter
 from support.costs import costs
@@ -50,6 +51,28 @@ def test_less_time_is_more_memory(model: Path) -> None:
         assert other.peak_bytes <= one.peak_bytes
     assert plans[0].peak_bytes > free.peak_bytes
     assert plans[-1].peak_bytes == free.peak_bytes
+
+
+def test_trials_tighten_a_bound(model: Path) -> None:
+    """A plan's overhead is what trials showed of such plans, and that is what is bounded; uncut there is none."""
+    free = _plan(model, cost=FILE, max_overhead=0.5)
+    assert free.cost is not None
+    trial = CostTrial(predicted=free.cost.overhead, measured=free.cost.overhead + 0.3)
+    tried = msgspec.structs.replace(FILE, trials=[trial])
+    plan = _plan(model, cost=tried, max_overhead=0.5)
+    assert plan.cost is not None
+    assert plan.cost.overhead <= 0.5
+    assert plan.peak_bytes >= free.peak_bytes
+    again = _plan(model, cost=tried, max_overhead=0.8)
+    assert again.cost is not None
+    assert again.peak_bytes <= free.peak_bytes
+    first, *_, last = lowtide.curve(model, target="strict", cost=tried).points
+    plain, *_, other = lowtide.curve(model, target="strict", cost=FILE).points
+    assert first.nanoseconds == plain.nanoseconds
+    assert last.nanoseconds is not None
+    assert other.nanoseconds is not None
+    assert last.nanoseconds > other.nanoseconds
+    assert lowtide.verify(model, from_json(again.to_json())).checks
 
 
 def test_the_plan_names_its_cost_file(model: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.api.measuring import _TRIES
 from lowtide.cli import main
 from lowtide.cost.file import read_cost
 from lowtide.cost.model import CostModel
@@ -60,11 +61,25 @@ def test_every_parameter_counts(model: Path) -> None:
     assert CostModel(file, Cutter(graph)).whole().by["measured"] == len(graph.ops)  # whole ops whatever the time
 
 
+@pytest.mark.slow
+def test_plans_for_a_bound_are_run(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is a trial in the file, and a plan keeps within the bound by what trials showed."""
+    out = tmp_path / "cost.json"
+    assert main(["measure", str(model), "-o", str(out), "--time", "4", "--max-overhead", "50%,300%"]) == 0
+    file, _ = read_cost(out)
+    assert 1 <= len(file.trials) <= 2 * _TRIES
+    assert "plans that were run" in capsys.readouterr().out
+    plan = lowtide.plan(model, target="onnxruntime", allow="fission", cost=out, max_overhead=3.0)
+    assert plan.cost is not None
+    assert plan.cost.overhead <= 3.0
+
+
 def test_wrong_calls_say_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be timed, and what is no number of threads, level or time."""
     for settings, says in (
         ({"threads": 0}, "--threads is 0"), ({"level": "best"}, "give one of extended, all"),
-        ({"time": 0.0}, "time is"), ({"dims": {"n": 2}}, "no free dimension"),
+        ({"time": 0.0}, "time is"), ({"max_overhead": "much"}, "write a part of the time"),
+        ({"dims": {"n": 2}}, "no free dimension"),
     ):  # fmt: skip
         with pytest.raises(lowtide.InputError, match=says):
             lowtide.measure(model, **settings)

@@ -11,11 +11,12 @@ from lowtide.optimize.recompute.swaps import Bandwidth, in_nanoseconds, with_swa
 from support.sequences import costly_graph, own
 
 
-def swapping(rng: Random, n_ops: int, *, again: bool = True) -> Sequenced:
-    """A random graph whose values may leave memory, each way at a random rate: few bytes a nanosecond."""
+def swapping(rng: Random, n_ops: int, *, again: bool = True, bandwidth: Bandwidth | None = None) -> Sequenced:
+    """A random graph whose values may leave memory, by default each way at a random rate: few bytes a nanosecond."""
     graph = costly_graph(rng, n_ops)
     problem = in_nanoseconds(own(graph), [int(op.cost or 0) for op in graph.ops])
-    return with_swaps(problem, Bandwidth(rng.choice((1, 2, 4)) * 1e9, rng.choice((1, 2, 4)) * 1e9), again=again)
+    drawn = Bandwidth(rng.choice((1, 2, 4)) * 1e9, rng.choice((1, 2, 4)) * 1e9)
+    return with_swaps(problem, bandwidth or drawn, again=again)
 
 
 def least_time(problem: Sequenced, budget: int, most: int) -> int | None:

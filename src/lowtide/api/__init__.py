@@ -28,6 +28,7 @@ from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
 from lowtide.api.surveys import inspect, schema, target, targets
+from lowtide.api.sweeping import Sweep, sweep
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Search",
     "SeveralMemories",
     "Shared",
+    "Sweep",
     "allocate",
     "apply",
     "board",
@@ -72,6 +74,7 @@ __all__ = [
     "schema",
     "share",
     "slow_methods",
+    "sweep",
     "target",
     "targets",
     "too_small",

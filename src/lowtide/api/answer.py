@@ -38,6 +38,7 @@ from lowtide.rewrites import (
     Recompute,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.version import __version__
 
@@ -76,6 +77,7 @@ class PlanKeys(TypedDict, total=False):
     rewrites: list[Rewrite] | None
     loops: list[PlanLoop]
     recomputation: Recomputation
+    swapping: Swapping
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: ProvedOver | None
@@ -201,7 +203,8 @@ def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
     if tensor.id in answer.parts.pieces:
         piece = answer.parts.pieces[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms)}
+        sure = None if piece.sure is None else list(piece.sure)
+        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
 
 

@@ -70,6 +70,7 @@ def verify(
         What does not hold, by name; ``"outputs"`` if the outputs differ, ``"measured"`` if a figure that the plan calls
         exact was missed. Its `report` is what held before.
     """
+    from lowtide.verify.check.fission import around_parts
     from lowtide.verify.check.plan import verify_plan
     from lowtide.verify.prove.arena import prove_arena
     from lowtide.verify.prove.search import prove as search_again
@@ -89,7 +90,7 @@ def verify(
         note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
         report = replace(report, notes=(*report.notes, note))
     if prove:
-        what = (checked.graph, checked.plan, checked.target)
+        what = (*around_parts(checked.graph, checked.plan, checked.target), checked.target)
         arena = prove_arena(*what, seconds=time)
         report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
     if run:
@@ -187,8 +188,10 @@ def prove(
     time: float = 60.0,
 ) -> Proof:
     """Prove a plan's bound again, with a second, plain search where it was proved by one. Raises as `verify`."""
+    from lowtide.verify.check.fission import around_parts
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
-    return search_again(checked.graph, checked.plan, checked.target, seconds=time)
+    graph, outside = around_parts(checked.graph, checked.plan, checked.target)
+    return search_again(graph, outside, checked.target, seconds=time)

@@ -171,7 +171,7 @@ def _run_method(
 def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
     from lowtide.schedule import registry
 
-    late = plan.stopped in ("time", "memory", "interrupt")
+    late = plan.stopped in ("time", "memory", "interrupt", "stalled")
     counters = plan.search or {}
     return MethodResult(
         method=name,

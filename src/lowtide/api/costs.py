@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.cost.file import CostFile, read_cost, stand_in
+from lowtide.cost.trials import expected, predicted_within
 from lowtide.errors import InputError
 from lowtide.rewrites import PlanCost
 from lowtide.sizes import parse_overhead
@@ -46,16 +47,26 @@ class Costs:
         return CostModel(self.file, cutter, self.place)
 
     def most_nanoseconds(self, whole: Prediction) -> int:
-        """What a plan may take; 0: any time."""
-        return 0 if self.max_overhead is None else max(1, int(whole.nanoseconds * (1 + self.max_overhead)))
+        """What a plan's ops may take, added up; 0: any time."""
+        if self.max_overhead is None:
+            return 0
+        return max(1, int(whole.nanoseconds * (1 + predicted_within(self.file.trials, self.max_overhead))))
 
-    def of_plan(self, whole: Prediction, planned: Prediction) -> PlanCost:
-        """What a plan says of its time."""
+    def expected(self, whole: Prediction, nanoseconds: int) -> int:
+        """What a model in parts takes whose ops take so long added up: as trials have shown."""
+        if not self.file.trials:
+            return nanoseconds
         before = max(1, whole.nanoseconds)
+        return max(1, round(before * (1 + expected(self.file.trials, nanoseconds / before - 1))))
+
+    def of_plan(self, whole: Prediction, planned: Prediction | None = None) -> PlanCost:
+        """What a plan says of its time; without what its ops take, that of the model uncut."""
+        after = whole.nanoseconds if planned is None else self.expected(whole, planned.nanoseconds)
+        planned = planned or whole
         return PlanCost(
-            predicted_seconds=planned.nanoseconds / 1e9,
+            predicted_seconds=after / 1e9,
             uncut_seconds=whole.nanoseconds / 1e9,
-            overhead=planned.nanoseconds / before - 1,
+            overhead=after / max(1, whole.nanoseconds) - 1,
             max_overhead=self.max_overhead,
             cost_file=self.sha256,
             level=self.file.level,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lowtide.api.costs import find_costs
+from lowtide.api.costs import Costs, find_costs
 from lowtide.api.cut_search import arena_bytes
 from lowtide.api.cutting import check_format
 from lowtide.api.goals import OneArena
@@ -18,6 +19,10 @@ from lowtide.optimize.curve import Curve, CurvePoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import Target
+
+if TYPE_CHECKING:
+    from lowtide.cost.model import CostModel
+    from lowtide.optimize.regions import Way
 
 
 def curve(
@@ -60,7 +65,7 @@ def curve(
             way.ops,
             len(way.regions),
             arena_bytes(problem, cutter, way),
-            None if costs is None else way.nanoseconds,
+            None if costs is None or times is None else _nanoseconds(costs, times, way),
         )
         for way in ways
     ]
@@ -72,3 +77,8 @@ def curve(
         ways[-1].complete,
         clock.perf_counter() - began,
     )
+
+
+def _nanoseconds(costs: Costs, times: CostModel, way: Way) -> int:
+    """What a way takes, as trials have shown."""
+    return costs.expected(times.whole(), way.nanoseconds) if way.regions else way.nanoseconds

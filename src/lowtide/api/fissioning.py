@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,22 @@ from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
 from lowtide.rewrites import Recompute
-from lowtide.stop import Limits
+from lowtide.stop import Limits, Progress
 
 if TYPE_CHECKING:
     from lowtide.cost.file import CostFamily
     from lowtide.cost.labelled import Families
     from lowtide.optimize.parted import Parted
+    from lowtide.optimize.recompute.front import Front
     from lowtide.optimize.recompute.least_bytes import Spent
     from lowtide.transform.fission import Loop, Region
 
 _ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.9
 """Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
+
+_FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
+"""Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
+which on one is taken for it, and the share of the time after which no further one is tried."""
 
 _PLACED = 3
 """Times that a plan is placed, each for less room, until its arena fits the budget."""
@@ -46,7 +51,38 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal
     assert isinstance(goal, OneArena), goal
     _check(job, goal, problem)
+    bounded = job.costs is not None and job.costs.max_overhead is not None
+    if (goal.budget is None) == (not bounded):
+        raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
     return _Step(job, goal, problem, limits).solve()
+
+
+def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
+    """Peaks of a training step in parts and again, and what each adds to its time. Raises as `solve_fissioning`."""
+    from lowtide.optimize.parted import front
+    from lowtide.optimize.recompute.front import Front, FrontPoint
+
+    problem, goal = job.problem(), job.goal
+    assert isinstance(goal, OneArena), goal
+    _check(job, goal, problem)
+    limits = job.search.limits(None, report)
+    step = _Step(job, goal, problem, limits)
+    found, complete = front(step.choices(), limits)
+    points = [
+        FrontPoint(
+            choice.peak(spent),
+            choice.seconds(spent) / step.uncut_seconds - 1 if step.uncut_seconds else 0.0,
+            len(spent.order) - len(choice.begin.order),
+            0.0,
+            choice.count,
+            0 if choice.region is None else len(choice.region.axes),
+        )
+        for choice, spent in found
+    ]
+    spent_seconds = limits.seconds - limits.left_seconds
+    floor = floor_bytes(problem.graph)
+    own = problem.own_order_peak_bytes
+    return Front(problem.graph.name, problem.target.name, own, floor, "cost", tuple(points), complete, spent_seconds)
 
 
 def _check(job: Job, goal: OneArena, problem: Problem) -> None:
@@ -56,9 +92,6 @@ def _check(job: Job, goal: OneArena, problem: Problem) -> None:
             "`labels`, or zoo:magis_*; name recompute or fission alone",
             problem.place,
         )
-    bounded = job.costs is not None and job.costs.max_overhead is not None
-    if (goal.budget is None) == (not bounded):
-        raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
     if job.target.rule or job.target.allocates_one_by_one:
         raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
     if job.max_ops or goal.spread or job.exact_bits:
@@ -112,7 +145,7 @@ class _Step:
         budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
         if budget is not None and self.once.keys["required_bytes"] <= budget:
             return self._answer(self._place(self._whole(), None))
-        choices = self._choices()
+        choices = self.choices()
         lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
         best: _Placed | None = None
         room = budget
@@ -137,9 +170,9 @@ class _Step:
 
         return whole(self.problem.graph, self.problem.target, self.once.order)
 
-    def _choices(self) -> list[Parted]:
+    def choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
-        from lowtide.optimize.parted import part_counts, parted
+        from lowtide.optimize.parted import part_counts
         from lowtide.optimize.step_regions import step_regions
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
@@ -148,15 +181,43 @@ class _Step:
         if micro is not None and not regions:
             why = "; ".join(found.refused) or "no dimension runs through the forward and the backward pass"
             raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
-        choices = [] if micro is not None else [self._whole()]
-        for region in (regions if micro is not None else found.regions)[:1]:
-            counts = part_counts(region.rows)
-            if micro is not None:
-                counts = [micro.parts] if micro.parts else [n for n in counts if n & (n - 1) == 0]
-                if counts[0] > region.rows:
-                    raise InputError(f"microbatch.parts is {counts[0]}, and the step has {region.rows} rows")
-            choices += parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
-        return choices
+        if micro is not None:
+            return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
+        choices = [self._whole()]
+        for region in found.regions[:1]:
+            choices += self._parted(region, part_counts(region.rows))
+        return choices + self._smaller(choices, found.regions[:1])
+
+    def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
+        from lowtide.optimize.parted import parted
+
+        return parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+
+    def _micro_counts(self, micro: Microbatch, rows: int) -> list[int]:
+        from lowtide.optimize.parted import part_counts
+
+        counts = [micro.parts] if micro.parts else [n for n in part_counts(rows) if n & (n - 1) == 0]
+        if counts[0] > rows:
+            raise InputError(f"microbatch.parts is {counts[0]}, and the step has {rows} rows")
+        return counts
+
+    def _smaller(self, choices: Sequence[Parted], largest: Sequence[Region]) -> list[Parted]:
+        """Regions of the fission tree, in a few parts, which none of the choices is as low and as fast as."""
+        from lowtide.optimize.fission_tree import tree_regions
+
+        taken: list[Parted] = []
+        most = len(largest[0].axes) if largest else len(self.problem.graph.ops)
+        regions = tree_regions(self.problem.graph, self.problem.memory, self.once.order)
+        smaller = [region for region in regions if len(region.axes) < _ALIKE * most]
+        for region in smaller[:_SMALLER]:
+            if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
+                break
+            for choice in self._parted(region, [n for n in _FEW if n <= region.rows]):
+                begin = choice.begin
+                at = (choice.peak(begin), choice.seconds(begin))
+                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in (*choices, *taken)):
+                    taken.append(choice)
+        return taken
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
@@ -179,7 +240,7 @@ class _Step:
         if room is not None:
             fitting = [o for o in options if o[0].peak(o[1]) <= room]
             return min(fitting or options, key=lambda o: o[0].seconds(o[1]) if fitting else o[0].peak(o[1]))
-        within = [o for o in options if o[0].seconds(o[1]) <= self._most_seconds()]
+        within = [o for o in options if o[0].seconds(o[1]) <= self._most_seconds() * (1 + 1e-12)]
         return min(within, key=lambda o: o[0].peak(o[1])) if within else None
 
     def _place(self, choice: Parted, spent: Spent | None) -> _Placed:
@@ -250,7 +311,7 @@ class _Step:
         keys["exactness"] = "sum" if best.parts else "bits"
         if self.job.search.require_optimal and keys["status"] == "ok":
             keys["status"] = "unproved"
-        if self.max_overhead is not None and overhead > self.max_overhead:
+        if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:
             keys["status"] = "over_budget"
         return replace(
             answer,

@@ -10,22 +10,30 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time as clock
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
+
+import msgspec
 
 from lowtide.api.job import check_time
 from lowtide.api.models import load
 from lowtide.cost.file import GLUE, VERSION, CostFile, Level
+from lowtide.cost.trials import CostTrial
 from lowtide.cost.work import Work
 from lowtide.errors import InputError
-from lowtide.sizes import NO_DIMS, Dims
+from lowtide.sizes import NO_DIMS, Dims, parse_overhead
+from lowtide.stop import Limits
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
+    from lowtide.api.problem import Problem
+    from lowtide.cost.model import CostModel
     from lowtide.cost.signature import Signature
     from lowtide.run.node_seconds import Node
+    from lowtide.run.session_seconds import SessionSeconds
     from lowtide.transform.cut import Cutter, Region
     from lowtide.transform.parts import PartGraph
 
@@ -33,10 +41,17 @@ ROUNDS = 2
 """How often each node is timed alone, far apart."""
 _CURVES, _POINTS, _MOST_PARTS = 3, 5, 3000
 """How often the curve is drawn with what is known by then, points of it that are run, and ops of one at the most."""
-_PROFILE = 2e-6
-"""Seconds that the profile takes of a node at the most; what looks like more is other work on the machine."""
-_SEARCH = 0.15
-"""Share of the time for a curve."""
+_PROFILE, _LAUNCH = 2e-6, 5e-6
+"""Seconds that a profile takes of a node, and that a runtime takes from one node to the next, at the most: what looks
+like more is other work on the machine."""
+_HICCUP = 1.3
+"""How many times longer than by its profile a session may take before it is run once more."""
+_TRIES = 4
+"""Plans that are tried for a bound on the overhead at the most."""
+_ALONE, _SESSIONS, _SEARCH = 0.2, 0.6, 0.1
+"""Shares of the time after which single nodes are done, and sessions where plans are tried behind them; for a curve."""
+_LEAST = 10.0
+"""Seconds for a curve at the least."""
 
 NodeReport = Callable[[int, int, str], None]
 """Called before something is run: how many are done, of how many, and what it is."""
@@ -50,6 +65,7 @@ def measure(
     time: float = 120.0,
     seed: int = 0,
     dims: Dims = NO_DIMS,
+    max_overhead: str | float | Sequence[float] = (),
     report: NodeReport | None = None,
 ) -> CostFile:
     """Time the ops of a model in onnxruntime, and parts of those that can be cut.
@@ -70,6 +86,9 @@ def measure(
         Of the numbers that the nodes are given.
     dims
         Sizes of free dimensions, by name or as ``"INPUT:AXIS"``.
+    max_overhead
+        Bounds on the overhead of plans that are to be made with the file, as ``"10%"``, ``"5%,10%"`` or 0.1: for each a
+        few plans are run beside the model, each within what those before it showed (`CostFile.trials`).
     report
         Called before each node or session.
 
@@ -91,16 +110,49 @@ def measure(
         raise InputError(f"--level is {level!r}; give one of {', '.join(get_args(Level))}")
     if str(model).startswith("zoo:") or not str(model).lower().endswith(".onnx"):
         raise InputError("only ops of ONNX files are timed; give an .onnx file", str(model))
+    bounds = _bounds(max_overhead)
     version = str(runtime().__version__)
     with tempfile.TemporaryDirectory(prefix="lowtide-measure-") as folder:
         source = _with_weights(Path(model), Path(folder))
         cutter = Cutter(load(source, dims))
         measuring = _Measuring(cutter, source, Path(folder), (level, threads, seed, dims), time, report)
         measuring.nodes()
-        measuring.session([])
+        measuring.session()
+        until = _SESSIONS if bounds else 1.0
         for _ in range(_CURVES):
-            measuring.curve(version)
+            measuring.curve(version, until)
+        for bound in bounds:
+            measuring.tries(version, bound)
         return measuring.file(version)
+
+
+def _bounds(words: str | float | Sequence[float]) -> list[float]:
+    """Bounds on the overhead as a call says them, the least first."""
+    listed = words.split(",") if isinstance(words, str) else words if isinstance(words, Sequence) else [words]
+    return sorted({parse_overhead(word) for word in listed})
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A session that was run, whole or in parts.
+
+    Attributes
+    ----------
+    nodes
+        What its profile says of each: signature (None: it holds parts together), work, seconds.
+    profiled
+        What it says of all of them and of changes of layout, in seconds.
+    count
+        How many there are.
+    seconds
+        What a run took without a profile. All seconds are as many times more or less as they have to be for those of
+        the model as it is, which ran in turn with it, to be those of the first session, by the profile too.
+    """
+
+    nodes: tuple[tuple[Signature | None, Work, float], ...]
+    profiled: float
+    count: int
+    seconds: float
 
 
 @dataclass
@@ -114,20 +166,19 @@ class _Measuring:
     seconds: float
     report: NodeReport | None
     alone: dict[Signature, tuple[Work, float]] = field(default_factory=dict)
-    seen: dict[Signature, list[float]] = field(default_factory=dict)
-    works: dict[Signature, Work] = field(default_factory=dict)
     glue: list[tuple[Work, float]] = field(default_factory=list)
     whole: float = 0.0
-    profile: list[tuple[int, float]] = field(default_factory=list)
+    sessions: list[_Session] = field(default_factory=list)
     done: set[tuple[Region, ...]] = field(default_factory=set)
+    tried: dict[tuple[Region, ...], float] = field(default_factory=dict)
     began: float = field(default_factory=clock.perf_counter)
 
-    def left(self) -> float:
-        """Seconds."""
-        return self.seconds - (clock.perf_counter() - self.began)
+    def left(self, share: float = 1.0) -> float:
+        """Seconds of a share of the time."""
+        return self.seconds * share - (clock.perf_counter() - self.began)
 
     def nodes(self) -> None:
-        """Single nodes: whole ops and what holds parts together in any case, parts while half of the time lasts."""
+        """Single nodes: whole ops and what holds parts together in any case, parts while some of the time lasts."""
         from lowtide.run.node_seconds import glue_nodes, part_nodes, time_nodes, whole_nodes
 
         level, threads, seed, _ = self.how
@@ -136,10 +187,9 @@ class _Measuring:
 
         def go_on(node: Node) -> bool:
             nonlocal done
-            if self.report is not None:
-                self.report(done, ROUNDS * len(nodes), node.op.type)
+            self.say(done, ROUNDS * len(nodes), node.op.type)
             done += 1
-            return self.left() > self.seconds / 2 or done <= len(first)
+            return self.left(_ALONE) > 0 or done <= len(first)
 
         rounds = [time_nodes(nodes, level, threads, seed, go_on) for _ in range(ROUNDS)]
         for k, node in enumerate(nodes):
@@ -149,102 +199,127 @@ class _Measuring:
             elif taken:
                 self.glue.append((node.work, taken))
 
-    def session(self, regions: Iterable[Region], order: Iterable[int] = ()) -> None:
-        """The model in a session, whole or in parts: of each signature the median counts."""
+    def session(self, regions: Sequence[Region] = ()) -> float:
+        """The model in a session, whole or in parts: of each signature the median counts. How much longer it takes."""
         from lowtide.run.session_seconds import session_seconds
         from lowtide.transform.parts import apply
 
         level, threads, seed, dims = self.how
-        regions = tuple(regions)
-        parts = apply(self.cutter, regions, list(order) or None)
         files = [(self.source, self.cutter.graph)]
+        parts = apply(self.cutter, regions, self.order)
         if regions:
-            from lowtide.write.onnx_parts import write_onnx_parts
-
-            path = self.folder / f"{len(self.done)}.onnx"
-            write_onnx_parts(self.source, parts, parts.graph.own_order, path, copy_external=True)
-            files.append((path, parts.graph))
+            files.append((self.written(parts), parts.graph))
         whole, *cut = session_seconds(files, level, threads, seed, dims)
+        if any(_hiccup(whole, times) for times in cut):
+            whole, *cut = session_seconds(files, level, threads, seed, dims)
         self.whole = self.whole or whole.seconds
-        even = self.whole / max(whole.profiled_seconds, 1e-9)  # what else the machine does now, and did at first
-        for times in cut or [whole]:
-            self.profile.append(
-                (
-                    times.nodes - whole.nodes,
-                    times.seconds / max(whole.seconds, 1e-9) * self.whole - even * times.profiled_seconds,
-                )
-            )
-            between = sum(s for op, s in times.ops.items() if op in parts.parts and parts.parts[op].role in GLUE)
+        even = self.whole / max(whole.seconds, 1e-9), self.whole / max(whole.profiled_seconds, 1e-9)
+        self.sessions.append(_session(apply(self.cutter, ()), whole, 0.0, even))
+        for times in cut:
             layouts = max(0.0, times.layout_seconds - whole.layout_seconds)  # they change where parts are held together
-            more = 1 + layouts / between if between else 1.0
-            self.add(parts, {op: even * taken for op, taken in times.ops.items()}, more)
+            self.sessions.append(_session(parts, times, layouts, even))
+        return self.sessions[-1].seconds / max(self.whole, 1e-9) - 1
 
-    def add(self, parts: PartGraph, seconds: dict[int, float], more: float) -> None:
-        """Take what a session's ops took; those between parts took so many times more."""
-        from lowtide.cost.signature import of_op
-        from lowtide.cost.work import work_of
-        from lowtide.transform.cut import Cutter
+    def written(self, parts: PartGraph) -> Path:
+        """A file of the model in parts, in their own order."""
+        from lowtide.write.onnx_parts import write_onnx_parts
 
-        graph, cutter = parts.graph, Cutter(parts.graph)
-        fresh: dict[Signature, list[float]] = {}
-        for op in graph.ops:
-            part, taken = parts.parts.get(op.id), seconds.get(op.id)
-            if taken is None or op.bodies:
-                continue
-            if part is not None and part.role in GLUE:
-                size = graph.tensor_by_id[op.outputs[0]].size
-                self.glue.append((Work(part.role, 0, (3 if part.role == "merge" else 2) * size), more * taken))
-                continue
-            known = cutter.meaning(op.id)
-            signature = of_op(graph, op, known)
-            fresh.setdefault(signature, []).append(taken)
-            self.works[signature] = work_of(graph, op, known)
-        for signature, times in fresh.items():
-            self.seen.setdefault(signature, []).append(statistics.median(times))
+        path = self.folder / "parts.onnx"
+        write_onnx_parts(self.source, parts, parts.graph.own_order, path, copy_external=True)
+        return path
 
-    def curve(self, version: str) -> None:
-        """Sessions of the model in parts, for points of the curve by what is known so far."""
-        from lowtide.api.costs import find_costs
-        from lowtide.api.goals import OneArena
-        from lowtide.api.job import NO_OPTIONS, Search
+    @cached_property
+    def problem(self) -> Problem:
+        """The model under the rules of onnxruntime."""
         from lowtide.api.problem import Problem
-        from lowtide.optimize.regions import front_ways
         from lowtide.target import BUILT_IN
 
-        if self.left() <= 0:
+        return Problem.of(self.cutter.graph, BUILT_IN["onnxruntime"])
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """The best order of the ops, as a plan takes it before it cuts, in positions."""
+        from lowtide.api.goals import OneArena
+        from lowtide.api.job import NO_OPTIONS, Search
+
+        goal = OneArena()
+        search = Search(goal.method("exact", NO_OPTIONS), self.search().seconds)
+        return tuple(goal.solve(self.problem, search, self.search()).order)
+
+    @property
+    def order(self) -> list[int]:
+        """The same as op ids."""
+        return [self.cutter.graph.ops[i].id for i in self.positions]
+
+    def search(self) -> Limits:
+        """Limits of a search that begins now."""
+        return Limits(max(_LEAST, _SEARCH * self.seconds))
+
+    def curve(self, version: str, until: float) -> None:
+        """Sessions of the model in parts, for points of the curve by what is known so far."""
+        from lowtide.cost.model import CostModel
+        from lowtide.optimize.regions import front_ways
+
+        if self.left(until) <= 0:
             return
-        problem, goal = Problem.of(self.cutter.graph, BUILT_IN["onnxruntime"]), OneArena()
-        search = Search(goal.method("exact", NO_OPTIONS), max(1.0, _SEARCH * self.seconds))
-        order = goal.find_order(problem, search, search.limits(None, None)).order
-        costs = find_costs(self.file(version))
-        assert costs is not None
-        found = front_ways(self.cutter, problem.memory, order, search.limits(None, None), costs.model(self.cutter))[1:]
+        costs = CostModel(self.file(version), self.cutter)
+        found = front_ways(self.cutter, self.problem.memory, self.positions, self.search(), costs)[1:]
         found = [way for way in found if way.ops <= _MOST_PARTS and way.regions not in self.done]
         for k, way in enumerate(found[:: max(1, -(-len(found) // _POINTS))]):
-            if self.left() <= 0:
+            if self.left(until) <= 0:
                 return
-            if self.report is not None:
-                self.report(k, _POINTS, f"the model in {way.ops:,} ops")
+            self.say(k, _POINTS, f"the model in {way.ops:,} ops")
             self.done.add(way.regions)
-            self.session(way.regions, [self.cutter.graph.ops[i].id for i in order])
+            self.session(way.regions)
+
+    def tries(self, version: str, bound: float) -> None:
+        """Sessions of the ways that a plan takes for a bound on the overhead, until that is one that was run."""
+        from lowtide.api.costs import find_costs
+        from lowtide.optimize.regions import Bounds, best_regions
+
+        for k in range(_TRIES):
+            if k and self.left() <= 0:
+                return
+            costs = find_costs(self.file(version), bound)
+            assert costs is not None
+            model = costs.model(self.cutter)
+            bounds = Bounds(most_nanoseconds=costs.most_nanoseconds(model.whole()))
+            way = best_regions(self.cutter, self.problem.memory, self.positions, self.search(), bounds, model)
+            if not way.regions or way.regions in self.tried:
+                return
+            self.say(k, _TRIES, f"a plan for {100 * bound:g} % in {way.ops:,} ops")
+            self.tried[way.regions] = self.session(way.regions)
+
+    def trials(self, model: CostModel) -> list[CostTrial]:
+        """What was run of plans for bounds, beside what a cost model says of it now."""
+        from lowtide.transform.parts import apply
+
+        result, whole = [], max(1, model.whole().nanoseconds)
+        for regions, measured in self.tried.items():
+            predicted = model.parts(apply(self.cutter, regions, self.order)).nanoseconds / whole - 1
+            result.append(CostTrial(predicted=float(f"{predicted:.4g}"), measured=float(f"{measured:.4g}")))
+        return result
+
+    def say(self, done: int, of: int, what: str) -> None:
+        """Tell what is run next."""
+        if self.report is not None:
+            self.report(done, of, what)
 
     def file(self, version: str) -> CostFile:
         """What is known by now. What was only run alone takes as much more as what was run both ways."""
         from lowtide.cost.fit import fit
+        from lowtide.cost.model import CostModel
         from lowtide.run.timing import cpu_name
 
         level, threads, _, _ = self.how
-        known = {signature: statistics.median(times) for signature, times in self.seen.items()}
-        works = dict(self.works)
+        known, works, glue = self.in_sessions()
         more = self._more(known)
         for signature, (work, seconds) in self.alone.items():
             if signature not in known:
                 known[signature], works[signature] = seconds * more.get(work.family, 1.0), work
-        known = {signature: self.plain(seconds) for signature, seconds in known.items()}
-        glue = [(work, self.plain(seconds)) for work, seconds in self.glue]
-        families = fit([*((works[s], seconds) for s, seconds in known.items()), *glue])
+        families = fit([*((works[s], seconds) for s, seconds in known.items()), *(glue or self.glue)])
         entries = [s.entry(float(f"{seconds:.4g}")) for s, seconds in known.items()]
-        return CostFile(
+        file = CostFile(
             version=VERSION,
             lowtide=__version__,
             dialect="onnx",
@@ -256,12 +331,38 @@ class _Measuring:
             families=families,
             entries=entries,
         )
+        return msgspec.structs.replace(file, trials=self.trials(CostModel(file, self.cutter)))
 
-    def plain(self, seconds: float) -> float:
-        """What a node takes where nobody writes a profile: as much less for each as sessions with more nodes show."""
-        many = sum(nodes * nodes for nodes, _ in self.profile)
-        each = sum(nodes * rest for nodes, rest in self.profile) / many if many else 0.0
-        return max(seconds / 4, seconds + max(-_PROFILE, min(0.0, each)))
+    def in_sessions(self) -> tuple[dict[Signature, float], dict[Signature, Work], list[tuple[Work, float]]]:
+        """What ops took, the median of sessions, their work, and what holds parts together.
+
+        A session's nodes take together what its runs took: each the same beside its profile, the rest as that says.
+        """
+        taken: dict[Signature, list[float]] = {}
+        works: dict[Signature, Work] = {}
+        glue: list[tuple[Work, float]] = []
+        beside = self.beside()
+        for session in self.sessions:
+            share = max(0.0, session.seconds - beside * session.count) / max(session.profiled, 1e-9)
+            fresh: dict[Signature, list[float]] = {}
+            for signature, work, profiled in session.nodes:
+                seconds = max(share * profiled / 4, share * profiled + beside)
+                if signature is None:
+                    glue.append((work, seconds))
+                else:
+                    fresh.setdefault(signature, []).append(seconds)
+                    works[signature] = work
+            for signature, times in fresh.items():
+                taken.setdefault(signature, []).append(statistics.median(times))
+        return {signature: statistics.median(times) for signature, times in taken.items()}, works, glue
+
+    def beside(self) -> float:
+        """Seconds that each node takes more than its profile says, by how many more there are in some sessions: what
+        the runtime does between nodes, less what writing the profile takes."""
+        fewest = min(session.count for session in self.sessions)
+        more = [(session.count - fewest, session.seconds - session.profiled) for session in self.sessions]
+        each = sum(count * rest for count, rest in more) / max(1, sum(count * count for count, _ in more))
+        return min(_LAUNCH, max(-_PROFILE, each))
 
     def _more(self, in_session: dict[Signature, float]) -> dict[str, float]:
         """By family, how many times longer an op takes in a session than alone."""
@@ -270,6 +371,36 @@ class _Measuring:
             if in_session.get(signature):
                 ratios.setdefault(work.family, []).append(in_session[signature] / seconds)
         return {family: statistics.median(found) for family, found in ratios.items()}
+
+
+def _hiccup(whole: SessionSeconds, cut: SessionSeconds) -> bool:
+    """Whether runs say quite another thing than their profile of how many times longer a session takes."""
+    return cut.seconds * whole.profiled_seconds > _HICCUP * whole.seconds * cut.profiled_seconds
+
+
+def _session(parts: PartGraph, times: SessionSeconds, layouts: float, even: tuple[float, float]) -> _Session:
+    """What a session showed, its runs and its profile so many times more; `layouts`: seconds of changes of layout that
+    are there only in parts, and count as what holds parts together."""
+    from lowtide.cost.signature import of_op
+    from lowtide.cost.work import work_of
+    from lowtide.transform.cut import Cutter
+
+    graph, cutter, (runs, profile) = parts.graph, Cutter(parts.graph), even
+    between = {op for op, part in parts.parts.items() if part.role in GLUE}
+    held = sum(times.ops.get(op, 0.0) for op in between)
+    more = 1 + layouts / held if held else 1.0
+    nodes: list[tuple[Signature | None, Work, float]] = []
+    for op in graph.ops:
+        taken = times.ops.get(op.id)
+        if taken is None or op.bodies:
+            continue
+        if op.id in between:
+            role, size = parts.parts[op.id].role, graph.tensor_by_id[op.outputs[0]].size
+            nodes.append((None, Work(role, 0, (3 if role == "merge" else 2) * size), profile * more * taken))
+            continue
+        known = cutter.meaning(op.id)
+        nodes.append((of_op(graph, op, known), work_of(graph, op, known), profile * taken))
+    return _Session(tuple(nodes), profile * times.profiled_seconds, times.nodes, runs * times.seconds)
 
 
 def _with_weights(model: Path, folder: Path) -> Path:

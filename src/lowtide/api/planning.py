@@ -121,15 +121,17 @@ def plan(
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"fission"`` both, for a training step whose ops have labels
-        (`docs/magis.md`); ``"loops"``: ops run together row by row, for compilers that loop
-        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
+        (`docs/magis.md`); ``"swap"``, alone or with ``"recompute"``: tensors are stored on the host and loaded again
+        while other ops run, by the bandwidth of `cost`; ``"loops"``: ops run together row by row, for compilers that
+        loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
         With `allow`: ops that the changed model may have, since each costs time; 0: any number.
     cost
         With `allow`: a cost file (`measure`). Of ways to one peak the one of least predicted time is taken, instead of
-        the one of fewest ops.
+        the one of fewest ops. With ``"swap"``: what ops and transfers take, as the file's `bandwidth` says; without,
+        figures from the data sheet of an RTX 3090.
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
@@ -219,7 +221,7 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
         return solve_looping(replace(job, goal=goal), problem, limits)
     if job.allow == ("recompute", "fission"):
         return solve_fissioning(replace(job, goal=goal), problem, limits)
-    if "recompute" in job.allow:
+    if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
         return solve_aliased(replace(job, goal=goal), problem, limits)

@@ -16,7 +16,7 @@ from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, in_parts
+from lowtide.rewrites import Recompute, Swap, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -117,6 +117,8 @@ def write_all(
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.fission is not None and any(path is not None for path in wanted):
+        raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
         raise InputError(
             "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
@@ -145,6 +147,8 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
 
     assert files.out is not None
     again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if any(isinstance(r, Swap) for r in plan.rewrites or ()):
+        raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
     if again and not str(files.out).lower().endswith(".onnx"):
         raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)

@@ -23,6 +23,10 @@ def arguments(p: Any) -> None:
         "--time", type=seconds, default=120.0, metavar="SECONDS",
         help="what is not timed by then is reckoned from the rest, small parts first (default: 120)",
     )  # fmt: skip
+    p.add_argument(
+        "--max-overhead", default=(), metavar="10%,...",
+        help="bounds that plans are to have: for each a few are run beside the model, so that they hold as measured",
+    )  # fmt: skip
     p.add_argument("--seed", type=seed, default=0, metavar="N", help="of the numbers that ops get (default: 0)")
     model_sizes(p)
     printing(p)
@@ -36,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         check_outputs(options.model, [options.out])
     file = api.measure(
         options.model, threads=options.threads, level=options.level, time=options.time, seed=options.seed,
-        dims=dims_of(options.dims), report=options.line.steps,
+        dims=dims_of(options.dims), max_overhead=options.max_overhead, report=options.line.steps,
     )  # fmt: skip
     options.line.end()
     if options.out is not None:

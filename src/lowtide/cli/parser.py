@@ -20,8 +20,8 @@ from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
-    "a .onnx, .tflite, .pt2 or .graph.json file, - (a graph JSON on stdin), zoo:NAME, or FILE.py:FUNCTION (runs the "
-    "user's own code)"
+    "a .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file, - (a graph JSON on stdin), zoo:NAME, or "
+    "FILE.py:FUNCTION (runs the user's own code)"
 )
 
 _WRITTEN = "files to write, together or not at all"
@@ -118,6 +118,7 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.zoo_parser(add)
     small_parsers.schema_parser(add)
     small_parsers.report_parser(add)
+    small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
     return parser
 
@@ -196,7 +197,7 @@ def _measure(add: _Add) -> None:
     """A cost file."""
     p = add(
         "measure", "time a model's ops, and parts of them, in onnxruntime: a cost file for plans", measure.run,
-        "lowtide measure model.onnx -o cost.json",
+        "lowtide measure model.onnx -o cost.json --max-overhead 10%",
         "lowtide plan model.onnx --allow fission --cost cost.json --max-overhead 10% --plan plan.json",
         "lowtide measure opt.onnx -o cost.json --level all --threads 4 --time 300",
     )  # fmt: skip

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from lowtide.cli import commands, completion, report, schema
+from lowtide.cli import commands, completion, report, schema, sweep
 from lowtide.cli.values import printing, seed
 
 Add = Callable[..., Any]
@@ -80,3 +80,15 @@ def zoo_parser(add: Add) -> None:
     p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
     p.add_argument("--seed", type=seed, default=0, metavar="N", help="of the random weights (default: 0)")
     printing(p)
+
+
+def sweep_parser(add: Add) -> None:
+    """Tables of many models."""
+    p = add(
+        "sweep", "plan many models under many targets, budgets and options: one table, which can be gone on with",
+        sweep.run,
+        "lowtide sweep candidates/ --targets tflm,pointer=32 --budgets 64K,128K -o table.csv",
+        "lowtide sweep a.onnx b.onnx --vary allow=,fission --vary time=5,60 -o table.parquet --jobs 8",
+        "lowtide sweep candidates/ -o table.csv --scheduler tcp://head:8786",
+    )  # fmt: skip
+    sweep.arguments(p)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from lowtide.cost.trials import CostTrial
 from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.schemas import json_schema
@@ -89,10 +90,23 @@ class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seconds: Seconds
 
 
-class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bytes per second from the device's memory to the host's, and back."""
+
+    to_host: Rate
+    from_host: Rate
+
+
+class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
-    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family.
+    `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family; `trials`
+    what plans chosen by all that took where they were run.
+    `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
+    any: it has no entries, and the family of an op is its type, or ``"other"``.
     """
 
     version: int
@@ -105,6 +119,8 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     threads: Annotated[int, msgspec.Meta(ge=1)]
     families: dict[str, CostFamily]
     entries: list[CostEntry]
+    trials: list[CostTrial] = msgspec.field(default_factory=list)
+    bandwidth: CostBandwidth | None = None
 
     def to_json(self) -> bytes:
         """The file's bytes; the same figures give the same bytes."""
@@ -140,13 +156,17 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
         raise InputError(f"its families lack {missing[0]!r}; measure again, or add it", place)
     if not all(isfinite(entry.seconds) for entry in file.entries):
         raise InputError("an entry's seconds are no number; measure again", place)
+    if not all(isfinite(trial.predicted) and isfinite(trial.measured) for trial in file.trials):
+        raise InputError("a trial's overhead is no number; measure again", place)
+    if file.bandwidth is not None and not isfinite(file.bandwidth.to_host + file.bandwidth.from_host):
+        raise InputError("its bandwidth is no number; give bytes per second", place)
     for name, family in file.families.items():
-        if not isfinite(family.seconds(1.0, 1.0)):
-            raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
         for table in (family.by_flops, family.by_bytes):
             ascending = all(a[0] < b[0] for a, b in pairwise(table))
             if not ascending or any(not (0 < x < inf and 0 < s < inf) for x, s in table):
                 raise InputError(f"family {name!r} has a table whose sizes do not rise from above 0", place)
+        if not isfinite(family.seconds(1.0, 1.0)):
+            raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
     return file
 
 
@@ -159,7 +179,7 @@ def read_cost(path: str | Path) -> tuple[CostFile, str]:
 def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
     """A cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256.
 
-    ``cpu.json`` is of ONNX ops; ``rtx3090.json``, of ops with labels, is MAGIS's machine as a roofline, not measured.
+    ``cpu.json`` is of ONNX ops; ``rtx3090.json``, of ops of any graph, is MAGIS's machine as a roofline, not measured.
     """
     data = resources.files("lowtide.cost").joinpath("files", name).read_bytes()
     return parse_cost(data, name), sha256(data).hexdigest()

@@ -18,8 +18,8 @@ DIALECT = "labels"
 
 def families_of(file: CostFile, place: str) -> Families:
     """The families of a file for ops with labels. Raises `InputError` if it is for others."""
-    if file.dialect != DIALECT:
-        raise InputError(f"it is of {file.dialect or 'no'} ops, and the graph's have labels; take one of labels", place)
+    if file.dialect not in ("", DIALECT):
+        raise InputError(f"it is of {file.dialect} ops, and the graph's have labels; take one of labels", place)
     return file.families
 
 

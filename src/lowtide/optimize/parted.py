@@ -18,7 +18,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, reckoned
 from lowtide.graph import Graph
-from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, once
+from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, once, sweep
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.stop import Limits
 from lowtide.target import Target
@@ -26,6 +26,12 @@ from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_o
 
 _FINALISTS = 3
 """Numbers of parts that are searched for longer."""
+
+_ROUNDED = 1e-12
+"""Part of a time that rounding costs to whole units may add."""
+
+_BUDGETS = 12
+"""Of a front, for each number of parts."""
 
 _QUICK = 0.5
 """Part of the time in which all of them are searched."""
@@ -124,7 +130,8 @@ class Best:
 
 def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -> Best | None:
     """The choice of least peak within a bound on time; None if even without runs again none is."""
-    within = [(c, c.begin) for c in choices if c.seconds(c.begin) <= most_seconds]
+    most = most_seconds * (1 + _ROUNDED)
+    within = [(c, c.begin) for c in choices if c.seconds(c.begin) <= most]
     if not within:
         return None
     found = within
@@ -176,6 +183,26 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     finalists = [(c, improve(c, s, long) or s) for c, s in finalists]
     best = min(finalists, key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
     return Best(*best, len(tried))
+
+
+def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted, Spent]], bool]:
+    """Choices with sequences of their bodies of which no other is as low and as fast, the highest peak first, and
+    whether all of them were swept."""
+    found: list[tuple[Parted, Spent]] = []
+    complete = True
+    for number, choice in enumerate(choices):
+        begin = choice.begin
+        least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
+        budgets = [begin.peak - (begin.peak - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
+        share = _share(limits, limits.left_seconds / (len(choices) - number))
+        points, ended = sweep(choice.sequence, choice.order, budgets, share)
+        complete = complete and ended == "complete"
+        found += [(choice, spent) for spent in points]
+    kept: list[tuple[Parted, Spent]] = []
+    for c, s in sorted(found, key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1]), entry[0].count)):
+        if not kept or c.seconds(s) < kept[-1][0].seconds(kept[-1][1]):
+            kept.append((c, s))
+    return kept[::-1], complete
 
 
 def _share(limits: Limits, seconds: float) -> Limits:

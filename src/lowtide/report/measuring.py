@@ -17,6 +17,9 @@ def cost_text(file: CostFile) -> str:
         ("runtime", f"{file.runtime} {file.runtime_version}, level {file.level}"),
         ("entries", f"{len(file.entries):,} ops and parts of ops, each shape once"),
     ]
+    if file.trials:
+        tried = (f"{each.measured:+.1%} ({each.predicted:+.1%} predicted)" for each in file.trials)
+        head.append(("plans that were run", ", ".join(tried)))
     rows = [("family", "fitted to", "launch", "rate", "bandwidth")]
     rows += [(name, *_rates(family)) for name, family in file.families.items()]
     return "\n".join([columns(head), "", columns(rows, right=[1, 2, 3, 4])])

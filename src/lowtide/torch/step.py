@@ -273,7 +273,8 @@ def compile_step(
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit.
+        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded again while other ops
+        run, on the CPU in memory beside the allocator's.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -377,10 +378,10 @@ def wishes_of(
 def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
-        if word not in ("recompute", "fission"):
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, or recompute,fission")
+        if word not in ("recompute", "fission", "swap"):
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, fission and swap")
     if "recompute" not in listed:
-        raise InputError("a step is planned with ops that run again; write allow='recompute,fission'")
+        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
     return tuple(listed)
 
 

@@ -83,19 +83,18 @@ def test_the_search_finds_no_less_than_brute_force(seed: int, again: bool):
 
 @pytest.mark.slow
 def test_the_search_reaches_the_optimum_of_most_tiny_graphs():
-    """Of 40 budgets that take transfers or ops run again, so that the order alone does not do, at least 32; and each
-    that brute force meets in a time that is not much more is met."""
+    """Of 20 budgets that take transfers or ops run again, so that the order alone does not do, at least 16."""
     met = reached = 0
     rng = Random(7)
-    while met < 40:
-        problem = swapping(rng, 5)
-        budget = max(problem.core().footprints(range(5))) - rng.randint(1, 6)
+    while met < 20:
+        problem = swapping(rng, 4)
+        budget = max(problem.core().footprints(range(4))) - rng.randint(1, 6)
         if budget < least_possible(problem)[0]:
             continue
-        found = search(problem, range(5), budget, Limits(10), steps=200)
-        least = least_time(problem, budget, found.cost if found.found else 2 * problem.costs.total)
-        if least is None or len(found.order) == 5:
+        found = search(problem, range(4), budget, Limits(10), steps=200)
+        least = least_time(problem, budget, found.cost if found.found else problem.costs.total + 8)
+        if least is None or (found.found and len(found.order) == 4):
             continue
         met += 1
         reached += found.found and found.cost == least
-    assert reached >= 32, reached
+    assert reached >= 16, reached

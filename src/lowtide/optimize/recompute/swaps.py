@@ -1,10 +1,10 @@
 """Values that may be stored in a slow memory and loaded again while ops run: which, what that takes, and when all of it
 has ended.
 
-There is one engine for stores and one for loads, beside the one that runs ops. Where a store stands in a sequence it has
-ended, and until then the value keeps its memory; it began as soon as the value was there and the stores before it were
-done. Where a load stands it begins, if the loads before it are done, and takes memory; who reads the value waits for
-its end::
+There is one engine for stores and one for loads, beside the one that runs ops. Where a store stands in a sequence it
+has ended, and until then the value keeps its memory; it began as soon as the value was there and the stores before it
+were done. Where a load stands it begins, if the loads before it are done, and takes memory; who reads the value waits
+for its end::
 
     ops       |--a--|--b--|--c--|-----|--d--|        x is made by a and read by d; c waits for nobody, d for the load
     stores          [  x out ]

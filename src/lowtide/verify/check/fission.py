@@ -49,33 +49,38 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
         raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
     priced = _priced(graph, claim.families)
     checks: list[HeldRule] = []
-    loops: list[Op] = []
     for part in claim.parts:
-        region = _Region(priced, part, claim.families)
-        body_plan = _body_plan(part)
-        body = verify(region.body(), body_plan, target)
-        checks += [
-            HeldRule(f"body {rule.name}", rule.result) for rule in body.checks if rule.name in ("order", "arena")
-        ]
-        loops.append(region.loop(body_plan, _seconds(region.body(), body_plan)))
+        body = verify(_Region(priced, part, claim.families).body(), _body_plan(part), target)
+        checks += [HeldRule(f"body {r.name}", r.result) for r in body.checks if r.name in ("order", "arena")]
         checks.append(HeldRule("parts", f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts"))
-    if len(loops) > 1:
+    outer, inner = around_parts(graph, plan, target)
+    report = verify(outer, inner, target)
+    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan))))
+    if plan.exactness != ("sum" if claim.parts else "bits") or plan.proved_over != "orders":
+        raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
+    seen = HeldRule("own_order_peak", format_size(own.peak))
+    held = [seen if rule.name == seen.name else rule for rule in report.checks]
+    numbers = {**report.numbers, "own_order_peak_bytes": own.peak}
+    return replace(report, checks=(*checks, *held), numbers=numbers)
+
+
+def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]:
+    """The graph around a plan's parts, and the plan as one of that graph. Raises as `verify_fission`."""
+    claim = plan.fission
+    if claim is None:
+        return graph, plan
+    outer = _priced(graph, claim.families)
+    if len(claim.parts) > 1:
         raise VerificationError("fission", "several regions run in parts, and a plan has one at most")
-    outer = _around(priced, claim.parts[0], loops[0]) if loops else priced
+    for part in claim.parts:
+        region, body = _Region(outer, part, claim.families), _body_plan(part)
+        outer = _around(outer, part, region.loop(body, _seconds(region.body(), body)))
     peak = simulate(outer, work_out(outer, target), outer.own_order).peak
     inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=peak)
     least = plan.least_required_bytes + (plan.reserve_bytes or 0)
     if plan.status == "over_budget" and plan.recomputation is not None and least > (plan.budget_bytes or least):
         inner = msgspec.structs.replace(inner, status="impossible")  # of sequences alone, which other parts may not be
-    report = verify(outer, inner, target)
-    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan))))
-    if plan.exactness != ("sum" if claim.parts else "bits") or plan.proved_over != "orders":
-        raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
-    held = [
-        HeldRule("own_order_peak", format_size(own.peak)) if r.name == "own_order_peak" else r for r in report.checks
-    ]
-    numbers = {**report.numbers, "own_order_peak_bytes": own.peak}
-    return replace(report, checks=(*checks, *held), numbers=numbers)
+    return outer, inner
 
 
 def _body_plan(part: PlanFission) -> Plan:

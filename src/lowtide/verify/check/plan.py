@@ -176,7 +176,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
     if plan.recomputation is not None:
-        checks.append(HeldRule("recompute", check_recomputation(user_graph, user_memory, plan, steps.footprint)))
+        seen = check_recomputation(user_graph, user_memory, plan, steps.footprint, graph, memory)
+        checks.append(HeldRule("recompute", seen))
 
     checks += [HeldRule("regions", regions)] if regions else []
     seen, note = check_bound(graph, plan, memory)
