@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ def test_multipliers_at_the_ends(real: float, wanted: tuple[int, int]) -> None:
 def test_a_mean_is_the_sum_by_the_count(count: int, scale: float) -> None:
     """The factor is right to one part in 2^28."""
     multiplier, shift = arithmetic.mean(scale, 0.2, count)
-    wanted = Fraction(arithmetic.np.float32(scale).item()) / Fraction(arithmetic.np.float32(0.2).item()) / count
+    wanted = Fraction(np.float32(scale).item()) / Fraction(np.float32(0.2).item()) / count
     assert abs(multiplier * Fraction(2) ** (shift - 31) / wanted - 1) < Fraction(1, 1 << 28)
 
 
@@ -49,3 +51,71 @@ def test_its_examples_run() -> None:
 
     assert doctest.testmod(arithmetic).failed == 0
     assert doctest.testmod(places).failed == 0
+
+
+def scaled(value: int, factor: arithmetic.Multiplier) -> int:
+    """A value times a factor, with both roundings, in whole numbers without end."""
+    multiplier, shift = factor
+    product = (value << max(shift, 0)) * multiplier
+    product += 1 << 30 if product >= 0 else 1 - (1 << 30)
+    value = product >> 31 if product >= 0 else -(-product >> 31)
+    down = max(-shift, 0)
+    mask = (1 << down) - 1
+    return (value >> down) + ((value & mask) > (mask >> 1) + (value < 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["FULLY_CONNECTED", "CONV_2D"])
+def test_multipliers_are_those_of_tflm(tmp_path: Path, kind: str) -> None:
+    """Sums, made by biases alone, that one more in the last place of a multiplier would round to another number."""
+    pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+    from support.emit_nets import tflm_outputs
+    from support.tflite_builder import Net, s
+
+    told_apart = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x_scale, w_scale, y_scale = (float(np.float32(v)) for v in (*rng.uniform(1e-4, 2e-4, 2), rng.uniform(0.1, 0.4)))
+        factor = arithmetic.convolution(x_scale, w_scale, y_scale)
+        real = factor[0] * 2.0 ** (factor[1] - 31)
+        near = [int((k + 0.5) / real) + d for k in range(-90, 90, 9) for d in range(-3, 4)]
+        near = [v for v in near if abs(v) < 1 << 30]
+        other = (factor[0] + 1, factor[1])
+        told_apart += sum(scaled(v, factor) != scaled(v, other) for v in near)
+        net = Net()
+        shape, weights = ((1, 1), (len(near), 1)) if kind == "FULLY_CONNECTED" else ((1, 1, 1, 1), (len(near), 1, 1, 1))
+        x = net.tensor(shape, scale=x_scale)
+        w = net.tensor(weights, data=np.zeros(len(near)), scale=w_scale)
+        b = net.tensor((len(near),), "int32", near, scale=x_scale * w_scale)
+        y = net.tensor((*shape[:-1], len(near)), scale=y_scale)
+        options = s.FullyConnectedOptionsT() if kind == "FULLY_CONNECTED" else s.Conv2DOptionsT()
+        if kind == "CONV_2D":
+            options.strideH = options.strideW = 1
+        net.op(kind, [x, w, b], [y], options)
+        net.ends([x], [y])
+        model = tmp_path / f"{seed}.tflite"
+        model.write_bytes(net.bytes())
+        made = np.frombuffer(tflm_outputs(model, [[np.zeros(shape, np.int8)]]), np.int8)
+        assert made.tolist() == [max(-128, min(127, scaled(v, factor))) for v in near]
+    assert told_apart > 10
+
+
+@pytest.mark.slow
+def test_bounds_of_activations_are_those_of_tflm(tmp_path: Path) -> None:
+    """Of scales by which six is a half more than a whole number, but for the last place."""
+    pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+    from support.emit_nets import tflm_outputs
+    from support.tflite_builder import Net, s
+
+    for k in range(10, 110, 7):
+        scale = float(np.float32(6 / (k + 0.5)))
+        net = Net()
+        a, b, y = (net.tensor((1, 1, 1, 1), scale=v) for v in (1.0, 1.0, scale))
+        options = s.AddOptionsT()
+        options.fusedActivationFunction = 3
+        net.op("ADD", [a, b], [y], options)
+        net.ends([a, b], [y])
+        model = tmp_path / f"{k}.tflite"
+        model.write_bytes(net.bytes())
+        feed = [np.full((1, 1, 1, 1), 100, np.int8)] * 2
+        assert tflm_outputs(model, [feed]) == bytes([arithmetic.activation(3, scale, 0)[1]])

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import lowtide
 from lowtide.cli import main
 from lowtide.emit.project import project
-from lowtide.errors import InputError
+from lowtide.errors import InputError, VerificationError
 from support.emit_nets import (
     FLAGS,
     compiled,
@@ -274,6 +275,26 @@ def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pyte
     assert main(["plan", str(model), "--emit", "c", "-o", f"{tmp_path}/c", "--allow", "loops", "--stream-input"]) == 0
     assert "no model_feed_rows" in capsys.readouterr().err
     assert "model_feed_rows" not in (tmp_path / "c/model.h").read_text()
+
+
+def test_a_plan_that_does_not_hold_is_refused(tmp_path: Path) -> None:
+    """One whose addresses were changed: code would write over what is still read."""
+    model, plan = written(residual(), tmp_path, "whole")
+    wrong = msgspec.structs.replace(plan, offsets=dict.fromkeys(plan.offsets or (), 0))
+    with pytest.raises(VerificationError):
+        lowtide.emit_c(wrong, model, tmp_path / "code")
+    assert not (tmp_path / "code").exists()
+
+
+def test_what_computes_nothing_is_refused(tmp_path: Path) -> None:
+    """A RESHAPE alone lies in its input."""
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    net.ends([x], [net.reshape(x, (1, 32))])
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net.bytes())
+    with pytest.raises(InputError, match="nothing is computed"):
+        lowtide.emit_c(lowtide.plan(model, target="loops"), model, tmp_path / "code")
 
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:

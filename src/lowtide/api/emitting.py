@@ -45,15 +45,22 @@ def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
     InputError
         The plan is for another model, or there is an operator, a type or a way of planning that C is not written for
         (`docs/emit.md`); nothing is written then.
+    VerificationError
+        The plan does not hold: code would write where it must not.
     """
-    code = project_of(plan, model)
+    from lowtide.api.problem import Rules
+    from lowtide.verify.check.plan import verify_plan
+
+    graph = planned_graph(plan, model)
+    verify_plan(graph, plan, Rules.of_plan(plan).resolve(graph.source), replay_bytes=False)
+    code = project_of(plan, graph)
     with output_folder(folder), Outputs(files_read(model)) as outputs:
         for name, text in code.files.items():
             outputs.write(Path(folder) / name, text.encode())
     return code.sizes
 
 
-def project_of(plan: Plan, model: str | Path) -> Project:
+def project_of(plan: Plan, model: Graph | str | Path) -> Project:
     """The texts of a project. Raises as `emit_c`."""
     from lowtide.emit.project import project
 

@@ -1,7 +1,10 @@
 """The numbers that TFLM's kernels work out before they run, from scales and zero points.
 
 Source: TFLite's `quantization_util.cc` and `kernel_util.cc`, in their default build: multipliers of 31 bits and a
-shift, applied with two roundings.
+shift, applied with two roundings. Scales are multiplied and divided in 64 bits throughout, as the pip package of TFLM
+does (0.dev20261023): the sources of August 2026 read as if FULLY_CONNECTED with one scale, and RELU, rounded to 32 bits
+first, but of 741 sums and 201 values that tell the two apart the package makes none so. Bounds of activations are
+rounded to 32 bits.
 """
 
 from __future__ import annotations
@@ -37,24 +40,13 @@ def quantized(real: float) -> Multiplier:
 
 
 def convolution(input_scale: float, filter_scale: float, output_scale: float) -> Multiplier:
-    """From a sum of products to the result, of a convolution or a product with a scale for each channel."""
+    """From a sum of products to the result, of a convolution or a product."""
     return quantized(float(np.float32(input_scale)) * float(np.float32(filter_scale)) / float(np.float32(output_scale)))
-
-
-def product(input_scale: float, filter_scale: float, output_scale: float) -> Multiplier:
-    """The same of a product with one scale: that of input and weights is rounded to 32 bits."""
-    scale = np.float32(input_scale) * np.float32(filter_scale)
-    return quantized(float(scale) / float(np.float32(output_scale)))
 
 
 def rescaled(input_scale: float, output_scale: float) -> Multiplier:
     """From one scale to another."""
     return quantized(float(np.float32(input_scale)) / float(np.float32(output_scale)))
-
-
-def activated(input_scale: float, output_scale: float) -> Multiplier:
-    """From one scale to another in RELU, where the quotient is rounded to 32 bits."""
-    return quantized(float(np.float32(input_scale) / np.float32(output_scale)))
 
 
 def addition(first: float, second: float, result: float) -> tuple[Multiplier, Multiplier, Multiplier]:

@@ -145,7 +145,7 @@ class Kernels:
     def _result(self, op: Op) -> Tensor:
         return self.graph.tensor_by_id[op.outputs[0]]
 
-    def _filters(self, op: Op, channels: int, axis: int, *, exact_product: bool) -> tuple[Tensor, str]:
+    def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, str]:
         """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
         x, w, y = self._data(op), self._given(op, 1), self._result(op)
         quant = w.quant
@@ -154,9 +154,7 @@ class Kernels:
         scales = quant.scales if len(quant.scales) > 1 else quant.scales * channels
         if len(scales) != channels or (len(quant.scales) > 1 and quant.axis != axis):
             raise InputError(f"its weights have {len(scales)} scales for {channels} channels")
-        single = exact_product and len(quant.scales) == 1
-        factor = arithmetic.product if single else arithmetic.convolution
-        factors = [factor(_scale(x), scale, _scale(y)) for scale in scales]
+        factors = [arithmetic.convolution(_scale(x), scale, _scale(y)) for scale in scales]
         given = op.operands or op.inputs
         arrays = [self.weights.array("weights", "int8", self.weights.numbers(w.id))]
         bias = given[2] if len(given) > 2 else None
@@ -175,7 +173,7 @@ class Kernels:
         """CONV_2D."""
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-        w, arrays = self._filters(op, sizes[2], 0, exact_product=False)
+        w, arrays = self._filters(op, sizes[2], 0)
         filters, taps_h, taps_w, depth = _four(w)
         _fit(filters == sizes[2] and depth > 0)
         if depth != in_c:
@@ -204,7 +202,7 @@ class Kernels:
             raise InputError("its weights are shuffled, or no matrix")
         channels, depth = w.shape or (0, 0)
         _fit(min(channels, depth) > 0)
-        _, arrays = self._filters(op, channels, 0, exact_product=True)
+        _, arrays = self._filters(op, channels, 0)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
         if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
             rows = x.size // depth
@@ -219,7 +217,7 @@ class Kernels:
         """DEPTHWISE_CONV_2D."""
         x, y = self._data(op), self._result(op)
         (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
-        w, arrays = self._filters(op, sizes[2], 3, exact_product=False)
+        w, arrays = self._filters(op, sizes[2], 3)
         _, taps_h, taps_w, filters = _four(w)
         _fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
         high, wide = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
@@ -279,8 +277,7 @@ class Kernels:
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
         if op.type == "RELU6" and (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
             raise InputError("its result has another scale than its input, which TFLM takes no notice of")
-        scaling = arithmetic.activated if op.type == "RELU" else arithmetic.rescaled
-        factor = scaling(_scale(x), _scale(y))
+        factor = arithmetic.rescaled(_scale(x), _scale(y))
         numbers = (_zero(x), _zero(y), *factor, *arithmetic.activation(kind, _scale(y), _zero(y)))
         text = _initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("rescale", text, sizes_of(y))

@@ -121,6 +121,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     _check_plan(plan, graph)
     weights = Weights(graph, data)
     schedule = Schedule(Places(graph, plan), Kernels(graph, weights))
+    if not schedule.loops:
+        raise InputError("nothing is computed in it; C is written for models with ops that do", graph.source)
     ends = _Ends(schedule)
     most = max(len(nodes) for nodes in schedule.loops)
     kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]
@@ -149,12 +151,13 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    strange = plan.rewrites or plan.moves or plan.memories or plan.overlap or plan.streams or plan.residency
+    changes = plan.rewrites or plan.overlap or plan.fission
+    moves = plan.moves or plan.memories or plan.streams or plan.residency
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
             f"the plan is for {plan.target}, whose own kernels it counts on; plan with --target loops", graph.source
         )
-    if strange or plan.arena_bytes is None or plan.offsets is None:
+    if changes or moves or plan.arena_bytes is None or plan.offsets is None:
         raise InputError(
             "the plan changes ops, moves tensors or lets them overlap, and C is written for plans in one arena; plan "
             "with --target loops, and with no --allow but loops",
