@@ -25,7 +25,7 @@ def test_each_has_a_clock_of_its_own():
 
 
 def test_patience_ends_as_long_again_after_the_last_gain(monkeypatch: pytest.MonkeyPatch):
-    """At least for two seconds; a gain late on gives as much again."""
+    """At least for some seconds; a gain late on gives as much again."""
     now = 10.0
     monkeypatch.setattr(lowtide.stop.time, "perf_counter", lambda: now)
     patience = Patience(now)

@@ -16,7 +16,7 @@ class Progress:
     seconds: float
 
 
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 5.0
 """For so long at the least a search goes on that gains nothing."""
 
 

@@ -397,11 +397,9 @@ class _Stripes:
 
     def _trim(self, rough: int, at: int) -> None:
         """Cut away what of a tensor is nobody's."""
-        box = self.b.pieces[rough].box
-        kept = zip(box, self.b.pieces[at].box, strict=True)
-        rows = {d: (a - first, b - first) for d, ((first, end), (a, b)) in enumerate(kept) if (first, end) != (a, b)}
-        whole = tuple(end - first for first, end in box)
-        self.b.glue(self.b.spell.slicing(self.graph, rows, whole), "slice", [rough], at)
+        boxes = zip(self.b.pieces[rough].box, self.b.pieces[at].box, strict=True)
+        rows = {d: (a - x[0], b - x[0]) for d, (x, (a, b)) in enumerate(boxes) if x != (a, b)}
+        self.b.glue(self.b.spell.slicing(self.graph, rows, self._shape(rough)), "slice", [rough], at)
 
     def _given(self, t: int, box: Box, stripe: int) -> int:
         """What an op reads of a tensor in a stripe."""
