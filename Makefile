@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test quick demo check format mutations stress fuzz hunt stub asan clean
+.PHONY: test quick demo check format docs mutations stress fuzz hunt stub asan clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,11 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CORE)
+
+# The pages as a site, in build/site (extra `docs`, which nothing else needs). Every warning is an error.
+docs: $(READY)
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/site.trees docs build/site
 
 # Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
 mutations: $(READY)

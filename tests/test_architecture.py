@@ -14,12 +14,12 @@ import lowtide
 ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
-    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "run_reports",
+    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "run_reports",
     "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
-    "verify", "run", "write", "report",
+    "verify", "run", "write", "emit", "report",
 ]  # fmt: skip
 FRONT = {"api", "cli", "__init__", "__main__", "bench", "compare", "executorch", "torch"}
 
@@ -79,6 +79,7 @@ def test_verify_imports_nothing_that_plans():
             "profiles",
             "target",
             "rewrites",
+            "fission_plan",
             "rules",
             "ops",
             "run_reports",

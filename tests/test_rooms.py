@@ -17,9 +17,12 @@ ELSEWHERE = {
     "allocate/test_greedy.py": "allocate/squeaky",
     "read/onnx/test_reader.py": "read/onnx/dims read/onnx/proto read/onnx/shapes read/onnx/structure "
     "read/onnx/types read/onnx/values",
+    "read/hlo/test_reader.py": "read/hlo/text",
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
+    "api/test_sweeping.py": "api/sweep_rows api/sweep_workers cli/sweep report/sweep",
+    "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",
     "read/pt2/test_reader.py": "read/pt2/arguments read/pt2/schema read/pt2/sizes read/aten/trace read/aten/views",
     "read/tflite/test_reader.py": "read/tflite/dependencies read/tflite/model read/tflite/schema read/tflite/wire",
@@ -46,6 +49,9 @@ ELSEWHERE = {
     "zoo/test_zoo.py": "zoo/amoebanet zoo/amoebanet_d zoo/builder zoo/cells zoo/darts zoo/darts_mobile zoo/hrnet "
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
+    "zoo/test_magis.py": "zoo/step_net",
+    "api/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
+    "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
     "ops/test_families.py": "ops/rearrange ops/windows",
@@ -93,6 +99,8 @@ ELSEWHERE = {
     "pytorch/test_rows.py": "torch/rows torch/slices torch/cutting torch/costed",
     "pytorch/test_curve.py": "torch/curve",
     "pytorch/test_work.py": "torch/work",
+    "pytorch/test_mode.py": "torch/mode",
+    "pytorch/test_meta.py": "torch/meta",
     "bench/test_train_known.py": "bench/activation_budget",
     "pytorch/test_storages.py": "torch/generate torch/program torch/storages",
     "pytorch/test_sequence.py": "torch/search torch/sequence",
@@ -100,7 +108,7 @@ ELSEWHERE = {
     "cli/test_bench.py": "cli/values",
     "api/test_profiles.py": "profiles",
     "api/test_reporting.py": "cli/report",
-    "cli/test_commands.py": "plan cli/asked cli/parser cli/lines api/models report/columns version",
+    "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
@@ -126,6 +134,7 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
+    "emit/test_project.py": "emit/kernels emit/places emit/schedule emit/weights api/emitting cli/emit",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",
     "bench/test_ort.py": "bench/models run/optimise run/random_weights",

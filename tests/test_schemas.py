@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.api.budgets import BudgetsDocument
 from lowtide.cli import main
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
@@ -63,13 +64,14 @@ def wrong_object(value: dict[str, Any], schema: Any, root: Any) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", ["graph", "plan", "cost"])
+@pytest.mark.parametrize("kind", ["graph", "plan", "cost", "budgets"])
 def test_the_schema_in_the_repository_is_what_the_command_prints(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And its objects are those that msgspec describes."""
     assert main(["schema", kind]) == 0
     assert (FOLDER / f"{kind}.schema.json").read_text() == capsys.readouterr().out
     document = lowtide.schema(kind)
-    own = msgspec.json.schema({"graph": GraphDocument, "plan": Plan, "cost": CostFile}[kind])
+    kinds = {"graph": GraphDocument, "plan": Plan, "cost": CostFile, "budgets": BudgetsDocument}
+    own = msgspec.json.schema(kinds[kind])
     assert {name: entry.get("properties") for name, entry in document["$defs"].items()} == {
         name: entry.get("properties") for name, entry in own["$defs"].items()
     }

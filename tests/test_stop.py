@@ -2,7 +2,10 @@
 
 import time
 
-from lowtide.stop import Limits
+import pytest
+
+import lowtide.stop
+from lowtide.stop import PATIENCE_SECONDS, Limits, Patience
 
 
 def test_the_clock_runs_down_and_no_further():
@@ -19,3 +22,19 @@ def test_each_has_a_clock_of_its_own():
     early = Limits()
     time.sleep(0.002)
     assert Limits().started > early.started
+
+
+def test_patience_ends_as_long_again_after_the_last_gain(monkeypatch: pytest.MonkeyPatch):
+    """At least for two seconds; a gain late on gives as much again."""
+    now = 10.0
+    monkeypatch.setattr(lowtide.stop.time, "perf_counter", lambda: now)
+    patience = Patience(now)
+    assert patience.left_seconds == PATIENCE_SECONDS
+    now = 11.0
+    assert patience.left_seconds == pytest.approx(PATIENCE_SECONDS - 1)
+    patience.gain()
+    assert patience.left_seconds == PATIENCE_SECONDS
+    now = 18.0
+    assert patience.left_seconds == 0
+    patience.gain()
+    assert patience.left_seconds == pytest.approx(8)

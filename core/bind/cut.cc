@@ -18,9 +18,9 @@ namespace {
 using namespace nb::literals;
 
 using IndexRow = std::tuple<int, int64_t, int64_t, int64_t, int64_t>;  // axis, num, den, lo, hi
-// size, aligned, grain, reduced, workspace, padded row, padded beside, weights
+// size, aligned, grain, reduced, workspace, padded row, padded beside, weights, stretch
 using AxisRow = std::tuple<int64_t, int64_t, int64_t, bool, std::vector<std::pair<int64_t, Bytes>>, Bytes, bool,
-                           std::vector<std::pair<int64_t, int64_t>>>;
+                           std::vector<std::pair<int64_t, int64_t>>, int64_t>;
 using ReadRow = std::tuple<int, std::vector<IndexRow>, bool, bool>;  // tensor, dims, may overwrite, first
 using MadeRow = std::pair<int, std::vector<int>>;                    // tensor, axes
 using OpRow = std::tuple<std::vector<AxisRow>, std::vector<ReadRow>, std::vector<MadeRow>, bool, Bytes,
@@ -36,8 +36,8 @@ tide::CutModel make(const std::vector<OpRow>& ops, const std::vector<TensorRow>&
   tide::CutModel model;
   for (const auto& [axes, reads, made, view, workspace, touched, overwrites, weight] : ops) {
     tide::CutOp op{{}, {}, {}, view, workspace, touched, overwrites, weight};
-    for (const auto& [size, aligned, grain, reduced, workspace, padded_row, padded_beside, weights] : axes)
-      op.axes.push_back({size, aligned, grain, reduced, workspace, padded_row, padded_beside, weights});
+    for (const auto& [size, aligned, grain, reduced, workspace, padded_row, padded_beside, weights, stretch] : axes)
+      op.axes.push_back({size, aligned, grain, reduced, workspace, padded_row, padded_beside, stretch, weights});
     for (const auto& [tensor, dims, may_overwrite, first] : reads) {
       tide::CutRead read{tensor, {}, may_overwrite, first};
       for (const auto& [axis, num, den, lo, hi] : dims) read.dims.push_back({axis, num, den, lo, hi});

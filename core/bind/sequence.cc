@@ -22,12 +22,15 @@ using namespace nb::literals;
 using OpRow =
     std::tuple<std::vector<int>, std::vector<int>, std::vector<int>, Cost, Bytes, Bytes, bool, std::vector<int>>;
 using ValueRow = std::tuple<Bytes, int, bool>;
+using TransferRow = std::tuple<int, Cost, Cost>;
 
-tide::SequenceProblem make(const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
+tide::SequenceProblem make(const std::vector<OpRow>& ops, const std::vector<ValueRow>& values,
+                           const std::vector<TransferRow>& transfers) {
   tide::SequenceProblem problem;
   for (const auto& [reads, makes, after, cost, workspace, saving, once, until] : ops)
     problem.ops.push_back({reads, makes, after, cost, workspace, saving, once, until});
   for (const auto& [size, maker, kept] : values) problem.values.push_back({size, maker, kept});
+  for (const auto& [value, store, load] : transfers) problem.allow_transfers(value, store, load);
   return problem;
 }
 
@@ -100,14 +103,21 @@ tide::SequenceResult anneal(const tide::SequenceProblem& problem, const std::vec
 void sequence(nb::module_& m) {
   nb::class_<tide::SequenceProblem>(m, "SequenceProblem",
                                     "Ops: (reads, makes, after, cost, workspace, saving, once, until); "
-                                    "values: (size, maker or -1, kept).")
+                                    "values: (size, maker, kept); moves: value, out, in")
       .def(
           "__init__",
-          [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values) {
-            new (self) tide::SequenceProblem(make(ops, values));
+          [](tide::SequenceProblem* self, const std::vector<OpRow>& ops, const std::vector<ValueRow>& values,
+             const std::vector<TransferRow>& transfers) {
+            new (self) tide::SequenceProblem(make(ops, values, transfers));
           },
-          "ops"_a, "values"_a)
+          "ops"_a, "values"_a, "transfers"_a = std::vector<TransferRow>())
       .def("footprints", &footprints, "order"_a, "Bytes live while each run of a sequence of ops is on.")
+      .def(
+          "cost",
+          [](const tide::SequenceProblem& problem, const std::vector<int>& order) {
+            return tide::Timeline(problem, order).cost();
+          },
+          "order"_a, "Time of a sequence, until its last op has ended.")
       .def("shuffle", &shuffle, "order"_a, "steps"_a, "seed"_a,
            "A sequence after so many random changes of it, and the peak after each.");
   using R = tide::SequenceResult;

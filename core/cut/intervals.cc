@@ -72,7 +72,7 @@ bool Intervals::alike(int op, int axis, int other) const {
   const CutAxis &a = o.axes[axis], &b = o.axes[other];
   if (a.size != b.size || a.aligned != b.aligned || a.grain != b.grain || a.reduced != b.reduced ||
       a.workspace != b.workspace || a.padded_row != b.padded_row || a.padded_beside != b.padded_beside ||
-      a.weights != b.weights)
+      a.stretch != b.stretch || a.weights != b.weights)
     return false;
   const auto same = [](const RowIndex& x, const RowIndex& y) {
     return x.num == y.num && x.den == y.den && x.lo == y.lo && x.hi == y.hi;

@@ -30,6 +30,7 @@ struct CutAxis {
   std::vector<std::pair<int64_t, Bytes>> workspace;  // of a part of so many rows at the most, ascending
   Bytes padded_row = 0;        // of the first operand, where its parts may have to be padded by an op of their own
   bool padded_beside = false;  // whether another dimension of it is padded, too
+  int64_t stretch = 0;  // rows that a part makes for each that it reads of the first operand, if not just its own
   std::vector<std::pair<int64_t, int64_t>> weights;  // of a part of so many rows, ascending; in a line between two
 };
 
@@ -185,6 +186,7 @@ class Regions {
   void add(int tensor, int piece, int op, RowRange rows);
   int given(int op, const CutRead& read, RowRange rows);
   Bytes padded(int op, const CutRead& read, RowRange rows) const;
+  RowRange made(int op, RowRange rows) const;
   int pad(int from, Bytes size);
   void join(int tensor);
   int slice(int from, int tensor, int dim, RowRange rows);

@@ -175,6 +175,19 @@ Bytes Regions::padded(int op, const CutRead& read, RowRange rows) const {
   return 0;
 }
 
+// Rows that a part makes of which it keeps its own.
+RowRange Regions::made(int op, RowRange rows) const {
+  const CutAxis& axis = m_.ops[op].axes[axes_[op]];
+  if (axis.stretch > 0)
+    for (const auto& read : m_.ops[op].reads)
+      for (size_t d = 0; d < read.dims.size(); ++d)
+        if (read.first && read.dims[d].axis == axes_[op]) {
+          const RowRange given = need(op, read.dims[d], rows, m_.tensors[read.tensor].shape[d]);
+          return {given.first * axis.stretch, given.second * axis.stretch};
+        }
+  return rows;
+}
+
 int Regions::pad(int from, Bytes size) {
   for (const Slice& s : pads_)
     if (s.from == from && s.rows.first == size) return s.piece;
@@ -217,10 +230,16 @@ void Regions::part(int op, int stripe) {
     }
     outputs.push_back(output);
   }
+  const RowRange around = made(op, part);
+  std::vector<int> rough;
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    const int d = dim_along(m_, axes_, op, o.made[j].tensor);
+    rough.push_back(d < 0 || around == part ? outputs[j] : piece(bytes(o.made[j].tensor, d, around)));
+  }
   for (const int at : inputs)
     if (at >= 0) touch(at);
-  for (const int at : outputs) touch(at);
-  if (outputs.size() == 1)
+  for (const int at : rough) touch(at);
+  if (outputs.size() == 1 && rough == outputs)
     for (size_t k = 0; k < inputs.size(); ++k)
       if (o.reads[k].may_overwrite && inputs[k] >= 0) {
         const Bytes size = pieces_[outputs[0]].size;
@@ -231,6 +250,13 @@ void Regions::part(int op, int stripe) {
       }
   weight_ += weight_of(axis, part.second - part.first);
   close(workspace(op, part));
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    if (rough[j] == outputs[j]) continue;
+    touch(rough[j]);
+    touch(outputs[j]);
+    weigh(m_.slice, pieces_[outputs[j]].size);
+    close(0);
+  }
   for (size_t j = 0; j < outputs.size(); ++j) {
     const int t = o.made[j].tensor;
     if (axis.reduced) {

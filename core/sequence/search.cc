@@ -91,8 +91,11 @@ class Search {
   // Takes some repeated runs away, repairs, and keeps what comes of it if it is not too dear.
   void step(Cost heat) {
     again_.clear();
-    for (int slot = line_.begin(); slot != line_.end(); slot = line_.next(slot))
-      if (line_.runs_of(line_.op(slot)).size() > 1) again_.push_back(slot);
+    for (int slot = line_.begin(); slot != line_.end(); slot = line_.next(slot)) {
+      const Transfer transfer = problem_.ops[line_.op(slot)].transfer;
+      const bool repeated = transfer == Transfer::kNone && line_.runs_of(line_.op(slot)).size() > 1;
+      if (repeated || transfer == Transfer::kLoad) again_.push_back(slot);
+    }
     const int count = static_cast<int>(again_.size());
     if (count == 0) return;
     const Cost former = line_.cost();
@@ -103,6 +106,7 @@ class Search {
       const int slot = again_[(first + i) % count];
       if (line_.can_take(slot)) line_.take(slot);
     }
+    if (problem_.transfers()) shaver_.drop_stores();
     const double noise = 0.5 * shaver_.uniform();
     const Cost most = former + heat;
     bool better = shaver_.shave(options_.budget, noise, most + static_cast<Cost>(0.01 * static_cast<double>(once_)));

@@ -8,14 +8,16 @@ namespace tide {
 namespace {
 
 constexpr int kLengths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
-constexpr int kShort = 8;      // free slots that there are behind a spread, wherever it is
-constexpr int kPatience = 50;  // chains in turn that leave the peak as high as it was
+constexpr int kShort = 8;                                 // free slots that there are behind a spread, wherever it is
+constexpr int kPatience = 50;                             // chains in turn that leave the peak as high as it was
+constexpr double kWear = 1.0 / 256, kMostWear = 1.0 / 4;  // a second of transfer beside one of an op, and if blurred
 
 double price(Cost cost, Bytes bytes) { return (static_cast<double>(cost) + 1e-9) / static_cast<double>(bytes); }
 
 }  // namespace
 
-Shaver::Shaver(Timeline& line, uint64_t seed) : line_(line), random_(seed), in_chain_(line.problem().n(), 0) {}
+Shaver::Shaver(Timeline& line, uint64_t seed)
+    : line_(line), swapper_(line), random_(seed), in_chain_(line.problem().n(), 0) {}
 
 // The chain's runs, in the order of their numbers, evenly in the free slots right before an occupied one.
 void Shaver::put_chain(int before, const std::vector<int>& chain) {
@@ -59,6 +61,10 @@ void Shaver::chain_for(int op, int peak, int before, size_t length) {
   std::sort(chain_.begin(), chain_.end());
 }
 
+double Shaver::blur(double noise) {
+  return noise > 0 ? std::exp(noise * (uniform() + uniform() + uniform() - 1.5)) : 1;
+}
+
 // Values that are live across the peak and not used there, those first that may be cheapest to do without.
 void Shaver::gather(int peak, Bytes excess, double noise) {
   const SequenceProblem& p = line_.problem();
@@ -74,51 +80,64 @@ void Shaver::gather(int peak, Bytes excess, double noise) {
     if (*next == peak || line_.source(x, *next) != source || line_.barred(value.maker, *next)) continue;
     Bytes made = 0;
     for (const int y : p.ops[value.maker].makes) made += p.values[y].size;
-    const double blur = noise > 0 ? std::exp(noise * (uniform() + uniform() + uniform() - 1.5)) : 1;
-    const double least = blur * price(p.ops[value.maker].cost, std::min(made, excess));
-    candidates_.push_back({least, blur, x, *next});
+    const double factor = blur(noise);
+    const double least = factor * price(p.ops[value.maker].cost, std::min(made, excess));
+    candidates_.push_back({least, factor, x, *next});
   }
   std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return a.least != b.least ? a.least < b.least : a.value < b.value;
   });
 }
 
-bool Shaver::best(int peak, Bytes excess, Choice& choice) {
-  crowded_ = -1;
-  worn_ = false;
+// Chains for a value, of ever more runs, where one is cheaper than the choice.
+void Shaver::try_chain(const Candidate& candidate, int peak, Bytes excess, Choice& choice) {
   const SequenceProblem& p = line_.problem();
   const Bytes highest = line_.peak();
-  choice.before = -1;
-  for (const Candidate& candidate : candidates_) {
-    if (choice.before >= 0 && candidate.least >= choice.price) break;
-    size_t former = 0;
-    for (const int length : kLengths) {
-      chain_for(p.values[candidate.value].maker, peak, candidate.before, length);
-      if (chain_.size() == former) break;
-      former = chain_.size();
-      Cost spent = 0;
-      for (const int op : chain_) spent += p.ops[op].cost;
-      if (choice.before >= 0 && candidate.blur * price(spent, excess) >= choice.price) break;
-      if (line_.room(candidate.before) < static_cast<int>(former)) {
-        worn_ = worn_ || former <= kShort;
-        if (crowded_ < 0) crowded_ = candidate.before;
-        break;
-      }
-      ++chains_;
-      const size_t mark = line_.mark();
-      put_chain(candidate.before, chain_);
-      const Bytes top = line_.peak(), freed = highest - line_.at(peak);
-      line_.undo(mark);
-      if (freed <= 0 || top > highest) continue;
-      const double now = candidate.blur * price(spent, std::min(freed, excess));
-      if (choice.before < 0 || now < choice.price) {
-        choice.price = now;
-        choice.before = candidate.before;
-        choice.chain = chain_;
-      }
+  size_t former = 0;
+  for (const int length : kLengths) {
+    chain_for(p.values[candidate.value].maker, peak, candidate.before, length);
+    if (chain_.size() == former) break;
+    former = chain_.size();
+    Cost spent = 0;
+    for (const int op : chain_) spent += p.ops[op].cost;
+    if (choice.any() && candidate.blur * price(spent, excess) >= choice.price) break;
+    if (line_.room(candidate.before) < static_cast<int>(former)) {
+      worn_ = worn_ || former <= kShort;
+      if (crowded_ < 0) crowded_ = candidate.before;
+      break;
+    }
+    ++chains_;
+    const size_t mark = line_.mark();
+    put_chain(candidate.before, chain_);
+    const Bytes top = line_.peak(), freed = highest - line_.at(peak);
+    line_.undo(mark);
+    if (freed <= 0 || top > highest) continue;
+    const double now = candidate.blur * price(spent, std::min(freed, excess));
+    if (!choice.any() || now < choice.price) {
+      choice.price = now;
+      choice.before = candidate.before;
+      choice.chain = chain_;
     }
   }
-  return choice.before >= 0;
+}
+
+bool Shaver::best(int peak, Bytes excess, double noise, Choice& choice) {
+  crowded_ = -1;
+  worn_ = false;
+  choice.before = -1;
+  choice.swap = Swap();
+  if (line_.problem().transfers()) {
+    const double wear = noise > 0 ? kWear * std::pow(kMostWear / kWear, uniform()) : kWear;
+    choice.swap = swapper_.best(peak, excess, wear, [&] { return blur(noise); });
+    choice.price = choice.swap.price;
+    crowded_ = swapper_.crowded();
+    worn_ = crowded_ >= 0;
+  }
+  for (const Candidate& candidate : candidates_) {
+    if (choice.any() && candidate.least >= choice.price) break;
+    try_chain(candidate, peak, excess, choice);
+  }
+  return choice.any();
 }
 
 bool Shaver::shave(Bytes budget, double noise, Cost most) {
@@ -129,13 +148,16 @@ bool Shaver::shave(Bytes budget, double noise, Cost most) {
     if (stop && stop()) return false;
     const Bytes excess = line_.peak() - budget;
     gather(line_.highest(), excess, noise);
-    if (!best(line_.highest(), excess, choice)) {
+    if (!best(line_.highest(), excess, noise, choice)) {
       if (crowded_ < 0) return false;
       line_.spread(crowded_);
       gather(line_.highest(), excess, noise);
-      if (!best(line_.highest(), excess, choice)) return false;
+      if (!best(line_.highest(), excess, noise, choice)) return false;
     }
-    put_chain(choice.before, choice.chain);
+    if (choice.before >= 0)
+      put_chain(choice.before, choice.chain);
+    else
+      swapper_.put(choice.swap);
     if (line_.cost() > most) return false;
     if (worn_) line_.spread();
     if (line_.peak() < lowest) {
@@ -152,7 +174,10 @@ void Shaver::tidy(Bytes budget) {
   const SequenceProblem& p = line_.problem();
   std::vector<std::pair<Cost, int>> again;
   for (int slot = line_.begin(); slot != line_.end(); slot = line_.next(slot))
-    if (line_.runs_of(line_.op(slot)).size() > 1) again.emplace_back(-p.ops[line_.op(slot)].cost, slot);
+    if (p.ops[line_.op(slot)].transfer == Transfer::kLoad)
+      again.emplace_back(0, slot);
+    else if (line_.runs_of(line_.op(slot)).size() > 1)
+      again.emplace_back(-p.ops[line_.op(slot)].cost, slot);
   std::sort(again.begin(), again.end());
   bool taken = true;
   while (taken) {
@@ -167,6 +192,7 @@ void Shaver::tidy(Bytes budget) {
         taken = true;
     }
   }
+  if (p.transfers()) swapper_.drop_stores();
 }
 
 void Shaver::wander(Bytes budget) {
@@ -181,8 +207,14 @@ void Shaver::wander(Bytes budget) {
   const int to = low + 1 + below(high - low - 1);
   if (line_.op(to) >= 0) return;
   const size_t mark = line_.mark();
+  const Cost cost = line_.problem().transfers() ? line_.cost() : 0;
   line_.move(from, to, line_.before(to));
-  if (line_.peak() > budget) line_.undo(mark);
+  if (!moved_well(budget, cost)) line_.undo(mark);
+}
+
+// Whether the peak is within the budget, and no op waits longer for transfers than at this cost.
+bool Shaver::moved_well(Bytes budget, Cost cost) const {
+  return line_.peak() <= budget && (!line_.problem().transfers() || line_.cost() <= cost);
 }
 
 void Shaver::jolt() {

@@ -6,7 +6,7 @@
 //                                                                 peak; all later readers take it from a'.
 //
 // Of all such chains, of each length, the one is taken whose time for each byte freed at the peak is least and that
-// makes no slot higher than the peak was.
+// makes no slot higher than the peak was. Where values may be stored and loaded, a swap if that is cheaper (`swap.h`).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "sequence/swap.h"
 #include "sequence/timeline.h"
 
 namespace tide {
@@ -29,6 +30,8 @@ class Shaver {
   void tidy(Bytes budget);
   // Moves a run of the line to another slot, if its readers allow it and the peak stays within the budget.
   void wander(Bytes budget);
+  // Takes stores away whose copies nobody loads.
+  void drop_stores() { swapper_.drop_stores(); }
   // Puts a run in or takes one away, anywhere: for tests.
   void jolt();
 
@@ -47,16 +50,21 @@ class Shaver {
   };
   struct Choice {
     double price = 0;
-    int before = -1;
+    int before = -1;  // of the chain; -1: the swap
     std::vector<int> chain;
+    Swap swap;
+    bool any() const { return before >= 0 || swap.value >= 0; }
   };
   void gather(int peak, Bytes excess, double noise);
-  bool best(int peak, Bytes excess, Choice& choice);
+  double blur(double noise);
+  bool best(int peak, Bytes excess, double noise, Choice& choice);
+  bool moved_well(Bytes budget, Cost cost) const;
   void chain_for(int op, int peak, int before, size_t length);
-  bool fits(int before, size_t runs);
+  void try_chain(const Candidate& candidate, int peak, Bytes excess, Choice& choice);
   void put_chain(int before, const std::vector<int>& chain);
 
   Timeline& line_;
+  Swapper swapper_;
   std::mt19937_64 random_;
   int64_t chains_ = 0;
   int crowded_ = -1;   // a slot before which a chain found too few free ones

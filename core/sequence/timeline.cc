@@ -42,6 +42,7 @@ void Timeline::build(const std::vector<int>& order, int roomy) {
   next_[kStart] = end_;
   previous_[end_] = kStart;
   slots_of_.assign(p.n(), {});
+  made_.assign(p.values.size(), {});
   events_.assign(p.values.size(), {});
   changes_.clear();
   runs_ = 0;
@@ -51,10 +52,11 @@ void Timeline::build(const std::vector<int>& order, int roomy) {
     const int v = order[i];
     slots_of_[v].push_back(slot);
     for (const int x : p.ops[v].reads) events_[x].push_back(slot);
+    for (const int x : p.ops[v].makes) made_[x].push_back(slot);
     op_[slot] = v;
     link(slot, previous_[end_]);
     ++runs_;
-    cost_ += p.ops[v].cost;
+    if (p.ops[v].transfer == Transfer::kNone) cost_ += p.ops[v].cost;
     if (p.ops[v].workspace) peaks_.add(slot, slot, p.ops[v].workspace);
   }
   for (size_t x = 0; x < p.values.size(); ++x) {
@@ -64,7 +66,7 @@ void Timeline::build(const std::vector<int>& order, int roomy) {
       if (!events_[x].empty()) peaks_.add(kStart, events_[x].back(), value.size);
       continue;
     }
-    for (const int run : slots_of_[value.maker]) peaks_.add(run, last(static_cast<int>(x), run), value.size);
+    for (const int run : made_[x]) peaks_.add(run, last(static_cast<int>(x), run), value.size);
   }
 }
 
@@ -76,18 +78,13 @@ std::vector<int> Timeline::order() const {
 }
 
 int Timeline::source(int value, int slot) const {
-  const int maker = problem_->values[value].maker;
-  return maker < 0 ? kStart : below(slots_of_[maker], slot, -1);
+  return problem_->values[value].maker < 0 ? kStart : below(made_[value], slot, -1);
 }
 
 int Timeline::last(int value, int source) const {
-  const int maker = problem_->values[value].maker;
-  int until = end_ + 1;
-  if (maker >= 0) {
-    const std::vector<int>& runs = slots_of_[maker];
-    const auto after = std::upper_bound(runs.begin(), runs.end(), source);
-    if (after != runs.end()) until = *after;
-  }
+  const std::vector<int>& runs = made_[value];
+  const auto after = std::upper_bound(runs.begin(), runs.end(), source);
+  const int until = after == runs.end() ? end_ + 1 : *after;
   return below(events_[value], until, source);
 }
 
@@ -110,10 +107,13 @@ bool Timeline::can_put(int op, int slot) const {
 bool Timeline::can_take(int slot) const {
   const int op = op_[slot];
   const std::vector<int>& runs = slots_of_[op];
-  if (runs.size() < 2) return false;
+  if (runs.size() < 2 && problem_->ops[op].transfer == Transfer::kNone) return false;
+  for (const int x : problem_->ops[op].makes) {
+    const std::vector<int>& made = made_[x];
+    if (made.front() != slot || events_[x].empty()) continue;
+    if (made.size() < 2 || events_[x].front() < made[1]) return false;
+  }
   if (runs.front() != slot) return true;
-  for (const int x : problem_->ops[op].makes)
-    if (!events_[x].empty() && events_[x].front() < runs[1]) return false;
   for (const int w : followers_[op])
     if (slots_of_[w].front() < runs[1]) return false;
   return true;
@@ -126,8 +126,7 @@ std::pair<int, int> Timeline::window(int slot) const {
   const bool first = runs.front() == slot;
   int low = kStart, high = end_;
   for (const int x : o.reads) {
-    const int maker = problem_->values[x].maker;
-    if (maker >= 0) low = std::max(low, slots_of_[maker].front());
+    if (problem_->values[x].maker >= 0) low = std::max(low, made_[x].front());
   }
   for (const int u : o.after) low = std::max(low, slots_of_[u].front());
   for (const int u : earlier_[op]) low = std::max(low, slots_of_[u].back());
@@ -182,9 +181,9 @@ void Timeline::undo(size_t mark) {
   }
 }
 
-std::pair<int, int> Timeline::around(const SequenceValue& value, int slot) const {
-  if (value.maker < 0) return {kStart, end_ + 1};
-  const std::vector<int>& runs = slots_of_[value.maker];
+std::pair<int, int> Timeline::around(int value, int slot) const {
+  if (problem_->values[value].maker < 0) return {kStart, end_ + 1};
+  const std::vector<int>& runs = made_[value];
   const auto after = std::lower_bound(runs.begin(), runs.end(), slot);
   return {*(after - 1), after == runs.end() ? end_ + 1 : *after};
 }
@@ -193,13 +192,13 @@ void Timeline::add(int op, int slot) {
   const SequenceOp& o = problem_->ops[op];
   op_[slot] = op;
   ++runs_;
-  cost_ += o.cost;
+  if (o.transfer == Transfer::kNone) cost_ += o.cost;
   if (o.workspace) peaks_.add(slot, slot, o.workspace);
   for (const int x : o.reads) {
     const SequenceValue& value = problem_->values[x];
     std::vector<int>& events = events_[x];
     const auto at = std::lower_bound(events.begin(), events.end(), slot);
-    const auto [from, until] = around(value, slot);
+    const auto [from, until] = around(x, slot);
     if (at == events.end() || *at >= until) {
       const int old = at == events.begin() ? from : std::max(from, *(at - 1));
       // What is there from the start and read by nobody takes no room.
@@ -208,13 +207,14 @@ void Timeline::add(int op, int slot) {
     }
     events.insert(at, slot);
   }
-  std::vector<int>& runs = slots_of_[op];
-  const auto at = std::lower_bound(runs.begin(), runs.end(), slot);
-  const int until = at == runs.end() ? end_ + 1 : *at;
-  const int from = at == runs.begin() ? -1 : *(at - 1);
   for (const int x : o.makes) {
     const Bytes size = problem_->values[x].size;
     const std::vector<int>& events = events_[x];
+    std::vector<int>& made = made_[x];
+    auto at = std::lower_bound(made.begin(), made.end(), slot);
+    const int until = at == made.end() ? end_ + 1 : *at;
+    const int from = at == made.begin() ? -1 : *(at - 1);
+    made.insert(at, slot);
     if (from < 0) {
       peaks_.add(slot, below(events, until, slot), size);
       continue;
@@ -225,18 +225,21 @@ void Timeline::add(int op, int slot) {
     else
       peaks_.add(slot, slot, size);
   }
-  runs.insert(at, slot);
+  std::vector<int>& runs = slots_of_[op];
+  runs.insert(std::lower_bound(runs.begin(), runs.end(), slot), slot);
 }
 
 void Timeline::remove(int op, int slot) {
   const SequenceOp& o = problem_->ops[op];
   std::vector<int>& runs = slots_of_[op];
-  const auto at = runs.erase(std::lower_bound(runs.begin(), runs.end(), slot));
-  const int until = at == runs.end() ? end_ + 1 : *at;
-  const int from = at == runs.begin() ? -1 : *(at - 1);
+  runs.erase(std::lower_bound(runs.begin(), runs.end(), slot));
   for (const int x : o.makes) {
     const Bytes size = problem_->values[x].size;
     const std::vector<int>& events = events_[x];
+    std::vector<int>& made = made_[x];
+    const auto at = made.erase(std::lower_bound(made.begin(), made.end(), slot));
+    const int until = at == made.end() ? end_ + 1 : *at;
+    const int from = at == made.begin() ? -1 : *(at - 1);
     if (from < 0) {
       peaks_.add(slot, below(events, until, slot), -size);
       continue;
@@ -251,7 +254,7 @@ void Timeline::remove(int op, int slot) {
     const SequenceValue& value = problem_->values[x];
     std::vector<int>& events = events_[x];
     const auto event = events.erase(std::lower_bound(events.begin(), events.end(), slot));
-    const auto [from, until] = around(value, slot);
+    const auto [from, until] = around(x, slot);
     if (event == events.end() || *event >= until) {
       const int old = event == events.begin() ? from : std::max(from, *(event - 1));
       const bool unread = value.maker < 0 && events.empty();
@@ -259,9 +262,35 @@ void Timeline::remove(int op, int slot) {
     }
   }
   if (o.workspace) peaks_.add(slot, slot, -o.workspace);
-  cost_ -= o.cost;
+  if (o.transfer == Transfer::kNone) cost_ -= o.cost;
   --runs_;
   op_[slot] = -1;
+}
+
+Cost Timeline::clock(std::vector<Beat>* beats) const {
+  const SequenceProblem& p = *problem_;
+  there_.assign(p.values.size(), 0);
+  if (beats) beats->resize(op_.size());
+  Cost now = 0, storing = 0, loading = 0;  // until when ops run, and either engine is busy
+  for (int slot = begin(); slot != end_; slot = next_[slot]) {
+    const SequenceOp& o = p.ops[op_[slot]];
+    const Cost before = now;
+    Cost ended = 0;
+    if (o.transfer == Transfer::kStore) {
+      storing = ended = std::max(storing, there_[o.reads[0]]) + o.cost;
+      now = std::max(now, ended);
+    } else if (o.transfer == Transfer::kLoad) {
+      loading = ended = std::max(loading, now) + o.cost;
+    } else {
+      for (const int x : o.reads) now = std::max(now, there_[x]);
+      now = ended = now + o.cost;
+    }
+    for (const int x : o.makes) there_[x] = ended;
+    if (beats) (*beats)[slot] = {before, now, storing, loading};
+  }
+  for (size_t x = 0; x < p.values.size(); ++x)
+    if (p.values[x].kept) now = std::max(now, there_[x]);
+  return now;
 }
 
 void Timeline::spread(int roomy) {

@@ -8,6 +8,12 @@
 // its last reader before the next one. Putting a run in and taking one away changes a few such ranges: for each
 // value of the op a binary search for the events around the slot, and an addition to a range of `Peaks`.
 // A slot without a run never holds more than its neighbours, so that it need not be told apart.
+//
+// A value that is stored and loaded is not there in between, a hole in its life: the store is one more reader, the load
+// one more run that makes it.
+//
+//   slots    .  a  .  S  .  c  .  L  .  .  d  .          S: the store has ended, and no run goes on before; L: the load
+//   x of a      ^-----^           ^--------^             begins, and d waits for its end
 #pragma once
 
 #include <utility>
@@ -24,7 +30,13 @@ class Timeline {
   Timeline(const SequenceProblem& problem, const std::vector<int>& order);
 
   const SequenceProblem& problem() const { return *problem_; }
-  Cost cost() const { return cost_; }  // of all runs
+  // Of all runs; with transfers, until the last one has ended.
+  Cost cost() const { return problem_->transfers() ? clock(nullptr) : cost_; }
+  // By slots of runs: when ops have got so far before and behind it, and until when either engine is busy.
+  struct Beat {
+    Cost before = 0, after = 0, storing = 0, loading = 0;
+  };
+  Cost clock(std::vector<Beat>* beats) const;
   Bytes peak() const { return peaks_.most(); }
   int highest() const { return peaks_.highest(); }
   Bytes at(int slot) const { return peaks_.at(slot); }
@@ -39,6 +51,8 @@ class Timeline {
   const std::vector<int>& runs_of(int op) const { return slots_of_[op]; }
   // Slots of the runs that read a value, ascending; the end of the line where it is kept.
   const std::vector<int>& readers(int value) const { return events_[value]; }
+  // Slots of the runs that make a value, loads too.
+  const std::vector<int>& made(int value) const { return made_[value]; }
 
   // The run, or the start of the line, before a free slot.
   int before(int slot) const {
@@ -88,7 +102,7 @@ class Timeline {
   };
   void build(const std::vector<int>& order, int roomy);
   // The run that a value comes from at a slot, and the next one that makes it anew, or behind the end.
-  std::pair<int, int> around(const SequenceValue& value, int slot) const;
+  std::pair<int, int> around(int value, int slot) const;
   void add(int op, int slot);
   void remove(int op, int slot);
   void link(int slot, int before);
@@ -102,7 +116,9 @@ class Timeline {
   Peaks peaks_;
   std::vector<int> op_, next_, previous_;
   std::vector<std::vector<int>> slots_of_;   // per op
+  std::vector<std::vector<int>> made_;       // per value
   std::vector<std::vector<int>> events_;     // per value
+  mutable std::vector<Cost> there_;          // per value, when it is
   std::vector<std::vector<int>> followers_;  // per op, those that are to come after it
   std::vector<std::vector<int>> earlier_;    // per op, those all of whose runs are to come before it
   std::vector<Done> changes_;

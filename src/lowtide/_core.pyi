@@ -743,7 +743,9 @@ class CutModel:
         self,
         ops: Sequence[
             tuple[
-                Sequence[tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]]]],
+                Sequence[
+                    tuple[int, int, int, bool, Sequence[tuple[int, int]], int, bool, Sequence[tuple[int, int]], int]
+                ],
                 Sequence[tuple[int, Sequence[tuple[int, int, int, int, int]], bool, bool]],
                 Sequence[tuple[int, Sequence[int]]],
                 bool,
@@ -914,16 +916,20 @@ def play_loop(
 
 class SequenceProblem:
     """
-    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker or -1, kept).
+    Ops: (reads, makes, after, cost, workspace, saving, once, until); values: (size, maker, kept); moves: value, out, in
     """
 
     def __init__(
         self,
         ops: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int, int, int, bool, Sequence[int]]],
         values: Sequence[tuple[int, int, bool]],
+        transfers: Sequence[tuple[int, int, int]] = [],
     ) -> None: ...
     def footprints(self, order: Sequence[int]) -> list[int]:
         """Bytes live while each run of a sequence of ops is on."""
+
+    def cost(self, order: Sequence[int]) -> int:
+        """Time of a sequence, until its last op has ended."""
 
     def shuffle(self, order: Sequence[int], steps: int, seed: int) -> list[tuple[list[int], int]]:
         """

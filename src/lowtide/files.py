@@ -14,6 +14,8 @@ from lowtide.errors import InputError
 
 Buffer = bytes | mmap.mmap
 
+HLO_ENDINGS = (".hlo", ".hlo.txt", "_after_optimizations.txt")
+"""Of scheduled HLO text: as people name it, and as XLA names its dumps."""
 WHOLE_BYTES = 32 * 1024**2
 """Model files up to this size are read as they are; larger ones are mapped, and their weights left out."""
 MOST_JSON_BYTES = 1024**3

@@ -43,8 +43,9 @@ ELEMENT_BITS: Mapping[str, int] = {
 letters. Elements below 8 bits are packed without a gap. Beside these, `Tensor.dtype` may be ``string`` (no fixed size)
 or, in TFLite, ``resource`` and ``variant``."""
 
-Dialect = Literal["", "onnx", "tflite", "aten"]
-"""Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody."""
+Dialect = Literal["", "onnx", "tflite", "aten", "labels"]
+"""Whose names the op types of a graph are: the format's that it was read from; empty for types of nobody, ``labels``
+where ops say which rows they need themselves (`lowtide.ops.labels`)."""
 
 
 _INTEGERS = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
@@ -153,6 +154,8 @@ class Op:
         ``training_mode``, which is also 1 where an older operator set says so in another way.
     ``tflite``
         The builtin options under the schema's names, defaults filled in, enumerations as numbers; subgraphs by index.
+    ``labels``
+        ``labels`` (`lowtide.ops.labels`), and what whoever wrote the graph likes.
     ``aten``
         Arguments that are no tensors, under the names of the operator's schema; those left out are absent.
     """

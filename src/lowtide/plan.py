@@ -14,6 +14,7 @@ import msgspec
 from lowtide.certificates import Certificate, CutCertificate
 from lowtide.errors import InputError
 from lowtide.files import read_whole
+from lowtide.fission_plan import StepFission
 from lowtide.names import brief
 from lowtide.profiles import PlanProfile
 from lowtide.rewrites import (
@@ -27,6 +28,7 @@ from lowtide.rewrites import (
     Recomputation,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.schemas import json_schema
 from lowtide.sizes import Dims
@@ -34,7 +36,7 @@ from lowtide.target import Target
 
 Alignment = Annotated[int, msgspec.Meta(ge=1)]
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
-Stopped = Literal["proof", "complete", "time", "memory", "interrupt"]
+Stopped = Literal["proof", "complete", "time", "memory", "interrupt", "stalled"]
 Sure = Literal["exact", "at least", "at most"]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
@@ -333,7 +335,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by; likewise with `loops`, each an op of type RowLoop. With `allow`, a budget is impossible
+    what outputs may differ by; likewise with `loops`, each an op of type RowLoop,
+    and with `fission`, of type Parts. With `allow`, a budget is impossible
     only by what `recomputation` says for all plans.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     `profile` is what is in memory at each step.
@@ -379,10 +382,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrites: list[Rewrite] | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
+    swapping: Swapping | None = None
     exactness: Exactness | None = None
     allow: list[str] | None = None
     proved_over: ProvedOver | None = None
     region_bound: RegionBound | None = None
+    fission: StepFission | None = None
     cost: PlanCost | None = None
     reserve_bytes: int | None = None
     budget_bytes: int | None = None

@@ -36,12 +36,14 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PlanPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rows `box` of every dimension of tensor `of` of the user's graph; of a sum, over the rows `terms` of its axis
-    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding.
+    alone: ranges that rise and do not touch. Rows below 0 or behind the last one are padding. Of a part of a resize
+    only the rows `sure` are those of the tensor.
     """
 
     of: int
     box: list[Rows]
     terms: list[Rows] | None = None
+    sure: list[Rows] | None = None
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +67,50 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-CountedAs = Literal["cost", "flops", "bytes"]
-"""What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made."""
+CountedAs = Literal["cost", "flops", "bytes", "nanoseconds"]
+"""What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made; with
+transfers, nanoseconds (`Swapping.op_nanoseconds`)."""
+
+
+class SwapLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Op `op` loads what was stored as tensor `output`; `readers` read that one in the place of `instead`, which is the
+    stored tensor, or what another run of its op makes."""
+
+    op: int
+    output: int
+    instead: int
+    readers: list[int]
+
+
+class Swap(msgspec.Struct, frozen=True, kw_only=True, tag="swap", tag_field="kind"):
+    """Op `store` copies tensor `tensor` to the host, or what another run of its op makes that it reads; `loads` bring
+    it back.
+
+    In the plan's order a store stands where it has ended: it begins when the tensor is there and the stores before are
+    done, and nothing that stands behind it begins before its end. A load begins where it stands, behind the loads
+    before, and who reads what it loads waits for its end.
+    """
+
+    tensor: int
+    store: int
+    loads: list[SwapLoad]
+
+
+class Swapping(msgspec.Struct, frozen=True, kw_only=True):
+    """What transfers between memory and the host are reckoned with, and what they come to.
+
+    Bytes per second each way; what each op of the user's graph takes, in nanoseconds, in the order of the file; and the
+    sha256 of the cost file that says so. Then bytes that the plan stores and loads, and nanoseconds without any op.
+    """
+
+    to_host: float
+    from_host: float
+    op_nanoseconds: list[int]
+    cost_file: str
+    stored_bytes: int = 0
+    loaded_bytes: int = 0
+    waiting_nanoseconds: int = 0
+
 
 PriceArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, units)``. A tensor's arc leads from its storage's first maker (None: there from the start)
@@ -77,6 +121,10 @@ class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
     the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So
     within that cost in units there is no peak below ``touched + (flow - q cost) / p``.
+
+    With transfers, to which the price is no matter: of all bytes as many are elsewhere at that time as leave before it
+    and come back behind it, at most r units of time each, with ``1 / r = 1 / to_host + 1 / from_host``, and so much
+    more is there beside the budget: ``r (all units - those of op)`` bytes, of the planned time (docs/recompute.md).
 
     A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
     at most q times its units, through a tensor's storage at most p times its bytes.
@@ -245,7 +293,7 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Recompute | CutRegion | CutSeams | LiesIn
+Rewrite = Recompute | Swap | CutRegion | CutSeams | LiesIn
 
 
 def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:

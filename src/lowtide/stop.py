@@ -16,6 +16,28 @@ class Progress:
     seconds: float
 
 
+PATIENCE_SECONDS = 2.0
+"""For so long at the least a search goes on that gains nothing."""
+
+
+@dataclass
+class Patience:
+    """How long a search that proves nothing goes on without a gain: as long again as it took until the last one."""
+
+    started: float = field(default_factory=time.perf_counter)
+    gained: float = 0.0
+
+    def gain(self) -> None:
+        """Note that something was gained."""
+        self.gained = time.perf_counter() - self.started
+
+    @property
+    def left_seconds(self) -> float:
+        """Seconds until it is at an end, never negative."""
+        until = self.gained + max(self.gained, PATIENCE_SECONDS)
+        return max(0.0, until - (time.perf_counter() - self.started))
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a search may use.

@@ -27,6 +27,7 @@ FAST = {"memories": ["fast=108"]}
 
 PLAN: dict[str, Rows] = {
     "one arena": {
+        "example": Refused((), "example= is what a torch.nn.Module is called with"),
         "target": Changes("generic", "target"),
         "budget": Changes(100, "status"),
         "reserve": Changes(64, "required_bytes"),
@@ -60,6 +61,7 @@ PLAN: dict[str, Rows] = {
         "report": Reports(a_function, HARD | {"time": 1.0}),
     },
     "several memories": {
+        "example": Refused((), "example= is what a torch.nn.Module is called with"),
         "target": Changes("generic", "target"),
         "budget": Refused(100, "--budget is for one arena"),
         "reserve": Changes(64, "required_bytes"),
@@ -93,6 +95,7 @@ PLAN: dict[str, Rows] = {
         "report": Reports(a_function, HARD | {"time": 1.0}),
     },
     "a fast memory": {
+        "example": Refused((), "example= is what a torch.nn.Module is called with"),
         "target": Changes("hmcos", "target"),
         "budget": Refused(100, "leave out --budget"),
         "reserve": Refused(1, "leave out --budget, --reserve"),

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import lowtide
 from lowtide.cost.file import GLUE, OTHER, CostEntry, CostFamily, CostFile, parse_cost, read_cost, stand_in
+from lowtide.errors import InputError
 from support.costs import costs
 
 
@@ -83,3 +85,34 @@ def test_seconds_of_a_family() -> None:
     family = CostFamily(launch_seconds=1e-6, seconds_per_flop=1e-9, seconds_per_byte=2e-9)
     assert family.seconds(10, 100) == pytest.approx(1e-6 + 1e-8 + 2e-7)
     assert isinstance(costs([]), CostFile)
+    overlapped = CostFamily(launch_seconds=1e-6, seconds_per_flop=1e-9, seconds_per_byte=2e-9, overlapped=True)
+    assert overlapped.seconds(10, 100) == pytest.approx(1e-6 + 2e-7)
+    assert overlapped.seconds(1000, 100) == pytest.approx(1e-6 + 1e-6)
+
+
+def test_a_table_of_sizes_goes_before_the_rates() -> None:
+    """Its first time below the smallest, a line of logarithms between, in proportion above the largest."""
+    rates = {"launch_seconds": 9.0, "seconds_per_flop": 9.0, "seconds_per_byte": 9.0}
+    family = CostFamily(**rates, by_flops=[(10, 1e-6), (1000, 1e-5)])
+    assert family.seconds(1, 0) == 1e-6
+    assert family.seconds(100, 0) == pytest.approx(10**-5.5)
+    assert family.seconds(5000, 0) == pytest.approx(5e-5)
+    assert CostFamily(**rates, by_bytes=[(10, 1e-6), (1000, 1e-5)]).seconds(0, 100) == pytest.approx(10**-5.5)
+
+
+@pytest.mark.parametrize("table", [[(10, 1e-6), (10, 2e-6)], [(0, 1e-6), (10, 2e-6)], [(1, 0), (10, 2e-6)]])
+def test_a_table_has_to_rise(table: list[tuple[float, float]]) -> None:
+    """From a size and a time above 0."""
+    other = CostFamily(launch_seconds=0, seconds_per_flop=0, seconds_per_byte=0, by_flops=table)
+    file = stand_in("rtx3090.json")[0]
+    changed = msgspec.structs.replace(file, families={**file.families, "other": other})
+    with pytest.raises(InputError, match="do not rise"):
+        parse_cost(changed.to_json())
+
+
+def test_the_roofline_of_steps_is_what_it_says() -> None:
+    """35 TFLOP/s, 936 GB/s and 5 us a launch; taking a result out and another shape are free."""
+    families = stand_in("rtx3090.json")[0].families
+    assert families["other"].seconds(35e12, 0) == pytest.approx(1 + 5e-6, rel=1e-5)
+    assert families["merge"].seconds(0, 936e9) == pytest.approx(1 + 5e-6, rel=1e-5)
+    assert families["index_out"].seconds(1e9, 1e9) == families["reshape"].seconds(1e9, 1e9) == 0

@@ -22,19 +22,30 @@ with suppress(ImportError):
 pytestmark = [pytest.mark.skipif(transformers is None, reason="needs torch and transformers"), pytest.mark.slow]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def language_model(name: str) -> Any:
+    """Two small layers of a kind."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    if name == "gpt2":
+        config = transformers.GPT2Config(vocab_size=500, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+        return transformers.GPT2LMHeadModel(config)
+    if name == "bert":
+        return transformers.BertForMaskedLM(
+            transformers.BertConfig(vocab_size=500, max_position_embeddings=64, **sizes)
+        )
+    if name == "llama":
+        return transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=500, num_key_value_heads=2, **sizes))
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=500, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "llama", "t5"])
 def test_a_step_within_a_budget_is_eagers_bit_by_bit(name: str) -> None:
     """With dropout, AdamW, half of what can be saved; and the head is found as a region over all tokens."""
     torch.manual_seed(0)
-    if name == "gpt2":
-        config = transformers.GPT2Config(vocab_size=500, n_positions=64, n_embd=32, n_layer=2, n_head=4)
-        inner = transformers.GPT2LMHeadModel(config)
-    else:
-        config = transformers.BertConfig(
-            vocab_size=500, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-            max_position_embeddings=64,
-        )  # fmt: skip
-        inner = transformers.BertForMaskedLM(config)
+    inner = language_model(name)
 
     class Loss(torch.nn.Module):
         def __init__(self) -> None:

@@ -89,6 +89,17 @@ def pieces() -> Nets:
     return nets
 
 
+def stretched() -> Nets:
+    """Rows that are mixed of neighbours, with and without new ones between them."""
+    nets, x = _image(1, 2, 7, 3)
+    (a,) = nets.node("Conv", [x, nets.floats((2, 2, 3, 1), 0.3)], pads=[1, 0, 1, 0])
+    (b,) = nets.node("Resize", [a, "", "", nets.ints(1, 2, 14, 9)], mode="linear")
+    (c,) = nets.node("Resize", [b, "", "", nets.ints(1, 2, 14, 9)], mode="linear")
+    (d,) = nets.node("Add", [b, c])
+    nets.node("Resize", [d, "", nets.values(1, 1, 3, 2)], mode="cubic")
+    return nets
+
+
 def spread() -> Nets:
     """Rows that are spread over others, and gathered."""
     nets, x = _image(1, 4, 4, 2)
@@ -146,10 +157,10 @@ def older() -> Nets:
     return nets
 
 
-SUITE: Mapping[str, Callable[[], Nets]] = {
-    made.__name__: made
-    for made in (pyramid, windows, same, groups, tokens, sums, pieces, spread, twice, beside, norms, diagonal, older)
-}
+_ALL = (
+    pyramid, windows, same, groups, tokens, sums, pieces, stretched, spread, twice, beside, norms, diagonal, older,
+)  # fmt: skip
+SUITE: Mapping[str, Callable[[], Nets]] = {net.__name__: net for net in _ALL}
 
 
 def regions(cutter: Cutter, stripes: int) -> Iterator[Region]:

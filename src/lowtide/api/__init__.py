@@ -9,6 +9,7 @@ from lowtide.api.banks import MemoryUse, board, boards
 from lowtide.api.checking import prove, verify
 from lowtide.api.comparing import MethodResult, compare, slow_methods
 from lowtide.api.curve import curve
+from lowtide.api.emitting import emit_c
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
 from lowtide.api.front import front
@@ -27,6 +28,7 @@ from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
 from lowtide.api.surveys import inspect, schema, target, targets
+from lowtide.api.sweeping import Sweep, sweep
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Search",
     "SeveralMemories",
     "Shared",
+    "Sweep",
     "allocate",
     "apply",
     "board",
@@ -52,6 +55,7 @@ __all__ = [
     "choices_to_show",
     "compare",
     "curve",
+    "emit_c",
     "export",
     "front",
     "inspect",
@@ -70,6 +74,7 @@ __all__ = [
     "schema",
     "share",
     "slow_methods",
+    "sweep",
     "target",
     "targets",
     "too_small",

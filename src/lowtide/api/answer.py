@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from lowtide.api.problem import Problem, Rules
 from lowtide.certificates import Certificate
+from lowtide.fission_plan import StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import (
     Plan,
@@ -37,6 +38,7 @@ from lowtide.rewrites import (
     Recompute,
     RegionBound,
     Rewrite,
+    Swapping,
 )
 from lowtide.version import __version__
 
@@ -75,10 +77,12 @@ class PlanKeys(TypedDict, total=False):
     rewrites: list[Rewrite] | None
     loops: list[PlanLoop]
     recomputation: Recomputation
+    swapping: Swapping
     exactness: Exactness | None
     allow: list[str] | None
     proved_over: ProvedOver | None
     region_bound: RegionBound | None
+    fission: StepFission | None
     cost: PlanCost | None
     reserve_bytes: int | None
     budget_bytes: int | None
@@ -148,7 +152,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
     graph, target = answer.graph, answer.problem.target
     again = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     return Plan(
-        version=1 if answer.parts is None and answer.loops is None else 2,
+        version=1 if answer.parts is None and answer.loops is None and not answer.keys.get("fission") else 2,
         lowtide=__version__,
         graph=graph.name,
         model_sha256=graph.sha256,
@@ -199,7 +203,8 @@ def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
     if tensor.id in answer.parts.pieces:
         piece = answer.parts.pieces[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
-        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms)}
+        sure = None if piece.sure is None else list(piece.sure)
+        return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
     return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
 
 

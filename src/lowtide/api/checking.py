@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowtide.api.exported import as_file
 from lowtide.api.job import check_time
 from lowtide.api.models import load
+from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
 from lowtide.api.running import run as run_both
 from lowtide.api.running import runtime_format
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    model: Graph | str | Path,
+    model: Model,
     plan: Plan | str | Path | None = None,
     *,
     target: str | Target = "auto",
@@ -68,6 +70,7 @@ def verify(
         What does not hold, by name; ``"outputs"`` if the outputs differ, ``"measured"`` if a figure that the plan calls
         exact was missed. Its `report` is what held before.
     """
+    from lowtide.verify.check.fission import around_parts
     from lowtide.verify.check.plan import verify_plan
     from lowtide.verify.prove.arena import prove_arena
     from lowtide.verify.prove.search import prove as search_again
@@ -87,11 +90,15 @@ def verify(
         note = f"target {checked.plan.target} is not built in: it was judged by the rules that the plan carries"
         report = replace(report, notes=(*report.notes, note))
     if prove:
-        what = (checked.graph, checked.plan, checked.target)
+        what = (*around_parts(checked.graph, checked.plan, checked.target), checked.target)
         arena = prove_arena(*what, seconds=time)
         report = replace(report, proof=search_again(*what, seconds=time), arena_proof=arena)
     if run:
-        report = _run_checked(model, checked, report, {"dims": dims, "random_weights": random_weights, "timed": timed})
+        how = {"dims": dims, "random_weights": random_weights, "timed": timed}
+        if isinstance(model, Graph):
+            raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
+        with as_file(model) as file:
+            return _run_checked(file, checked, report, how)
     return report
 
 
@@ -130,7 +137,7 @@ class _Checked:
     target: Target
 
     @classmethod
-    def of(cls, model: Graph | str | Path, dims: Dims, plan: Plan | str | Path, rules: Rules) -> _Checked:
+    def of(cls, model: Model, dims: Dims, plan: Plan | str | Path, rules: Rules) -> _Checked:
         """Rules that the plan itself says hold too."""
         from lowtide.plan import read_plan
 
@@ -145,14 +152,12 @@ class _Checked:
         return cls(target.as_seen(load(model, sizes)), plan, target)
 
 
-def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
+def _run_checked(model: str | Path, checked: _Checked, report: Report, how: dict[str, Any]) -> Report:
     """Run the model in both orders. Raises `VerificationError` if outputs differ or an exact figure was missed."""
     from lowtide.run.measured import check_measured
     from lowtide.verify.check.rewrites import rewritten
     from lowtide.verify.check.runtime_arena import tensor_bytes
 
-    if isinstance(model, Graph):
-        raise InputError("a Graph cannot be run; give the path of its model", model.source or model.name)
     how = how | {"dims": checked.plan.sizes(how["dims"])}
     if runtime_format(model) == "onnx" and not checked.plan.loops:
         whole = rewritten(checked.graph, checked.plan, checked.target)
@@ -173,7 +178,7 @@ def _run_checked(model: Graph | str | Path, checked: _Checked, report: Report, h
 
 
 def prove(
-    model: Graph | str | Path,
+    model: Model,
     plan: Plan | str | Path,
     *,
     target: str | Target = "auto",
@@ -183,8 +188,10 @@ def prove(
     time: float = 60.0,
 ) -> Proof:
     """Prove a plan's bound again, with a second, plain search where it was proved by one. Raises as `verify`."""
+    from lowtide.verify.check.fission import around_parts
     from lowtide.verify.prove.search import prove as search_again
 
     check_time(time)
     checked = _Checked.of(model, dims, plan, Rules(target, overwrite_inputs, pin_inputs))
-    return search_again(checked.graph, checked.plan, checked.target, seconds=time)
+    graph, outside = around_parts(checked.graph, checked.plan, checked.target)
+    return search_again(graph, outside, checked.target, seconds=time)

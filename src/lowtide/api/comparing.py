@@ -5,15 +5,14 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, NoOrderFoundError, VerificationError
-from lowtide.graph import Graph
 from lowtide.names import did_you_mean
 from lowtide.plan import Plan
 from lowtide.report.comparison import INTERRUPTED, MethodResult, Printed
@@ -35,7 +34,7 @@ def slow_methods(*, spilling: bool) -> tuple[str, ...]:
 
 
 def compare(
-    model: Graph | str | Path,
+    model: Model,
     methods: Sequence[str] = (),
     *,
     every: bool = False,
@@ -124,7 +123,7 @@ def _named(report: Callable[[str, Progress], None], name: str) -> Callable[[Prog
     return tell
 
 
-def _published(model: Graph | str | Path, target: str, name: str, options: Options) -> tuple[Printed, ...]:
+def _published(model: Model, target: str, name: str, options: Options) -> tuple[Printed, ...]:
     """What a paper prints of this method, if it ran it as it runs here, on this network under these rules."""
     from lowtide.schedule import registry
     from lowtide.zoo.published import printed
@@ -172,7 +171,7 @@ def _run_method(
 def _row(name: str, plan: Plan, seconds: float) -> MethodResult:
     from lowtide.schedule import registry
 
-    late = plan.stopped in ("time", "memory", "interrupt")
+    late = plan.stopped in ("time", "memory", "interrupt", "stalled")
     counters = plan.search or {}
     return MethodResult(
         method=name,

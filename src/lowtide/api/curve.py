@@ -12,9 +12,9 @@ from lowtide.api.cut_search import arena_bytes
 from lowtide.api.cutting import check_format
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.objects import Model
 from lowtide.api.problem import Rules
 from lowtide.cost.file import CostFile
-from lowtide.graph import Graph
 from lowtide.optimize.curve import Curve, CurvePoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def curve(
-    model: Graph | str | Path,
+    model: Model,
     *,
     target: str | Target = "auto",
     time: float = 30.0,

@@ -16,7 +16,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.graph import MAX_BYTES, Graph
-from lowtide.stop import Limits
+from lowtide.stop import PATIENCE_SECONDS, Limits
 
 if TYPE_CHECKING:
     from lowtide.cost.model import CostModel
@@ -35,6 +35,8 @@ _LATE = 0.25
 """Share of what time is left that a search for regions or seams has at the least."""
 _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
+_LAST = 0.5
+"""Time for the last order of a part graph and its arena, for each second that all before took."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
 
@@ -126,8 +128,13 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
         best = self._best_cut()
-        less = best is not None and best.keys["required_bytes"] < self.uncut.keys["required_bytes"]
-        return best if best is not None and less else self.uncut
+        if best is None:
+            return self.uncut
+        if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
+            return best
+        uncut = self.uncut.keys
+        figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
+        return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
@@ -275,7 +282,8 @@ class CutSearch:
 
         parts, memory, method = proposal.parts, proposal.problem.memory, self.job.search.method
         started = limits.seconds - limits.left_seconds
-        look = replace(limits, seconds=started + _LOOK * limits.left_seconds, trace=None)
+        quick = min(_LOOK * limits.left_seconds, max(PATIENCE_SECONDS, started))
+        look = replace(limits, seconds=started + quick, trace=None)
         schedule = self.goal.find_order(proposal.problem, self.job.search, look)
         if method.name != "exact" or schedule.stopped in ("proof", "interrupt"):
             return proposal
@@ -294,7 +302,11 @@ class CutSearch:
         """The best plan of a part graph."""
         if not self._keeps:
             proposal = self._improved(proposal, limits)
-        parts = proposal.parts
+        parts, started = proposal.parts, limits.seconds - limits.left_seconds
+        patient = self.goal.budget is None
+        if patient:
+            until = started + max(PATIENCE_SECONDS, _LAST * started)
+            limits = replace(limits, seconds=min(limits.seconds, until))
         answer = self.goal.solve(proposal.problem, self.job.search, limits)
         search_keys = {"uncut_peak_bytes": self.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
@@ -306,6 +318,8 @@ class CutSearch:
         }
         if self.job.costs is not None and self._costs is not None:
             keys["cost"] = self.job.costs.of_plan(self._costs.whole(), self._costs.parts(parts))
+        if patient and keys["stopped"] == "time" and not self.limits.over():
+            keys["stopped"] = "stalled"
         before, own = self.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")
         if before is not None and own is not None:
             keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)

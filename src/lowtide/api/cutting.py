@@ -14,7 +14,7 @@ from lowtide.rewrites import RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute", "alias", "loops")
+ALLOWED = ("fission", "seams", "accumulate", "recompute", "swap", "alias", "loops")
 """What a plan may be allowed to change."""
 
 _UNCUT, _BOUND = 0.2, 0.1
@@ -35,8 +35,10 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    for alone in ("recompute", "loops"):
-        if alone in listed and set(listed) != {alone}:
+    if set(listed) - {""} == {"recompute", "fission"}:
+        return ("recompute", "fission")
+    for alone in ("recompute", "swap", "loops"):
+        if alone in listed and set(listed) != {alone} and set(listed) != {"recompute", "swap"}:
             raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 
@@ -62,7 +64,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
     search = CutSearch(job, job.goal, problem, uncut, limits)
     best = uncut if within or interrupted or least else search.best()
-    changed = best is not uncut
+    changed = best.parts is not None
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
     if job.costs is not None and not changed:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.api.banks import MemoryUse, memory_uses
 from lowtide.api.compiled import Judged, judged, memories_of, rules_of
 from lowtide.api.job import NO_OPTIONS, Size
 from lowtide.api.models import load
+from lowtide.api.objects import Model, is_program
 from lowtide.api.planning import plan
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -68,7 +68,7 @@ class Check:
         return exit_status(self.status, interrupted=self.stopped == "interrupt")
 
 
-def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
+def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
     It tries what `plan` tries, and stops at the first arena that fits, or once it is proved that none does. Where
@@ -91,6 +91,8 @@ def check(model: Graph | str | Path, budget: Size | None = None, *, as_is: bool 
     if budget is None and not (settings.get("banks") or settings.get("board")):
         raise InputError("say what there is: --budget SIZE, or memories with --bank NAME=SIZE or --board NAME")
     settings = {"quick": True, **settings, "budget": budget}
+    if is_program(model):
+        model = load(model, settings.pop("dims", NO_DIMS))
     named = (model.source or model.name) if isinstance(model, Graph) else str(model)
     if not isinstance(model, Graph) and str(model).lower().endswith(".tflite"):
         model = load(model, settings.pop("dims", NO_DIMS))
@@ -117,7 +119,7 @@ def _least_bytes(best: Plan) -> int:
     return best.least_required_bytes + (best.reserve_bytes or 0)
 
 
-def _as_it_stands(model: Graph | str | Path, settings: dict[str, Any]) -> Plan:
+def _as_it_stands(model: Model, settings: dict[str, Any]) -> Plan:
     """A plan of the own order, with what the runtime makes of the file itself: its own offsets, or its own planner."""
     import msgspec
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.api.costs import find_costs
+from lowtide.api.cutting import allowed
+from lowtide.api.fissioning import step_front
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
+from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
+from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
-from lowtide.graph import Graph
 from lowtide.optimize.recompute.front import Front, FrontPoint
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Limits, Progress
@@ -33,7 +37,7 @@ _MOST_ASKED = 16
 
 
 def front(
-    model: Graph | str | Path,
+    model: Model,
     *,
     target: str | Target = "auto",
     time: float = 30.0,
@@ -41,10 +45,13 @@ def front(
     overwrite_inputs: bool = False,
     pin_inputs: bool = False,
     seed: int = 0,
+    allow: str | Sequence[str] = "recompute",
+    cost: CostFile | str | Path | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Front:
     """Peaks that running ops again reaches, and what each adds to the time: for a budget of `plan` with `allow`
-    ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`.
+    ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`; `allow` may
+    be ``"recompute,fission"``, for a training step, one sweep for each number of parts, and `cost` is for that.
 
     Raises
     ------
@@ -55,9 +62,15 @@ def front(
     from lowtide.optimize.recompute.least_bytes import sweep
     from lowtide.optimize.recompute.sequence import least_possible, sequenced
 
-    began, goal = clock.perf_counter(), OneArena()
+    began, goal, words = clock.perf_counter(), OneArena(), allowed(allow)
     search = Search(goal.method("exact", NO_OPTIONS), time, seed=seed)
-    job = Job(model, dims, Rules(target, overwrite_inputs, pin_inputs), goal, search, ("recompute",))
+    rules = Rules(target, overwrite_inputs, pin_inputs)
+    if words == ("recompute", "fission"):
+        costs = find_costs(cost, 0.0 if cost is None else None)
+        return step_front(Job(model, dims, rules, goal, search, words, costs=costs), report)
+    if words != ("recompute",) or cost is not None:
+        raise InputError("a front is of --allow recompute, or of recompute,fission, which alone takes --cost")
+    job = Job(model, dims, rules, goal, search, words)
     if job.target.rule:
         raise InputError(f"target {job.target.name} runs each op of the file once; name another, as --target generic")
     problem, limits = job.problem(), search.limits(None, report)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lowtide.api.answer import Answer
 from lowtide.api.costs import Costs
 from lowtide.api.models import load
+from lowtide.api.objects import Model, is_program
 from lowtide.api.problem import Problem, Rules, aliasing_target
 from lowtide.errors import InputError
 from lowtide.graph import Graph
@@ -146,7 +146,7 @@ class Job:
         Something asked for is wrong, or the goal cannot honour it.
     """
 
-    model: Graph | str | Path
+    model: Model
     dims: Dims
     rules: Rules
     goal: Goal
@@ -161,6 +161,9 @@ class Job:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
+        if is_program(self.model):  # read once, and pickled as a graph
+            object.__setattr__(self, "model", load(self.model, self.dims))
+            object.__setattr__(self, "dims", NO_DIMS)
         target = self.goal.under(self.rules.resolve(self.source))
         object.__setattr__(self, "target", aliasing_target(target) if "alias" in self.allow else target)
         given = {"--exact-bits": self.exact_bits, "--max-ops": self.max_ops, "--cost": self.costs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.api.objects import mend, mend_of_file
+from lowtide.api.objects import Model, is_program, mend, mend_of_file
 from lowtide.errors import ForeignDimensionError, InputError
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
@@ -17,14 +17,14 @@ def user_function(model: str | Path) -> tuple[Path, str] | None:
     return (Path(file), function) if separator and file.endswith(".py") else None
 
 
-def files_read(model: Graph | str | Path, *settings: object, external: bool = True) -> list[Path]:
+def files_read(model: Model, *settings: object, external: bool = True) -> list[Path]:
     """Files that a call reads, which nothing it writes may replace.
 
     The model's own with the external data of ONNX, or the user's that makes it; and of `settings` (targets, boards)
     those that are TOML files. `external`: whether to look into the model for the data.
     """
     files = [Path(s) for s in settings if isinstance(s, str | Path) and str(s).endswith(".toml")]
-    if isinstance(model, Graph) or str(model).startswith("zoo:"):
+    if not isinstance(model, str | Path) or str(model).startswith("zoo:"):
         return files
     function = user_function(model)
     if function is not None:
@@ -48,14 +48,15 @@ def _external_data(source: Path) -> list[Path]:
         return []
 
 
-def load(model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
+def load(model: Model, dims: Dims = NO_DIMS) -> Graph:
     """Read a model; a graph is returned as it is.
 
     Parameters
     ----------
     model
         A `.onnx`, `.tflite`, `.pt2` or `.graph.json` file, ``zoo:NAME``, or ``FILE.py:FUNCTION``, which runs the user's
-        own code: the function takes no arguments and returns a `Graph` or the path of a model.
+        own code: the function takes no arguments and returns a `Graph` or the path of a model; or an ExportedProgram
+        of torch.
     dims
         Sizes of free dimensions, by name or as ``"INPUT:AXIS"``; and shapes by tensors' names, as in
         ``{"image": (1, 3, 224, 224)}``: all sizes of an input, or those of what only the running model knows.
@@ -68,6 +69,10 @@ def load(model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     if isinstance(model, Graph):
         _no_dims(dims, model.source or model.name)
         return model
+    if is_program(model):
+        from lowtide.api.exported import graph_of
+
+        return graph_of(model, dims)
     if not isinstance(model, str | Path):
         raise InputError(mend(model))
     name = str(model)
@@ -91,7 +96,7 @@ def load(model: Graph | str | Path, dims: Dims = NO_DIMS) -> Graph:
     return read_model(model, dims)
 
 
-def load_own(model: Graph | str | Path, dims: Dims) -> tuple[Graph, set[str]]:
+def load_own(model: Model, dims: Dims) -> tuple[Graph, set[str]]:
     """Read a model that has a use for some of these sizes of free dimensions, and say for which.
 
     Raises

@@ -6,21 +6,23 @@ import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
 from lowtide.api.cut_spilling import solve_cut_spilling
 from lowtide.api.cutting import allowed, solve_cut
+from lowtide.api.exported import given
+from lowtide.api.fissioning import solve_fissioning
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.looping import solve_looping
+from lowtide.api.objects import Model, Module
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
-from lowtide.graph import Graph
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
@@ -38,7 +40,8 @@ NO_PLACES: Places = {}
 
 
 def plan(
-    model: Graph | str | Path,
+    model: Model | Module,
+    example: Sequence[Any] | None = None,
     *,
     target: str | Target = "auto",
     budget: Size | None = None,
@@ -77,7 +80,9 @@ def plan(
     Parameters
     ----------
     model
-        A graph, or what `load` takes.
+        A graph, or what `load` takes; or a `torch.nn.Module` with an example.
+    example
+        For a module: what it is called with, as ``(x,)``. It is exported in the mode (training or not) in which it is.
     target
         Name of a target, a TOML file, or a `Target`; ``"auto"`` goes by the model.
     budget
@@ -115,15 +120,18 @@ def plan(
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`; ``"loops"``: ops run together row by row, for compilers that loop
-        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
+        least time within the budget, by `Op.cost`; with ``"fission"`` both, for a training step whose ops have labels
+        (`docs/magis.md`); ``"swap"``, alone or with ``"recompute"``: tensors are stored on the host and loaded again
+        while other ops run, by the bandwidth of `cost`; ``"loops"``: ops run together row by row, for compilers that
+        loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
         With `allow`: ops that the changed model may have, since each costs time; 0: any number.
     cost
         With `allow`: a cost file (`measure`). Of ways to one peak the one of least predicted time is taken, instead of
-        the one of fewest ops.
+        the one of fewest ops. With ``"swap"``: what ops and transfers take, as the file's `bandwidth` says; without,
+        figures from the data sheet of an RTX 3090.
     max_overhead
         With `allow`: the part by which the predicted time may be longer than that of the uncut model: ``"10%"`` or 0.1.
         Without `cost` it is reckoned from operations and bytes (`Plan.cost`).
@@ -157,6 +165,7 @@ def plan(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
+    model = given(model, example)
     arena = OneArena.of(budget, reserve, spread=spread)
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
@@ -190,7 +199,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
-    plan = plan if job.search.quick else with_profile(plan, answer, problem)
+    plan = plan if job.search.quick or plan.fission is not None else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)
@@ -210,7 +219,9 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
-    if "recompute" in job.allow:
+    if job.allow == ("recompute", "fission"):
+        return solve_fissioning(replace(job, goal=goal), problem, limits)
+    if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
         return solve_aliased(replace(job, goal=goal), problem, limits)
@@ -230,7 +241,7 @@ def _with_figures(plan: Plan, answer: Answer, problem: Problem, *, quick: bool) 
     from lowtide.runtimes.figures import runtime_figures
 
     one_array = plan.runtime_arenas is not None and not plan.runtime_arenas.apart
-    if answer.loops is not None:  # no runtime of a file has them
+    if answer.loops is not None or plan.fission is not None:  # no runtime of a file has them
         return plan
     if plan.arena_bytes is None or (plan.memories is not None and not one_array):
         return plan

@@ -1,4 +1,5 @@
-"""Plans that run ops again: the best order first, and where it does not fit, the cheapest sequence that does."""
+"""Plans that run ops again, or store values and load them: the best order first, and where it does not fit, the
+cheapest sequence that does."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
 from lowtide.rewrites import Recomputation, Recompute
 from lowtide.stop import Limits
@@ -71,9 +73,11 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     assert isinstance(goal, OneArena), goal
     _check(job, goal)
     _check_method(job, problem)
+    host = host_of(job, problem.graph)
     once = goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _ONCE))
     sequence = sequenced(problem.memory, once.order)
-    call = _Call(job, goal, problem, sequence, once, limits)
+    sequence = sequence if host is None else host.problem(sequence)
+    call = RecomputeCall(job, goal, problem, sequence, once, limits, host)
     least, _ = least_possible(sequence)
     if goal.budget is None:
         return _lowest(call, None)
@@ -83,13 +87,13 @@ def solve_recomputing(job: Job, problem: Problem, limits: Limits) -> Answer:
     bound = _bound(call, room)
     best = _cheapest(call, room, bound) if job.repeats is None else _by_method(call, room, job.repeats)
     most = call.most_units
-    if most is not None and (sum(call.units(best)) > most or best.keys["status"] != "ok"):
+    if most is not None and (call.units(best) > most or best.keys["status"] != "ok"):
         return _lowest(call, bound)
-    return replace(best, keys=_recomputation_keys(call, best, bound))
+    return replace(best, keys=recomputation_keys(call, best, bound))
 
 
 @dataclass(frozen=True)
-class _Call:
+class RecomputeCall:
     """A job whose best order is known, and the ops of it as they may run again."""
 
     job: Job
@@ -98,6 +102,12 @@ class _Call:
     sequence: Sequenced
     once: Answer
     limits: Limits
+    host: Host | None = None
+
+    @property
+    def rate(self) -> Fraction:
+        """Bytes that may be away for each unit of time."""
+        return Fraction(0) if self.host is None else self.host.bandwidth.both_ways
 
     @property
     def max_overhead(self) -> float | None:
@@ -112,11 +122,21 @@ class _Call:
         total = self.sequence.costs.total
         return total + int(Fraction(str(self.max_overhead)) * total)
 
-    def units(self, answer: Answer) -> list[int]:
-        """What each run of an answer costs."""
-        clones = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
+    def units(self, answer: Answer) -> int:
+        """What all runs of an answer cost, and the time in which they wait for transfers."""
+        rewrites = answer.keys.get("rewrites") or ()
+        if self.host is not None:
+            return self.host.planned(self.sequence, rewrites, [answer.graph.ops[i].id for i in answer.order])
+        clones = {r.op: r.of for r in rewrites if isinstance(r, Recompute)}
         ids = {op.id: cost for op, cost in zip(self.problem.graph.ops, self.sequence.costs.units, strict=True)}
-        return [ids[clones.get(answer.graph.ops[i].id, answer.graph.ops[i].id)] for i in answer.order]
+        return sum(ids[clones.get(answer.graph.ops[i].id, answer.graph.ops[i].id)] for i in answer.order)
+
+    def swapping(self, answer: Answer) -> PlanKeys:
+        """The key of a plan with transfers."""
+        if self.host is None:
+            return answer.keys
+        rewrites, order = answer.keys.get("rewrites") or (), [answer.graph.ops[i].id for i in answer.order]
+        return {**answer.keys, "swapping": self.host.swapping(self.sequence, rewrites, order)}
 
     def until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time."""
@@ -127,17 +147,20 @@ def _check(job: Job, goal: OneArena) -> None:
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if goal.budget is None and not bounded:
         raise InputError(
-            "--allow recompute trades time for memory within a budget, or memory for time within a bound; name one, as "
-            "with --budget 70% or --max-overhead 10%"
+            f"--allow {','.join(job.allow)} trades time for memory within a budget, or memory for time within a "
+            "bound; name one, as with --budget 70% or --max-overhead 10%"
         )
     if job.target.rule:
         raise InputError(
             f"target {job.target.name} runs each op of the file once; recompute under another one, as with "
             "--target generic"
         )
+    swap = "swap" in job.allow
+    if job.repeats is not None and swap:
+        raise InputError(f"--method {job.repeats.name} knows no transfers; leave swap out of --allow, or the method")
     if job.repeats is not None and (bounded or goal.budget is None):
         raise InputError(f"--method {job.repeats.name} is for a budget; leave out --max-overhead, or the method")
-    if job.max_ops or goal.spread or (job.costs is not None and job.costs.given):
+    if job.max_ops or goal.spread or (job.costs is not None and job.costs.given and not swap):
         raise InputError(
             "--max-ops, --spread and --cost are not for --allow recompute, which counts what the graph says its ops "
             "cost; leave them out"
@@ -155,7 +178,7 @@ def _check_method(job: Job, problem: Problem) -> None:
         raise InputError(f"method {job.repeats.name} cannot do this: {reason}; leave out --method", problem.place)
 
 
-def _without(call: _Call) -> Answer:
+def _without(call: RecomputeCall) -> Answer:
     """The plan without repetitions: it fits, or no plan does."""
     scale, total = call.sequence.costs.scale, call.sequence.costs.total
     recomputation = Recomputation(
@@ -165,11 +188,11 @@ def _without(call: _Call) -> Answer:
         lower_bound=total / scale,
         max_overhead=call.max_overhead,
     )
-    keys: PlanKeys = {**call.once.keys, "allow": list(call.job.allow), "recomputation": recomputation}
+    keys: PlanKeys = {**call.swapping(call.once), "allow": list(call.job.allow), "recomputation": recomputation}
     return replace(call.once, keys=keys)
 
 
-def _crowded_ops(call: _Call) -> list[int]:
+def _crowded_ops(call: RecomputeCall) -> list[int]:
     """Positions of the ops with the most live in the best order, at which bounds are asked for."""
     from lowtide.analyse.liveness import profile
 
@@ -178,15 +201,15 @@ def _crowded_ops(call: _Call) -> list[int]:
     return [call.once.order[step] for step in steps]
 
 
-def _bound(call: _Call, room: int) -> PriceBound:
+def _bound(call: RecomputeCall, room: int) -> PriceBound:
     """The best price cut: what running ops again costs at least within so many bytes."""
     from lowtide.optimize.recompute.bound import price_bound
 
     share = call.until(_BOUND)
-    return price_bound(call.sequence, room, _crowded_ops(call), lambda: not share.over())
+    return price_bound(call.sequence, room, _crowded_ops(call), lambda: not share.over(), call.rate)
 
 
-def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
+def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
     """The cheapest sequence whose arena fits, sought for a smaller peak where addresses lose bytes."""
     from lowtide.optimize.recompute.sequence import search
 
@@ -195,7 +218,7 @@ def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     begin, best = call.once.order, call.once
     for part in _SEARCHED if call.most_units is None else [part * _WITHIN for part in _SEARCHED]:
         result = search(call.sequence, begin, room, call.until(part), enough=total + bound.units)
-        answer = _placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
+        answer = placed(call, result.order, result.stopped, {"chains": result.chains, "repairs": result.steps})
         if best is call.once or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = answer
         excess = answer.keys["required_bytes"] - budget
@@ -206,7 +229,7 @@ def _cheapest(call: _Call, room: int, bound: PriceBound) -> Answer:
     return best
 
 
-def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
+def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answer:
     """What a published method makes of it, asked again for a smaller peak where addresses lose bytes."""
     budget, scale, best = call.goal.budget or 0, call.sequence.costs.scale, None
     for part in _SEARCHED:
@@ -218,7 +241,7 @@ def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
         if not result.order and best is not None:
             break
         stopped = "time" if result.ended == "time" else "complete"
-        answer = _placed(call, result.order or call.once.order, stopped, figures)
+        answer = placed(call, result.order or call.once.order, stopped, figures)
         if best is None or answer.keys["required_bytes"] < best.keys["required_bytes"]:
             best = replace(answer, method=method.name)
         excess = answer.keys["required_bytes"] - budget
@@ -229,7 +252,7 @@ def _by_method(call: _Call, room: int, method: RecomputeMethod) -> Answer:
     return best
 
 
-def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
+def _lowest(call: RecomputeCall, bound: PriceBound | None) -> Answer:
     """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
     from lowtide.optimize.recompute.bound import PriceBound, peak_bound
     from lowtide.optimize.recompute.least_bytes import least_bytes
@@ -239,29 +262,29 @@ def _lowest(call: _Call, bound: PriceBound | None) -> Answer:
     assert most is not None, call.job
     least, _ = least_possible(call.sequence)
     extra = most - call.sequence.costs.total
-    least_peak = peak_bound(call.sequence, extra, least, _crowded_ops(call), lambda: not share.over())
+    least_peak = peak_bound(call.sequence, extra, least, _crowded_ops(call), lambda: not share.over(), call.rate)
     best = call.once
     if best.keys["stopped"] != "interrupt":
         lowest = least_bytes(call.sequence, best.order, most, least_peak.bytes, call.until(_SEARCHED[0]))
         for spent in lowest.found[: -_MOST_PLACED - 1 : -1]:
             if best is not call.once and spent.peak >= best.keys["required_bytes"] - call.goal.reserve:
                 break
-            answer = _placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
+            answer = placed(call, spent.order, lowest.stopped, {"budgets": lowest.tried})
             if (answer.keys["required_bytes"], answer.keys["peak_bytes"]) < (
                 best.keys["required_bytes"],
                 best.keys["peak_bytes"],
             ):
                 best = answer
     if best is call.once:  # what is proved of orders says nothing of sequences
-        best = _placed(call, best.order, best.keys["stopped"], {})
-    return replace(best, keys=_recomputation_keys(call, best, bound or PriceBound(0), least_peak))
+        best = placed(call, best.order, best.keys["stopped"], {})
+    return replace(best, keys=recomputation_keys(call, best, bound or PriceBound(0), least_peak))
 
 
-def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
+def placed(call: RecomputeCall, order: Sequence[int], stopped: str, figures: Mapping[str, object]) -> Answer:
     """A sequence as a graph, with its arena."""
     from lowtide.transform.runs import apply
 
-    runs = apply(call.problem.graph, call.sequence.with_views(order))
+    runs = apply(call.problem.graph, call.sequence.with_views(order), moved_tensors(call.sequence))
     at = runs.graph.index_of
     fixed = replace(call.job.search, method=_Given(tuple(at[v] for v in runs.order)), require_optimal=False, gap=0.0)
     answer = call.goal.solve(Problem.of(runs.graph, call.problem.target), fixed, call.limits)
@@ -279,12 +302,14 @@ def _placed(call: _Call, order: Sequence[int], stopped: str, figures: Mapping[st
     return replace(answer, keys=keys, own_order_peak_bytes=call.problem.own_order_peak_bytes, schedule_seconds=seconds)
 
 
-def _recomputation_keys(call: _Call, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None) -> PlanKeys:
+def recomputation_keys(
+    call: RecomputeCall, best: Answer, bound: PriceBound, least_peak: PeakBound | None = None
+) -> PlanKeys:
     """What the plan says of running ops again; no bound on its peak but the largest op, and `least_peak`."""
     from lowtide.optimize.recompute.bound import certificate
 
     sequence = call.sequence
-    scale, total, planned = sequence.costs.scale, sequence.costs.total, sum(call.units(best))
+    scale, total, planned = sequence.costs.scale, sequence.costs.total, call.units(best)
     recomputation = Recomputation(
         counted=sequence.costs.counted,
         once=total / scale,
@@ -295,7 +320,7 @@ def _recomputation_keys(call: _Call, best: Answer, bound: PriceBound, least_peak
         least_peak_bytes=None if least_peak is None else least_peak.bytes,
         peak_certificate=None if least_peak is None else certificate(sequence, least_peak.priced()),
     )
-    keys: PlanKeys = {**best.keys, "allow": list(call.job.allow), "recomputation": recomputation}
+    keys: PlanKeys = {**call.swapping(best), "allow": list(call.job.allow), "recomputation": recomputation}
     least = best.keys["peak_bytes"] == least_peak.bytes if least_peak is not None else planned == total + bound.units
     if call.job.search.require_optimal and keys["status"] == "ok" and not least:
         keys["status"] = "unproved"

@@ -12,6 +12,7 @@ from lowtide.api.exports import Exports
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search, Size
 from lowtide.api.models import files_read, load, load_own
+from lowtide.api.objects import Model
 from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
@@ -101,7 +102,7 @@ class SharedArena(Shared):
 
 
 def share(
-    models: Sequence[Graph | str | Path],
+    models: Sequence[Model],
     *,
     target: str | Target = "auto",
     budget: Size | None = None,
@@ -163,7 +164,7 @@ def share(
 
 def write_shared(
     shared: SharedArena,
-    models: Sequence[Graph | str | Path],
+    models: Sequence[Model],
     exports: Exports,
     plans: str | Path | None,
     target: str | Target = "auto",
@@ -368,7 +369,7 @@ def _verify(parts: Sequence[_Part], plans: Sequence[Plan]) -> None:
     check_shared(members)
 
 
-def _load_all(models: Sequence[Graph | str | Path], dims: Dims) -> list[Graph]:
+def _load_all(models: Sequence[Model], dims: Dims) -> list[Graph]:
     """Each model with those sizes of free dimensions that it has a use for. Raises `InputError` if none has for one."""
     loaded = [load_own(model, dims) for model in models]
     used = {name for _, own in loaded for name in own}
@@ -394,11 +395,12 @@ def _own_rules(rules: Rules, graph: Graph) -> Rules:
     )
 
 
-def _names(models: Sequence[Graph | str | Path], graphs: Sequence[Graph]) -> list[str]:
+def _names(models: Sequence[Model], graphs: Sequence[Graph]) -> list[str]:
     """A name for each model: its file's, its graph's, or a number after it where it is there already."""
     names: list[str] = []
     for model, graph in zip(models, graphs, strict=True):
-        base = graph.name if isinstance(model, Graph) or str(model).startswith("zoo:") else Path(model).name
+        file = isinstance(model, str | Path) and not str(model).startswith("zoo:")
+        base = Path(str(model)).name if file else graph.name
         base = base.split(".")[0] or "model"
         name, n = base, 1
         while name in names:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide.api.answer import op_ids
 from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
+from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
 from lowtide.errors import InputError, sound
-from lowtide.graph import Graph
 from lowtide.plan import RuntimeFigure, Stopped
 from lowtide.sizes import NO_DIMS, Dims, parse_gap, parse_size
 from lowtide.stop import Limits, Progress
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    model: Graph | str | Path,
+    model: Model,
     *,
     target: str | Target = "auto",
     method: str = "exact",
@@ -157,20 +156,22 @@ def targets() -> dict[str, str]:
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, or ``"cost"``.
+    """JSON Schema of a file: ``"graph"``, which compilers write, ``"plan"``, which they read, ``"cost"``, or
+    ``"budgets"``, the `lowtide.toml` of a project.
 
     Raises
     ------
     InputError
         Another kind.
     """
+    from lowtide.api.budgets import schema as budgets_schema
     from lowtide.cost.file import schema as cost_schema
     from lowtide.plan import schema as plan_schema
     from lowtide.read.graph_json import schema as graph_schema
 
-    schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema}
+    schemas = {"graph": graph_schema, "plan": plan_schema, "cost": cost_schema, "budgets": budgets_schema}
     if kind not in schemas:
-        raise InputError(f"there is no schema of {kind!r}; use graph, plan or cost")
+        raise InputError(f"there is no schema of {kind!r}; use graph, plan, cost or budgets")
     return schemas[kind]()
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lowtide.api.exported import as_file
 from lowtide.api.exports import NO_EXPORTS, Exports, buffer_plan_of, layout_of
 from lowtide.api.models import files_read, user_function
+from lowtide.api.objects import Exported
 from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, in_parts
+from lowtide.rewrites import Recompute, Swap, in_parts
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -44,6 +46,8 @@ class PlanFiles:
         Whether external data is copied to where `out` is, if elsewhere.
     pictures
         The report and what else is drawn.
+    texts
+        Further files by their paths, whose text is there already.
     """
 
     out: str | Path | None = None
@@ -55,6 +59,7 @@ class PlanFiles:
     exports: Exports = NO_EXPORTS
     copy_external: bool = False
     pictures: Pictures = NO_PICTURES
+    texts: Mapping[Path, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.copy_external and self.out is None:
@@ -64,22 +69,25 @@ class PlanFiles:
     def paths(self) -> list[str | Path]:
         """The files that are wanted."""
         own = (self.out, self.plan, self.log, self.snippet, self.buffer_plan, self.commands)
-        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths]
+        return [*(path for path in own if path is not None), *self.exports.paths, *self.pictures.paths, *self.texts]
 
     def possible(self, plan: Plan) -> PlanFiles:
         """Without commands where memories were named and none of them was found: no driver could run that plan."""
         return self if plan.moves is not None else replace(self, commands=None)
 
 
-def apply(plan: Plan, model: str | Path, out: str | Path, *, copy_external: bool = False) -> None:
+def apply(plan: Plan, model: str | Path | Exported, out: str | Path, *, copy_external: bool = False) -> None:
     """Write the model with its ops in the plan's order; every byte that need not change stays as it was.
+
+    `model` is a file, or an ExportedProgram, of which the file is written that `torch.export.save` would write.
 
     Raises
     ------
     InputError
         The plan is for another model, or the output cannot be written (`docs/contract.md`, Files).
     """
-    write_all(plan, model, PlanFiles(out, copy_external=copy_external))
+    with as_file(model) as file:
+        write_all(plan, file, PlanFiles(out, copy_external=copy_external))
 
 
 def write_all(
@@ -109,6 +117,8 @@ def write_all(
     if plan.moves and files.exports.paths:
         raise InputError("tensors move in this plan, so they have no one place; write --commands instead")
     wanted = (files.out, files.snippet, files.buffer_plan, *files.exports.paths)
+    if plan.fission is not None and any(path is not None for path in wanted):
+        raise InputError("ops run in parts in this plan, which no graph JSON has; write the plan alone", str(model))
     if plan.loops and any(path is not None for path in wanted):
         raise InputError(
             "ops run in loops in this plan, which no file of a model has; write the plan alone", str(model)
@@ -137,6 +147,8 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
 
     assert files.out is not None
     again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if any(isinstance(r, Swap) for r in plan.rewrites or ()):
+        raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
     if again and not str(files.out).lower().endswith(".onnx"):
         raise InputError("ops run again in this plan, and only ONNX files are written so; write the plan alone")
     source = _file_of(model)
@@ -159,6 +171,7 @@ def _contents(
     plan: Plan, model: str | Path, files: PlanFiles, trace: Sequence[Progress]
 ) -> Iterator[tuple[str | Path, bytes]]:
     """The files beside the model and the exports."""
+    yield from ((path, text.encode()) for path, text in files.texts.items())
     if files.plan is not None:
         yield files.plan, plan.to_json()
     if files.snippet is not None:

@@ -107,7 +107,7 @@ class AllocateSuite(TableSuite[Row]):
         return self.parts or [p for p in PARTS if p != "instances" or self.instances is not None]
 
     def _networks(self) -> Sequence[str]:
-        return [n.removeprefix("zoo:") for n in self.networks] or list(zoo.names())
+        return [n.removeprefix("zoo:") for n in self.networks] or [n for n in zoo.names() if not n.startswith("magis_")]
 
     def _instances(self) -> Sequence[Path]:
         return [] if self.instances is None else files_in(self.instances, ".csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
@@ -25,12 +26,30 @@ _WORST_FIRST = (INTERRUPTED, 1, 5, 2, 4, 3, 6, 0)
 """Which exit status a list of models has: the first that one of them has."""
 
 
+def arguments(p: Any) -> None:
+    """Options of `check` beside those of planning."""
+    p.add_argument(
+        "--format", choices=FORMATS, default="text", metavar="FORMAT",
+        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
+    )  # fmt: skip
+    p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
+    project = p.add_argument_group("without MODEL: the budgets of a project")
+    project.add_argument("--config", metavar="F.toml", help="a file of budgets (default: lowtide.toml here)")
+    project.add_argument("--summary", metavar="S.md", help="append a table with pictures: before, now, what there is")
+    project.add_argument("--before", metavar="FOLDER", help="the project before: for the summary")
+    project.add_argument("--reports", metavar="FOLDER", help="write the HTML report of each model there")
+
+
 def run(options: argparse.Namespace) -> int:
     """Print whether each model fits; the exit status is that of the worst."""
     if options.json and options.format != "text":
         raise InputError(f"--json and --format {options.format} both say what is printed; give one")
-    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options)}
-    settings["dims"] = dims_of(options.dims)
+    if not options.models:
+        return _project(options)
+    for name in ("config", "summary", "before", "reports"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} is for the budgets of a project; leave MODEL out, or --{name}")
+    settings = _settings(options)
     if len(options.models) == 1 and options.format == "text":
         return _alone(options, options.models[0], settings)
     rows: list[tuple[CheckedModel, Check | None]] = []
@@ -38,10 +57,46 @@ def run(options: argparse.Namespace) -> int:
         rows.append(_row(options, model, settings))
         if rows[-1][0].status == INTERRUPTED:
             break
+    return _ended(options, rows)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    settings = {**asked.budget(options), **asked.method(options), **asked.searching(options)}
+    return settings | {"dims": dims_of(options.dims)}
+
+
+def _ended(options: argparse.Namespace, rows: Sequence[tuple[CheckedModel, Check | None]]) -> int:
     options.line.end()
     _show(options, rows)
     states = {row.status for row, _ in rows}
     return next(status for status in _WORST_FIRST if status in states)
+
+
+def _project(options: argparse.Namespace) -> int:
+    """The models of a file of budgets, each with its own rules."""
+    from lowtide.api.budgets import FILE, read_budgets
+    from lowtide.cli.summary import write_summary
+
+    given = [name for name in ("budget", "reserve", "board", "banks") if getattr(options, name)]
+    if given or options.target != "auto" or options.dims or options.as_is:
+        what = {"budget": "--budget", "reserve": "--reserve", "board": "--board", "banks": "--bank"}
+        word = what[given[0]] if given else "an option of a model"
+        raise InputError(f"{word} is given, and no MODEL: name models, or say it in the file of budgets")
+    if options.config is None and not Path(FILE).exists():
+        raise InputError(f"name a MODEL, or write a {FILE} with budgets (docs/howto/budget.md); there is none here")
+    if options.summary is None and (options.before or options.reports):
+        raise InputError("--before and --reports go with --summary S.md")
+    rows: list[tuple[CheckedModel, Check | None]] = []
+    entries = read_budgets(options.config or FILE)
+    for entry in entries:
+        own = argparse.Namespace(**{**vars(options), **entry.settings, "dims": list(entry.settings["dims"].items())})
+        settings = _settings(own) | {"dims": entry.settings["dims"]}
+        rows.append(_row(own, str(entry.path), settings))
+        if rows[-1][0].status == INTERRUPTED:
+            break
+    if options.summary is not None:
+        write_summary(options, entries, [row for row, _ in rows])
+    return _ended(options, rows)
 
 
 def _check(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> Check:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide import api
-from lowtide.cli import asked, size_table
+from lowtide.cli import asked, emit, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import ProgressLine, on_terminal, say, show, show_json
@@ -33,6 +33,8 @@ def plan(options: argparse.Namespace) -> int:
     """Plan, write, and print a summary."""
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
+    if options.emit is not None:
+        return emit.run(options)
     if size_table.wanted(options):
         return _plan_sizes(options)
     optimized = _optimized(options)

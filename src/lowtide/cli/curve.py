@@ -25,7 +25,8 @@ def changes(p: Any) -> None:
         "fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
         "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
         "(.onnx); recompute: run ops again, in the least time within --budget, or for the least peak within "
-        "--max-overhead; loops: run ops together row by row (--target loops)",
+        "--max-overhead; recompute,fission: both, for training steps with labels; swap, alone or with recompute: store "
+        "tensors on the host and load them while other ops run; loops: run ops together row by row (--target loops)",
     )
     group.add_argument(
         "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
@@ -60,7 +61,8 @@ def arguments(p: Any) -> None:
     model_options(p)
     p.add_argument(
         "--allow", default="fission", metavar="WORD",
-        help="fission (default): ops run in parts; recompute: ops run again, for ever less memory in ever more time",
+        help="fission (default): ops run in parts; recompute: ops run again, for ever less memory in ever more time; "
+        "recompute,fission: both, of a training step",
     )  # fmt: skip
     p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
     cost_file(p)
@@ -82,15 +84,17 @@ def _cut(options: argparse.Namespace) -> Curve:
 
 def _recomputed(options: argparse.Namespace) -> Front:
     """The front of ops that run again."""
-    if options.allow != "recompute" or options.exact_bits or options.cost is not None:
+    both = set(options.allow.split(",")) == {"recompute", "fission"}
+    if (options.allow != "recompute" and not both) or options.exact_bits or (options.cost is not None and not both):
         raise InputError(
-            "a curve is of one thing; --allow recompute goes with nothing else, and with neither --exact-bits nor "
-            "--cost: an op that runs again gives the same bits, and its cost is what the graph says"
+            "a curve is of one thing; --allow recompute goes with nothing else but fission, of a training step, and "
+            "with neither --exact-bits nor --cost: an op that runs again gives the same bits, and its cost is what the "
+            "graph says"
         )
     return api.front(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
         overwrite_inputs=options.overwrite_inputs, pin_inputs=options.pin_inputs, seed=options.seed,
-        report=options.line,
+        allow=options.allow, cost=options.cost, report=options.line,
     )  # fmt: skip
 
 

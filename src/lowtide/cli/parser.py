@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from lowtide.cli import check, commands, curve, measure, probe, report, schema
+from lowtide.cli import check, commands, curve, emit, measure, probe, report, small_parsers
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
@@ -20,8 +20,8 @@ from lowtide.names import did_you_mean
 from lowtide.sizes import UNITS_TEXT
 
 _MODEL = (
-    "a .onnx, .tflite, .pt2 or .graph.json file, - (a graph JSON on stdin), zoo:NAME, or FILE.py:FUNCTION (runs the "
-    "user's own code)"
+    "a .onnx, .tflite, .pt2, .graph.json or .hlo.txt (scheduled HLO) file, - (a graph JSON on stdin), zoo:NAME, or "
+    "FILE.py:FUNCTION (runs the user's own code)"
 )
 
 _WRITTEN = "files to write, together or not at all"
@@ -113,12 +113,19 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     _allocate(add)
     _share(add)
     _bench(add, suites=suites)
-    _target(add)
-    _board(add)
-    _zoo(add)
-    _schema(add)
-    _report(add)
+    small_parsers.target_parser(add)
+    small_parsers.board_parser(add)
+    small_parsers.zoo_parser(add)
+    small_parsers.schema_parser(add)
+    small_parsers.report_parser(add)
+    small_parsers.sweep_parser(add)
+    small_parsers.completion_parser(add, parser_of_all)
     return parser
+
+
+def parser_of_all() -> argparse.ArgumentParser:
+    """The parser of every command, the suites of `bench` among them."""
+    return _parser(suites=True)
 
 
 def _plan(add: _Add) -> None:
@@ -129,6 +136,7 @@ def _plan(add: _Add) -> None:
         "lowtide plan model.onnx --board esp32s3 --bank sram=200KiB --dim batch=1 --header arena.h",
         "lowtide plan model.onnx --memory fast=256KiB --allow fission -o model.cut.onnx --commands driver.txt",
         "lowtide plan step.graph.json --allow recompute --max-overhead 10% --plan plan.json",
+        "lowtide plan model.tflite --emit c -o firmware --allow loops --stream-input",
     )  # fmt: skip
     p.add_argument("model", metavar="MODEL", help=_MODEL)
     written = p.add_argument_group(_WRITTEN)
@@ -142,6 +150,7 @@ def _plan(add: _Add) -> None:
     written.add_argument(
         "--copy-external", action="store_true", help="copy external data to where OUT is, if elsewhere"
     )
+    emit.option_of_plan(written)
     report.options_of_plan(written)
     _planning(p, budget=True, method=True, spilling=True)
     runtime = p.add_argument_group("onnxruntime's own optimiser")
@@ -201,15 +210,13 @@ def _check(add: _Add) -> None:
         "check", "say in one line whether a model fits a budget; writes nothing", check.run,
         "lowtide check model.onnx --budget 256KiB",
         "lowtide check models/*.tflite --budget 64K --format github",
-        "lowtide check model.onnx --budget 4MiB --as-is",
         "lowtide check compiled.graph.json --bank sram=256KiB --bank psram=8MiB --json",
+        "lowtide check --summary summary.md --before ../main",
     )  # fmt: skip
-    p.add_argument("models", metavar="MODEL", nargs="+", help=f"{_MODEL}; several in one table")
     p.add_argument(
-        "--format", choices=check.FORMATS, default="text", metavar="FORMAT",
-        help="text (default); github: annotations of a workflow; junit: XML with a case for each model",
-    )  # fmt: skip
-    p.add_argument("--as-is", action="store_true", help="judge the file's own order instead of the best one")
+        "models", metavar="MODEL", nargs="*", help=f"{_MODEL}; several in one table; none: those of lowtide.toml"
+    )
+    check.arguments(p)
     _planning(p, budget=True, method=True)
     _printing(p)
 
@@ -268,29 +275,6 @@ def _probe(add: _Add) -> None:
     _printing(p)
 
 
-def _schema(add: _Add) -> None:
-    """What files hold."""
-    p = add(
-        "schema", "print the JSON Schema of a graph JSON, of a plan or of a cost file", schema.run,
-        "lowtide schema graph > graph.schema.json",
-        "lowtide schema plan",
-    )  # fmt: skip
-    p.add_argument("kind", choices=("graph", "plan", "cost"), help="which of the files")
-    _printing(p)
-
-
-def _report(add: _Add) -> None:
-    """Pictures."""
-    p = add(
-        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures", report.run,
-        "lowtide report model.plan.json -o report.html",
-        "lowtide report before.plan.json after.plan.json -o report.html",
-        "lowtide report model.plan.json --trace trace.json --svg figure",
-    )  # fmt: skip
-    report.arguments(p)
-    _printing(p)
-
-
 def _allocate(add: _Add) -> None:
     """Plain buffers."""
     p = add(
@@ -338,42 +322,6 @@ def _bench(add: _Add, *, suites: bool) -> None:
         from lowtide.cli.bench import add_suites
 
         add_suites(p)
-
-
-def _target(add: _Add) -> None:
-    """Targets."""
-    p = add(
-        "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
-        "lowtide target",
-        "lowtide target generic > mine.toml",
-    )  # fmt: skip
-    p.add_argument("target", nargs="?", metavar="NAME", help="a built-in target, or a TOML file")
-    _printing(p)
-
-
-def _board(add: _Add) -> None:
-    """Boards."""
-    p = add(
-        "board", "list the boards and their memories, or print one as TOML", commands.board,
-        "lowtide board",
-        "lowtide board stm32h743 > mine.toml",
-    )  # fmt: skip
-    p.add_argument("board", nargs="?", metavar="NAME", help="a built-in board, or a TOML file")
-    _printing(p)
-
-
-def _zoo(add: _Add) -> None:
-    """Built-in networks."""
-    p = add(
-        "zoo", "list the built-in networks, or write one as a file", commands.zoo,
-        "lowtide zoo",
-        "lowtide zoo nasnet_a_cifar -o nasnet.onnx --seed 1",
-        "lowtide zoo transformer:layers=12,width=512 -o transformer.graph.json",
-    )  # fmt: skip
-    p.add_argument("network", nargs="?", metavar="NAME", help="a network, with parameters as in transformer:layers=12")
-    p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
-    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the random weights (default: 0)")
-    _printing(p)
 
 
 def _planning(

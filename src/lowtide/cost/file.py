@@ -7,9 +7,12 @@ A file is an input of a plan, which holds its hash: the same file gives the same
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib import resources
-from math import isfinite
+from itertools import pairwise
+from math import inf, isfinite, log
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,19 +38,42 @@ OTHER = "other"
 
 
 class CostFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds of an op of a family that was not measured: launch + operations and bytes, each at its rate.
+    """Seconds of an op of a family that was not measured: launch + operations and bytes, each at its rate; of an
+    `overlapped` one the longer of the two, as on a machine that moves bytes while it computes.
 
-    `fitted`: from how many entries.
+    `fitted`: from how many entries. `by_flops`, `by_bytes`: operations, or bytes, and the seconds that ops of that size
+    took, ascending: where one is given, the rates do not count. Between two sizes times lie on a line of logarithms;
+    below the smallest they are its time, above the largest they grow with the size.
     """
 
     launch_seconds: Seconds
     seconds_per_flop: Seconds
     seconds_per_byte: Seconds
     fitted: Annotated[int, msgspec.Meta(ge=0)] = 0
+    overlapped: bool = False
+    by_flops: list[tuple[Seconds, Seconds]] = []
+    by_bytes: list[tuple[Seconds, Seconds]] = []
 
     def seconds(self, flops: float, size: float) -> float:
         """Of an op of so many operations that reads and writes so many bytes."""
-        return self.launch_seconds + flops * self.seconds_per_flop + size * self.seconds_per_byte
+        if self.by_flops:
+            return _between(self.by_flops, flops)
+        if self.by_bytes:
+            return _between(self.by_bytes, size)
+        computing, moving = flops * self.seconds_per_flop, size * self.seconds_per_byte
+        return self.launch_seconds + (max(computing, moving) if self.overlapped else computing + moving)
+
+
+def _between(table: Sequence[tuple[float, float]], work: float) -> float:
+    """Seconds of some work by a table of work and seconds."""
+    first, last = table[0], table[-1]
+    if work <= first[0]:
+        return first[1]
+    if work >= last[0]:
+        return last[1] * (work / last[0])
+    at = bisect_right([row[0] for row in table], work)
+    (low, fast), (high, slow) = table[at - 1], table[at]
+    return fast * (slow / fast) ** (log(work / low) / log(high / low))
 
 
 class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,11 +90,23 @@ class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seconds: Seconds
 
 
-class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bytes per second from the device's memory to the host's, and back."""
+
+    to_host: Rate
+    from_host: Rate
+
+
+class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How long ops take on one machine, in one runtime, on so many threads.
 
     `families` say what is reckoned with for ops that are not among the `entries`, by the name of their family; `trials`
     what plans chosen by all that took where they were run.
+    `bandwidth`: how fast tensors go to the host and back, for ``--allow swap``. A file of no dialect is for graphs of
+    any: it has no entries, and the family of an op is its type, or ``"other"``.
     """
 
     version: int
@@ -82,6 +120,7 @@ class CostFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     families: dict[str, CostFamily]
     entries: list[CostEntry]
     trials: list[CostTrial] = msgspec.field(default_factory=list)
+    bandwidth: CostBandwidth | None = None
 
     def to_json(self) -> bytes:
         """The file's bytes; the same figures give the same bytes."""
@@ -119,7 +158,13 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
         raise InputError("an entry's seconds are no number; measure again", place)
     if not all(isfinite(trial.predicted) and isfinite(trial.measured) for trial in file.trials):
         raise InputError("a trial's overhead is no number; measure again", place)
+    if file.bandwidth is not None and not isfinite(file.bandwidth.to_host + file.bandwidth.from_host):
+        raise InputError("its bandwidth is no number; give bytes per second", place)
     for name, family in file.families.items():
+        for table in (family.by_flops, family.by_bytes):
+            ascending = all(a[0] < b[0] for a, b in pairwise(table))
+            if not ascending or any(not (0 < x < inf and 0 < s < inf) for x, s in table):
+                raise InputError(f"family {name!r} has a table whose sizes do not rise from above 0", place)
         if not isfinite(family.seconds(1.0, 1.0)):
             raise InputError(f"family {name!r} has a rate that is no number; measure again", place)
     return file
@@ -131,10 +176,13 @@ def read_cost(path: str | Path) -> tuple[CostFile, str]:
     return parse_cost(data, str(path)), sha256(data).hexdigest()
 
 
-def stand_in() -> tuple[CostFile, str]:
-    """The cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256."""
-    data = resources.files("lowtide.cost").joinpath("files", "cpu.json").read_bytes()
-    return parse_cost(data, "cpu.json"), sha256(data).hexdigest()
+def stand_in(name: str = "cpu.json") -> tuple[CostFile, str]:
+    """A cost file that lowtide brings along, without entries, for who has measured nothing; and its sha256.
+
+    ``cpu.json`` is of ONNX ops; ``rtx3090.json``, of ops of any graph, is MAGIS's machine as a roofline, not measured.
+    """
+    data = resources.files("lowtide.cost").joinpath("files", name).read_bytes()
+    return parse_cost(data, name), sha256(data).hexdigest()
 
 
 def schema() -> dict[str, Any]:

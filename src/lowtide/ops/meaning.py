@@ -38,6 +38,7 @@ _ADAPTORS = {
     "onnx": "lowtide.ops.onnx",
     "tflite": "lowtide.ops.tflite",
     "aten": "lowtide.ops.aten",
+    "labels": "lowtide.ops.labels",
 }
 """Module of each dialect's adaptor, imported when it is asked for."""
 

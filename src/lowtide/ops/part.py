@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, cast
 from lowtide.graph import Graph, Op
 from lowtide.ops.access import Access, Box, Merge, Shape
 from lowtide.ops.forms import Concat
-from lowtide.ops.index import Range
+from lowtide.ops.index import Index, Range
 from lowtide.ops.meaning import Meaning
 
 _SPELLERS = {"onnx": "lowtide.ops.onnx.part", "tflite": "lowtide.ops.tflite.part"}
@@ -60,6 +60,30 @@ class Padded:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """What parts of a resize make: so many rows for each row that they read, their own and some beside.
+
+    Rows beside are those whose neighbours are in another part: what they hold is not the resize's, and they are cut
+    away.
+
+    Attributes
+    ----------
+    index
+        From the rows of the result to those of operand 0; its `den` is how many rows there are for each.
+    size
+        Rows of operand 0.
+    """
+
+    index: Index
+    size: int
+
+    def around(self, rows: Range) -> Range:
+        """Rows that a part makes which keeps `rows`."""
+        first, end = self.index.need(*rows, self.size)
+        return (first * self.index.den, end * self.index.den)
+
+
+@dataclass(frozen=True)
 class Spelling:
     """How parts of an op along one axis are spelled.
 
@@ -68,14 +92,21 @@ class Spelling:
     grain
         Rows of the axis at multiples of which parts may begin.
     spell
-        From the rows of a part and the shapes of its results to what it has of its own.
+        From the rows of a part and the shapes of what it makes to what it has of its own.
     padded
         If parts may have padding of their own (`Spelled.padding`).
+    stretch
+        If parts make rows beside their own.
     """
 
     grain: int
     spell: Callable[[Range, tuple[Shape, ...]], Spelled]
     padded: Padded | None = None
+    stretch: Stretch | None = None
+
+    def around(self, rows: Range) -> Range:
+        """Rows of the axis that a part makes: its own, and those that are cut away."""
+        return rows if self.stretch is None else self.stretch.around(rows)
 
 
 @dataclass(frozen=True)

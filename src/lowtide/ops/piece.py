@@ -16,12 +16,14 @@ class Piece:
     """What a tensor of a part graph is: the rows `box` of tensor `of`, summed over `terms` of a reduced axis.
 
     `terms` are ranges that rise and do not touch; None where everything is summed that there is. Rows beside the tensor
-    are padding: what a window that hangs over the edge sees there.
+    are padding: what a window that hangs over the edge sees there. With `sure`, only those rows are of the tensor, and
+    what is beside them is nobody's: a part of a resize made it without its neighbours.
     """
 
     of: int
     box: Box
     terms: tuple[Range, ...] | None = None
+    sure: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,8 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], co
         padded = row * _element_bytes(graph, op) if row else 0
         weights = [] if how is None or cost is None else list(cost.anchors(op.id, axis))
         reduced = axis in known.access.reduce
-        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, beside, weights))
+        stretch = 0 if how is None or how.stretch is None else how.stretch.index.den
+        axes.append((size, known.access.grain_of(axis), grain, reduced, rows, padded, beside, weights, stretch))
     over = set(target.in_place_inputs(graph, op))
     for i, t, dims in cutter.reads(op.id):
         reads.append((number[t], [_index(d) for d in dims], t in over, i == 0))

@@ -43,7 +43,7 @@ def _of_part(cutter: Cutter, target: Target, op: Op, axis: int, rows: int) -> in
             box = given_box(access, i, graph.tensor_by_id[t].shape or (), axis, part)
             shapes[t] = tuple(b - a for a, b in box)
     for j, t in enumerate(op.outputs):
-        box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: part})
+        box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: how.around(part)})
         shapes[t] = tuple(b - a for a, b in box)
     spelled = how.spell(part, tuple(shapes[t] for t in op.outputs))
     if spelled.padding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.errors import ForeignDimensionError, InputError
+from lowtide.files import HLO_ENDINGS
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
 
@@ -15,7 +16,7 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     Parameters
     ----------
     path
-        `.onnx`, `.tflite`, `.pt2` or `.graph.json`.
+        `.onnx`, `.tflite`, `.pt2`, `.graph.json`, or scheduled HLO text (`.hlo`, `.hlo.txt`).
     dims
         Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only ONNX and .pt2 models can have them.
 
@@ -41,6 +42,14 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
         from lowtide.read.pt2.reader import read_pt2
 
         return read_pt2(path, dims)
+    if name.lower().endswith(HLO_ENDINGS):
+        from lowtide.read.hlo.reader import read_hlo
+
+        if dims:
+            raise ForeignDimensionError(
+                f"HLO text has its sizes in the file; drop {', '.join(dims)}", name, tuple(dims)
+            )
+        return read_hlo(path)
     if name.lower().endswith(".json"):
         from lowtide.read.graph_json import read_graph_json
 
@@ -49,4 +58,4 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
                 f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name, tuple(dims)
             )
         return read_graph_json(path)
-    raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", name)
+    raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2, .hlo or .graph.json", name)

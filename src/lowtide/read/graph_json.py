@@ -39,7 +39,8 @@ class TensorEntry(msgspec.Struct, forbid_unknown_fields=True):
 class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     """An operator. `after`: ops that run earlier though no tensor says so. `overwrites`: the inputs that its only
     output may lie over, if they die there; null: as the target says of its type. `cost`: how long a run takes,
-    in a unit of the graph's own, for plans that run ops again."""
+    in a unit of the graph's own, for plans that run ops again. `labels`: which rows it reads for which rows of its
+    results, as in einsum: ``"n c . ., o c . . -> n o . ."`` (dialect ``labels``)."""
 
     id: Id
     inputs: list[Id]
@@ -51,6 +52,7 @@ class OpEntry(msgspec.Struct, forbid_unknown_fields=True):
     after: list[Id] = []
     overwrites: list[Id] | None = None
     cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    labels: str | None = None
 
 
 class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,8 +70,8 @@ class GraphDocument(msgspec.Struct, forbid_unknown_fields=True):
 def read_graph_json(path: str | Path) -> Graph:
     """Read a graph JSON file; constant-only ops are folded.
 
-    The key ``dialect`` (``onnx``, ``tflite`` or ``aten``) says whose names the types of the ops are, if they are a
-    format's; it may be left out. Attributes, values and operand positions are no part of the format.
+    The key ``dialect`` (``onnx``, ``tflite``, ``aten`` or ``labels``) says whose names the types of the ops are,
+    if they are a format's; it may be left out. Attributes, values and operand positions are no part of the format.
 
     Raises
     ------
@@ -94,6 +96,7 @@ def parse_graph_json(data: bytes, source: str = "") -> Graph:
         Op(
             o.id, tuple(o.inputs), tuple(o.outputs), o.name, o.type, o.workspace, o.flops, tuple(o.after),
             overwrites=None if o.overwrites is None else tuple(o.overwrites), cost=o.cost,
+            attributes={} if o.labels is None else {"labels": o.labels},
         )
         for o in raw.ops
     ]  # fmt: skip

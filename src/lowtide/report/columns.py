@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-CUT_SHORT = {"time": "stopped by --time", "memory": "stopped by --search-memory", "interrupt": "interrupted"}
+CUT_SHORT = {
+    "time": "stopped by --time",
+    "memory": "stopped by --search-memory",
+    "interrupt": "interrupted",
+    "stalled": "stopped since nothing was gained any more",
+}
 
 
 def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> str:

@@ -66,6 +66,8 @@ def front_text(front: Front) -> str:
         ("own order peak", format_size(front.own_order_peak_bytes)),
         ("a single op", f"{format_size(front.floor_bytes)}: no plan needs less"),
     ]
+    if any(point.parts > 1 for point in front.points):
+        return _step_text(front)
     rows: list[tuple[str, ...]] = [("peak", "", "added", "at least", "runs again")]
     for point in front.points:
         against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
@@ -82,4 +84,26 @@ def front_text(front: Front) -> str:
         )
         if not front.complete:
             lines.append("the time was up: lower peaks may be there (--time)")
+    return "\n".join(lines)
+
+
+def _step_text(front: Front) -> str:
+    """A row for each peak of a training step, against its own order."""
+    own = front.own_order_peak_bytes
+    head = [
+        ("model", front.graph),
+        ("target", front.target),
+        ("own order peak", format_size(own)),
+        ("with any parts", f"{format_size(front.floor_bytes)}: no plan needs less"),
+    ]
+    rows: list[tuple[str, ...]] = [("peak", "", "added", "parts", "ops in parts", "runs again")]
+    for point in front.points:
+        ops = f"{point.ops_in_parts:,}" if point.ops_in_parts else ""
+        row = (format_size(point.peak_bytes), change(own, point.peak_bytes), f"{100 * point.overhead:.2f} %")
+        rows.append((*row, f"{point.parts:,}", ops, f"{point.runs_again:,}"))
+    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, 5]), ""]
+    lines += ["added: to the predicted time; runs again: in each part", ""]
+    lines.append("lowtide plan --allow recompute,fission --budget SIZE, or --max-overhead 10%, takes one of these")
+    if not front.complete:
+        lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)

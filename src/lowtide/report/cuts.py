@@ -14,6 +14,15 @@ EXACTNESS = {
 """What outputs of a changed graph may differ by."""
 
 
+def not_cut_text(plan: Plan) -> str | None:
+    """Why a plan that may cut does not, where cuts were found; None otherwise."""
+    search = plan.search or {}
+    if "cut_required_bytes" not in search:
+        return None
+    live, required = (format_size(search[key]) for key in ("cut_peak_bytes", "cut_required_bytes"))
+    return f"the best cuts that were found have {live} live at once, and need {required} in all"
+
+
 def cut_text(plan: Plan) -> str:
     """What is cut, what runs for it, and what the outputs may differ by."""
     regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]

@@ -12,10 +12,11 @@ from lowtide.ops.table import TABLE
 from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
-from lowtide.report.cuts import cut_text
+from lowtide.report.cuts import cut_text, not_cut_text
 from lowtide.report.figures import figures_rows
+from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
-from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, in_parts
+from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -104,9 +105,12 @@ def _tail_rows(plan: Plan, *, verbose: bool) -> list[tuple[str, str]]:
     """What was done to the graph and its order, and what that took."""
     search, figures = dict(plan.search or {}), plan.figures
     tail = [("lies in", _alias_text(plan))] if _lies_in(plan) else []
-    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops)
+    cut = in_parts(plan.rewrites) or (plan.exactness and not tail and not plan.loops and plan.fission is None)
     tail += [("cut", cut_text(plan))] if cut else []
+    without = not_cut_text(plan)
+    tail += [("not cut", without)] if without is not None else []
     tail += loop_rows(plan)
+    tail += fission_rows(plan)
     tail += [("time", _cost_text(plan.cost))] if plan.cost is not None else []
     tail += [("run again", recomputed_text(plan))] if plan.recomputation is not None else []
     if "among" in search:
@@ -205,12 +209,17 @@ def proof_text(plan: Plan) -> str:
 def _over_what(plan: Plan) -> str:
     if not plan.exactness and not plan.loops:
         return ""
+    if plan.fission is not None:
+        return " over all orders of what runs around the parts" if plan.fission.parts else ""
     kind = "of these loops" if plan.loops else "with these aliases" if _lies_in(plan) else "of these parts"
     return f" over all orders {kind}"
 
 
 def _region_rows(plan: Plan) -> list[tuple[str, int, str]]:
     """What is needed whatever is cut, where that is less than the plan needs."""
+    if plan.fission is not None:
+        text = "inputs at the start, results at the end: no plan needs less, whatever is cut or run again"
+        return [("with any parts", plan.fission.floor_bytes, text)]
     bound = plan.region_bound
     if bound is None or plan.proved_over == "orders_and_regions":
         return []
@@ -250,6 +259,8 @@ def recomputed_text(plan: Plan) -> str:
     told = plan.recomputation
     assert told is not None, plan.graph
     again = sum(isinstance(r, Recompute) for r in plan.rewrites or ())
+    if plan.swapping is not None:
+        return _swapped_text(plan, told, plan.swapping, again)
     if told.least_peak_bytes is not None:
         return _lowest_text(plan, told, again)
     if not again:
@@ -260,6 +271,21 @@ def recomputed_text(plan: Plan) -> str:
     proof = "the least there is" if told.planned == told.lower_bound else f"{least:.3f} % at least, in any order"
     proof = proof if plan.status in ("ok", "unproved") else f"within the budget {least:.3f} % at least"
     return f"{format_count(again, 'op')}, {added:.3f} % more {COUNTED[told.counted]}; {proof}"
+
+
+def _swapped_text(plan: Plan, cost: Recomputation, swapping: Swapping, again: int) -> str:
+    """The same of a plan whose tensors may leave memory."""
+    swaps = sum(isinstance(r, Swap) for r in plan.rewrites or ())
+    away = f"{format_count(swaps, 'tensor')} {'leaves' if swaps == 1 else 'leave'} memory"
+    moved = (
+        f"{format_size(swapping.stored_bytes)} out, {format_size(swapping.loaded_bytes)} in" if swaps else "no transfer"
+    )
+    waits = f"ops wait {swapping.waiting_nanoseconds / 1e6:,.3f} ms" if swapping.waiting_nanoseconds else "no op waits"
+    least = f"{100 * cost.least_overhead:.3f} % at least, in any order"
+    if cost.least_peak_bytes is not None:
+        least = f"no peak below {format_size(cost.least_peak_bytes)} within {100 * (cost.max_overhead or 0):g} %"
+    added = f"{100 * cost.overhead:.3f} % more time than {cost.once / 1e6:,.3f} ms"
+    return f"{format_count(again, 'op')}; {away}: {moved}; {waits}; {added}; {least}"
 
 
 def _lowest_text(plan: Plan, cost: Recomputation, again: int) -> str:
@@ -291,6 +317,7 @@ COUNTED = {
     "cost": "cost, as the graph says it",
     "flops": "floating-point operations, as no op has a cost",
     "bytes": "bytes read and made, as no op has a cost",
+    "nanoseconds": "time",
 }
 
 

@@ -144,6 +144,8 @@ class PlanView:
         """
         profile = plan.profile
         if profile is None:
+            if plan.fission is not None:
+                raise InputError("there is no picture of a step whose ops run in parts yet; read the plan", place)
             raise InputError("the plan does not say when its tensors are there; make it again, and it will", place)
         try:
             rectangles = tuple(_rectangles(plan, profile))

@@ -41,7 +41,12 @@ def _peak_sentence(plan: Plan) -> str:
         )
     if plan.optimal:
         return f"{said} One op needs so much by itself, in any order."
-    ended = {"time": "its time was over", "memory": "its memory was full", "interrupt": "it was interrupted"}
+    ended = {
+        "time": "its time was over",
+        "memory": "its memory was full",
+        "interrupt": "it was interrupted",
+        "stalled": "it gained nothing any more for a while",
+    }
     why = ended.get(plan.stopped, "its method has no more to try")
     return f"{said} The search ended because {why}: a better order is neither known nor ruled out."
 

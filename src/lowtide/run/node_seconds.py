@@ -109,7 +109,7 @@ def _part(cutter: Cutter, op: Op, axis: int, rows: int) -> Node:
             box = given_box(access, i, graph.tensor_by_id[t].shape or (), axis, part)
             shapes[t] = tuple(b - a for a, b in box)
     for j, t in enumerate(op.outputs):
-        box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: part})
+        box = access.written(j, graph.tensor_by_id[t].shape or (), {axis: how.around(part)})
         shapes[t] = tuple(b - a for a, b in box)
     spelled = how.spell(part, tuple(shapes[t] for t in op.outputs))
     alone = _alone(graph, op, shapes, {operands[i]: v for i, v in spelled.literals.items()})

@@ -16,7 +16,7 @@ from lowtide import _core
 from lowtide.analyse.liveness import Profile, profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.schedule.exact import Exact
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Patience, Progress
 
 _SIZES = (64, 128, 256, 512, 1024, 2048)
 _SHIFTS = (0.5, 0.25, 0.75)
@@ -31,6 +31,8 @@ _FIRST_SLICE = 500
 def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: int = 0) -> tuple[tuple[int, ...], bool]:
     """Find an order of no higher peak; also say whether Ctrl-C ended the search.
 
+    It ends, too, when it gained nothing for as long again as it took until its last gain (`lowtide.stop.Patience`).
+
     Parameters
     ----------
     order
@@ -38,26 +40,27 @@ def improved(model: MemoryModel, order: Sequence[int], limits: Limits, enough: i
     enough
         Bytes; no lower peak is of use.
     """
-    best = list(order)
+    best, patience = list(order), Patience()
     try:
-        while _lowered(model, best, limits, enough):
-            pass
+        while _lowered(model, best, limits, enough, patience):
+            patience.gain()
     except KeyboardInterrupt:
         return tuple(best), True
     return tuple(best), False
 
 
-def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int) -> bool:
+def _lowered(model: MemoryModel, order: list[int], limits: Limits, enough: int, patience: Patience) -> bool:
     """Put one window of an order into a better one; whether there was one."""
     steps = profile(model, order)
     if steps.peak <= enough:
         return False
     for begin, end, seconds in _windows(steps):
-        if limits.over():
+        if limits.over() or not patience.left_seconds:
             return False
         if limits.report is not None:
             limits.report(Progress(steps.peak, enough, limits.seconds - limits.left_seconds))
-        ops = _below(model, order, steps, (begin, end), seconds, limits)
+        left = min(seconds, limits.left_seconds, patience.left_seconds)
+        ops = _below(model, order, steps, (begin, end), left, limits)
         if ops is not None:
             order[begin:end] = ops
             return True
@@ -111,7 +114,7 @@ def _below(
         core,
         start=list(range(len(ops))),
         switches=Exact().switches,
-        seconds=min(seconds, limits.left_seconds),
+        seconds=seconds,
         memory_bytes=limits.memory_bytes,
         seed=limits.seed,
         budget=steps.peak - 1 - around,

@@ -18,6 +18,7 @@ from typing import Any
 from lowtide.errors import InputError, MissingExtraError, first_line
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.read.aten.views import VIEWS
+from lowtide.torch.meta import as_on_cpu
 from lowtide.torch.program import Action, Call, Given, Result, Role, Traced, Word
 
 NEWEST_KNOWN = (2, 13)
@@ -57,11 +58,15 @@ class Output:
 
 @dataclass(frozen=True)
 class Capture:
-    """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form."""
+    """A traced program, the tensors that stand behind its given ones (batch and state apart), and its output's form.
+
+    `empty`: whether they have no memory, so that nothing can be measured.
+    """
 
     traced: Traced
     tensors: Mapping[str, Any]
     output: Output
+    empty: bool = False
 
 
 def capture(
@@ -96,13 +101,19 @@ def capture(
         with contextlib.ExitStack() as stack:
             import_module("torch._decomp")  # registers what is set aside
             stack.enter_context(_eager_kernels(torch))
+            settings = import_module("torch._functorch.config")
+            # loss.backward() stands outside of the autocast that the forward pass runs under
+            stack.enter_context(settings.patch(backward_pass_autocast="off"))
             if not backward:
                 stack.enter_context(_frozen(model))
             export = import_module("torch._functorch.aot_autograd").aot_export_joint_with_descriptors
+            tensors, stands_for = stack.enter_context(as_on_cpu(torch, wrapper, tensors))
             joint = export(stack, wrapper, tuple(tensors))
             reader = _Reader(torch, wrapper, joint.graph_module, backward)
             output = Output(wrapper.structure, tuple(wrapper.plain), tuple(wrapper.holes))
-            return Capture(reader.traced(type(model).__name__), reader.tensors, output)
+            traced = reader.traced(type(model).__name__)
+            given = {name: stands_for.get(id(tensor), tensor) for name, tensor in reader.tensors.items()}
+            return Capture(traced, given, output, bool(stands_for))
     except InputError:
         raise
     except (ImportError, AttributeError) as error:

@@ -21,6 +21,9 @@ from lowtide.torch.program import Action, Program, refs
 LAUNCH_SECONDS, BYTES_PER_SECOND, FLOPS_PER_SECOND = 5e-6, 1e10, 1e11
 """The roofline that stands in for what is not measured: no machine in particular."""
 
+HOST_BYTES_PER_SECOND = 1.2e10
+"""To the host and back, where the table says nothing."""
+
 
 class OpCost(msgspec.Struct, frozen=True):
     """One op: median seconds, bytes taken while it runs beside its results, bytes of the storage of each result."""
@@ -31,13 +34,17 @@ class OpCost(msgspec.Struct, frozen=True):
     output_bytes: list[int]
 
 
-class Costs(msgspec.Struct, frozen=True, dict=True):
-    """A cost table: what it was measured on (device, version of torch, threads), and ops sorted by signature."""
+class Costs(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
+    """A cost table: what it was measured on (device, version of torch, threads), and ops sorted by signature.
+
+    `bandwidth`: bytes per second to the host and back, for ``allow="recompute,swap"``; a person writes it.
+    """
 
     device: str
     torch: str
     threads: int
     ops: list[OpCost]
+    bandwidth: tuple[float, float] | None = None
 
     @cached_property
     def by_signature(self) -> dict[str, OpCost]:

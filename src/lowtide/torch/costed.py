@@ -7,21 +7,27 @@ from functools import cached_property
 from typing import Any
 
 from lowtide.graph import Graph
-from lowtide.torch.cost import LAUNCH_SECONDS, Costs, OpCost, roofline, signature
+from lowtide.optimize.recompute.swaps import Bandwidth
+from lowtide.torch.cost import HOST_BYTES_PER_SECOND, LAUNCH_SECONDS, Costs, OpCost, roofline, signature
 from lowtide.torch.program import Action, Program
 from lowtide.torch.sequence import Sequence, sequence_of
 from lowtide.torch.storages import as_graph
+from lowtide.torch.swap import seconds_with_transfers
 from lowtide.torch.work import operations_of
+
+DEFAULT_BANDWIDTH = Bandwidth(HOST_BYTES_PER_SECOND, HOST_BYTES_PER_SECOND)
 
 
 @dataclass(frozen=True)
 class Costed:
-    """A program, its graph, seconds of each op by id, and how many ops nobody measured."""
+    """A program, its graph, seconds of each op by id, how many ops nobody measured, and how fast tensors go to the host
+    and back."""
 
     program: Program
     graph: Graph
     seconds: dict[int, float]
     unmeasured: int
+    bandwidth: Bandwidth = DEFAULT_BANDWIDTH
 
     @cached_property
     def own(self) -> Sequence:
@@ -29,8 +35,10 @@ class Costed:
         return sequence_of(self.graph, self.graph.own_order)
 
     def seconds_of(self, order: list[int] | tuple[int, ...]) -> float:
-        """Sum over a sequence of ops."""
-        return sum(self.seconds[op] for op in order)
+        """Sum over a sequence of ops; with transfers, until the last has ended."""
+        if all(op in self.seconds for op in order):
+            return sum(self.seconds[op] for op in order)
+        return seconds_with_transfers(self.graph, self.seconds, self.bandwidth, order)
 
 
 def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
@@ -52,7 +60,8 @@ def costed(torch: Any, program: Program, costs: Costs | None) -> Costed:
         for name, size in zip(action.outputs, cost.output_bytes, strict=False):
             if name is not None:
                 sizes[name] = size
-    return Costed(program, as_graph(program, sizes, workspace), seconds, unmeasured)
+    bandwidth = DEFAULT_BANDWIDTH if costs is None or not costs.bandwidth else Bandwidth(*costs.bandwidth)
+    return Costed(program, as_graph(program, sizes, workspace), seconds, unmeasured, bandwidth)
 
 
 def _guessed(

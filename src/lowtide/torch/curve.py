@@ -13,7 +13,7 @@ from lowtide.torch.capture import library
 from lowtide.torch.cost import Costs
 from lowtide.torch.optimizer import rules_of
 from lowtide.torch.planning import Wishes, plan_front
-from lowtide.torch.step import Job, wishes_of
+from lowtide.torch.step import Job, measurable, wishes_of
 from lowtide.torch.step_plan import StepPlan
 
 
@@ -78,7 +78,7 @@ def curve(
     torch = library()
     rules = () if optimizer is None else rules_of(torch, optimizer)
     wishes: Wishes = wishes_of(None, costs, measure, None, time, report, allow)
-    _, program = Job(model, loss_fn, optimizer, rules, wishes, True, False).traced(example)
-    found = plan_front(torch, program, wishes, points)
+    captured, program = Job(model, loss_fn, optimizer, rules, wishes, True, False).traced(example)
+    found = plan_front(torch, program, measurable(wishes, captured), points)
     rows = [CurvePoint(p.plan.peak_bytes, p.plan.seconds / p.plan.own_order_seconds - 1, p.plan) for p in found]
     return Curve(program.name, tuple(rows))

@@ -12,17 +12,21 @@ from typing import Any
 from lowtide.read.aten.trace import Ref
 from lowtide.torch.program import Action, Call, Program, Word
 from lowtide.torch.sequence import Sequence
+from lowtide.torch.swap import HOST
 
 
 def source_of(program: Program, sequence: Sequence) -> str:
     """Source of a function ``step(given, h)``: the given tensors in the order of `Program.givens`, and the numbers
     that the optimizer is asked for; it returns what `Program.results` says, in that order."""
+    moves = any(instance.moved is not None for instance in sequence.instances)
     lines = [
         f'"""{program.name}: one step, as lowtide planned it."""',
         "",
+        *(["import mmap", "from concurrent.futures import ThreadPoolExecutor", ""] if moves else []),
         "import torch",
         "",
         "aten = torch.ops.aten",
+        *(HOST.split("\n") if moves else []),
         "",
         "",
         *(line for body in program.bodies.values() for line in (*body.source.split("\n"), "")),
@@ -33,13 +37,27 @@ def source_of(program: Program, sequence: Sequence) -> str:
         "    ] = given",
     ]
     for k, instance in enumerate(sequence.instances):
-        lines += _lines(program.actions[instance.op], instance.made, instance.again)
+        lines += [f"    host.loaded({name!r})" for name in instance.waits]
+        if instance.moved is not None:
+            lines += _transfer(program, *instance.moved)
+        else:
+            lines += _lines(program.actions[instance.op], instance.made, instance.again)
+        lines += [f"    host.store({name!r}, {name}, {program.forms[name].extent_bytes})" for name in instance.begins]
         dies = sequence.dies[k]
         if dies:
             lines.append(f"    del {', '.join(dies)}")
     results = ", ".join(expression(result.value) for result in program.results)
     lines += [f"    return [{results}]", ""]
     return "\n".join(lines)
+
+
+def _transfer(program: Program, name: str, load: bool) -> list[str]:
+    """The line of a store's end, whose tensor dies there or is read on, or of a load's beginning."""
+    form = program.forms[name]
+    if not load:
+        return [f"    host.stored({name!r})"]
+    text = f"{form.extent_bytes}, {tuple(form.shape)}, {tuple(form.strides)}, torch.{form.dtype}"
+    return [f"    {name} = host.load({name!r}, {text})"]
 
 
 def _lines(action: Action, read: frozenset[str], again: bool) -> Iterator[str]:

@@ -116,7 +116,8 @@ def measure_ops(
                 own = max(0, workspace[k] - sum(op.sizes))
                 entries.append(OpCost(key, op.seconds(), own, op.sizes))
     failed = tuple([f"{op.action.name}: {op.failure}" for op in ops if op.failure])
-    return Costs(costs.device, costs.torch, costs.threads, sorted(entries, key=lambda e: e.signature)), failed
+    ordered = sorted(entries, key=lambda e: e.signature)
+    return Costs(costs.device, costs.torch, costs.threads, ordered, costs.bandwidth), failed
 
 
 _MARK = "lowtide op "

@@ -17,6 +17,9 @@ from lowtide.read.aten.trace import Ref
 from lowtide.torch.program import Action, Call, Given, Program, Result, Word, refs
 from lowtide.torch.storages import root_of
 
+GRADIENT = "grad"
+"""Name of the state in which gradients add up."""
+
 _MEND = "leave the optimizer out, and call its step() behind lowtide's, which leaves gradients in .grad"
 
 
@@ -24,7 +27,8 @@ _MEND = "leave the optimizer out, and call its step() behind lowtide's, which le
 class Rule:
     """What one group of an optimizer's parameters is updated by; everything that changes the ops.
 
-    `kind` is ``"sgd"`` or ``"adam"``; `decoupled`: decay apart from the gradient (AdamW).
+    `kind` is ``"sgd"`` or ``"adam"``, or ``"sum"`` where the gradient is added to what is there; `decoupled`: decay
+    apart from the gradient (AdamW).
     """
 
     group: int
@@ -39,6 +43,8 @@ class Rule:
     @property
     def states(self) -> tuple[str, ...]:
         """Names of what is kept of each parameter, as torch names them."""
+        if self.kind == "sum":
+            return (GRADIENT,)
         if self.kind == "sgd":
             return ("momentum_buffer",) if self.momentum else ()
         return ("exp_avg", "exp_avg_sq", "step") if self.fused else ("exp_avg", "exp_avg_sq")
@@ -46,6 +52,10 @@ class Rule:
     def number(self, name: str) -> Word:
         """Source of a number that is asked for at every call."""
         return Word(f'h["{self.group}.{name}"]')
+
+
+ACCUMULATE = Rule(0, "sum", False, False, False, False, False, False)
+"""No optimizer: each gradient is added to the parameter's ``.grad``."""
 
 
 def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
@@ -137,6 +147,10 @@ class _Updating:
     def actions(self, gradient: Ref | Call) -> list[Action]:
         """Ops in the order in which torch runs them."""
         rule = self.rule
+        if rule.kind == "sum":
+            into, added = Ref(self.states[0].name), list[Action]()
+            self._write(added, "add", Call("aten.add_.Tensor", (into, gradient)), into)
+            return added
         if rule.fused:
             return self._fused(gradient)
         before: list[Action] = []

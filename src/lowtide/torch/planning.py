@@ -18,9 +18,10 @@ from lowtide.torch.cutting import cut_again, proposals, usual
 from lowtide.torch.generate import source_of
 from lowtide.torch.meter import measure_ops, no_costs
 from lowtide.torch.program import Program
-from lowtide.torch.search import STEPS, floor, front, lowest, search
+from lowtide.torch.search import STEPS, Moves, floor, front, lowest, search
 from lowtide.torch.sequence import Sequence, sequence_of, why_not
 from lowtide.torch.step_plan import StepCut, StepPlan
+from lowtide.torch.swap import entry_of, movable
 
 _ROUNDING = 1e-6
 """Part of the time by which sums of whole nanoseconds may be off."""
@@ -176,7 +177,7 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
 
     def tried(entry: tuple[Costed, tuple[StepCut, ...], Costs | None], time: float, steps: int) -> _Tried:
         step, cuts, table = entry
-        order = tuple(search(step.graph, step.seconds, budget, time, steps))
+        order = tuple(search(step.graph, step.seconds, budget, time, steps, _moves(step, wishes)))
         excess = max(sequence_of(step.graph, order).peak_bytes - budget, 0)
         return _Tried(excess, step.seconds_of(order), _Chosen(step, order, table, cuts))
 
@@ -195,11 +196,29 @@ def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     steps = candidates(torch, own, wishes, costs)
     found = []
     for step, cuts, table in steps:
-        order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps)))
+        order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps), _moves(step, wishes)))
         if step.seconds_of(order) <= most * (1 + _ROUNDING) or step is own:
             peak = sequence_of(step.graph, order).peak_bytes
             found.append((peak, step.seconds_of(order), _Chosen(step, order, table, cuts)))
     return min(found, key=lambda entry: entry[:2])[2]
+
+
+def _moves(step: Costed, wishes: Wishes) -> Moves | None:
+    """What may leave memory.
+
+    Raises
+    ------
+    InputError
+        The step runs on another device than the CPU.
+    """
+    if "swap" not in wishes.allow:
+        return None
+    other = next(
+        (form.device[0] for form in step.program.forms.values() if form.device[0] not in ("cpu", "meta")), None
+    )
+    if other is not None:
+        raise InputError(f"swap moves tensors of the CPU only, so far, and this step is on {other}; leave it out")
+    return Moves(movable(step.graph, step.program), step.bandwidth)
 
 
 def candidates(
@@ -240,6 +259,12 @@ def _progress(wishes: Wishes) -> Callable[[int, int], None]:
     return report
 
 
+def _moves_what_is(step: Costed, entry: int) -> bool:
+    """Whether an entry of a plan stores or loads what may leave memory."""
+    moved = entry_of(step.graph, entry)
+    return moved is not None and moved[0] in movable(step.graph, step.program)
+
+
 def _replayed(torch: Any, own: Costed, plan: StepPlan, costs: Costs | None) -> _Chosen:
     if plan.program_sha256 != _digest(own):
         raise InputError("the saved plan is of another step (module, sizes, optimizer or torch differ); plan again")
@@ -247,7 +272,8 @@ def _replayed(torch: Any, own: Costed, plan: StepPlan, costs: Costs | None) -> _
     for record in plan.cuts:
         step = cut_again(torch, step, record, costs)
     there = step.graph.op_by_id
-    why = next((f"there is no op {op}" for op in plan.ops if op not in there), None) or why_not(step.graph, plan.ops)
+    known = [op for op in plan.ops if op not in there and not _moves_what_is(step, op)]
+    why = f"there is no op {known[0]}" if known else why_not(step.graph, plan.ops)
     if why is not None:
         raise InputError(f"the saved plan does not hold: {why}; plan again")
     return _Chosen(step, tuple(plan.ops), costs, tuple(plan.cuts))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lowtide._core import SequenceProblem, search_sequence
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph, Kind
+from lowtide.graph import Graph, Kind, Tensor
 from lowtide.optimize.recompute.costs import Costs as Units
 from lowtide.optimize.recompute.least_bytes import least_bytes, sweep
-from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Value, least_possible
+from lowtide.optimize.recompute.sequence import Runnable, Sequenced, Transfer, Value, least_possible
+from lowtide.optimize.recompute.swaps import Bandwidth, nanoseconds
 from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
@@ -43,17 +45,31 @@ def floor(graph: Graph) -> tuple[int, int]:
     return most.get(at, 0), at
 
 
+@dataclass(frozen=True)
+class Moves:
+    """Tensors that may leave memory, by id, and how fast."""
+
+    tensors: tuple[int, ...]
+    bandwidth: Bandwidth
+
+
 def search(
-    graph: Graph, seconds: Mapping[int, float], budget: int | None, time: float, steps: int = STEPS
+    graph: Graph,
+    seconds: Mapping[int, float],
+    budget: int | None,
+    time: float,
+    steps: int = STEPS,
+    moves: Moves | None = None,
 ) -> Sequence[int]:
-    """Ids of the ops as they should run, within the budget or as near as was found in `time` seconds.
+    """Ids of the ops as they should run, within the budget or as near as was found in `time` seconds; with `moves`
+    transfers among them, as `lowtide.torch.swap` has them.
 
     Own order where no budget asks for another; among the rest the first of the module's three that fits.
     """
     own = list(range(len(graph.ops)))
     if budget is None or floor(graph)[0] > budget:
         return graph.own_order
-    problem, end = problem_of(graph, seconds), clock.perf_counter() + time
+    problem, end = problem_of(graph, seconds, moves), clock.perf_counter() + time
     if max(problem.footprints(own), default=0) <= budget:
         return graph.own_order
     limits = Limits(time * EXACT_SHARE, budget_bytes=budget)
@@ -65,21 +81,37 @@ def search(
         share = max(0.0, end - clock.perf_counter()) / left
         results.append(search_sequence(problem, start, budget, 0, share, steps))
     best = min(results, key=lambda r: (not r.found, r.cost if r.found else r.peak))
-    return [graph.ops[i].id for i in best.order]
+    return _entries(graph, best.order, moves)
 
 
-def lowest(graph: Graph, seconds: Mapping[int, float], most: float, time: float) -> Sequence[int]:
+def _entries(graph: Graph, order: Sequence[int], moves: Moves | None) -> list[int]:
+    """Positions and transfers as the core has them, as ids and transfers of a step; of one tensor the first store."""
+    n = len(graph.ops)
+    entries: list[int] = []
+    for i in order:
+        if i < n:
+            entries.append(graph.ops[i].id)
+        elif moves is not None:
+            entry = n + 2 * moves.tensors[(i - n) // 2] + (i - n) % 2
+            if (i - n) % 2 or entry not in entries:
+                entries.append(entry)
+    return entries
+
+
+def lowest(
+    graph: Graph, seconds: Mapping[int, float], most: float, time: float, moves: Moves | None = None
+) -> Sequence[int]:
     """Ids of the ops as they should run for the least peak that was found in `time` seconds, if all runs together may
     take `most` seconds; own order where that is more.
 
     Halvings of the budget, by `lowtide.optimize.recompute.least_bytes`.
     """
-    problem, limits = _Steps.of(graph, seconds), Limits(time)
+    problem, limits = _Steps.of(graph, seconds, moves), Limits(time)
     units, least = round(most * _NANO), least_possible(problem)[0]
     if units < problem.costs.total:
         return graph.own_order
     found = least_bytes(problem, range(len(graph.ops)), units, least, limits).found[-1]
-    return [graph.ops[i].id for i in found.order]
+    return _entries(graph, found.order, moves)
 
 
 def front(graph: Graph, seconds: Mapping[int, float], budgets: Sequence[int], time: float) -> list[list[int]]:
@@ -94,28 +126,45 @@ class _Steps(Sequenced):
     """A step as `lowtide.optimize.recompute` takes problems: views are no ops of it."""
 
     @classmethod
-    def of(cls, graph: Graph, seconds: Mapping[int, float]) -> _Steps:
+    def of(cls, graph: Graph, seconds: Mapping[int, float], moves: Moves | None = None) -> _Steps:
         """Of a step's graph."""
         rows, values = _rows(graph, seconds)
+        transfers = tuple([Transfer(*row) for row in _moves(graph, moves)])
         ops = [Runnable(tuple(reads), tuple(makes), work, 0, once) for reads, makes, _, _, work, _, once, _ in rows]
         stored = [Value(size, maker, kept, False) for size, maker, kept in values]
         costs = Units("cost", tuple([row[3] for row in rows]), _NANO)
-        return cls(memory_model(graph, resolve("torch")), tuple(ops), tuple(stored), costs)
+        return cls(memory_model(graph, resolve("torch")), tuple(ops), tuple(stored), costs, transfers)
 
     def core(self, unit: int = 1, *, bound: bool = False) -> SequenceProblem:
         """As it is, in bytes: what the allocator rounds is in the sizes."""
         graph = self.model.graph
         seconds = {op.id: cost / _NANO for op, cost in zip(graph.ops, self.costs.units, strict=True)}
-        return problem_of(graph, seconds)
+        moves = [] if bound else [(row.value, row.store, row.load) for row in self.transfers]
+        return SequenceProblem(*_rows(graph, seconds), moves)
 
 
-def problem_of(graph: Graph, seconds: Mapping[int, float]) -> SequenceProblem:
+def problem_of(graph: Graph, seconds: Mapping[int, float], moves: Moves | None = None) -> SequenceProblem:
     """The graph as the core's search takes it, by positions; times in nanoseconds."""
-    return SequenceProblem(*_rows(graph, seconds))
+    return SequenceProblem(*_rows(graph, seconds), _moves(graph, moves))
+
+
+def _moves(graph: Graph, moves: Moves | None) -> list[tuple[int, int, int]]:
+    """Per tensor that may leave memory its value, and the nanoseconds of a store and of a load."""
+    if moves is None:
+        return []
+    number = {t.id: k for k, t in enumerate(_counted(graph))}
+    sizes = {t: graph.tensor_by_id[t].size for t in moves.tensors}
+    out, back = moves.bandwidth.to_host, moves.bandwidth.from_host
+    return [(number[t], nanoseconds(size, out), nanoseconds(size, back)) for t, size in sizes.items()]
+
+
+def _counted(graph: Graph) -> list[Tensor]:
+    """What the step's ops make, in memory of its own."""
+    return [t for t in graph.tensors if t.id in graph.producer and t.alias_of is None]
 
 
 def _rows(graph: Graph, seconds: Mapping[int, float]) -> tuple[list[_Row], list[tuple[int, int, bool]]]:
-    counted = [t for t in graph.tensors if t.id in graph.producer and t.alias_of is None]
+    counted = _counted(graph)
     number = {t.id: k for k, t in enumerate(counted)}
     position, producer, writers = graph.index_of, graph.producer, writers_over(graph)
     rows: list[_Row] = []

@@ -8,6 +8,8 @@ instance that makes it. A result of the graph lives from its op's last instance 
 
     a  b  c  a'  d        a' makes anew what a made: between b and a' nothing of it lies in memory
     |--|     |---|
+    a  b  S  c  L  d      so does a load L, once a store S has ended: S began behind a, and d waits for L
+    |-----|     |--|
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 
 from lowtide.graph import Graph, Kind, Op
+from lowtide.torch.swap import entry_of
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One run of the op with that id. `made` are the names of what it makes and somebody reads; `again`: not its first
-    run."""
+    """One run of the op with that id, or a transfer (`lowtide.torch.swap`). `made` are the names of what it makes and
+    somebody reads; `again`: not its first run; `begins`: names of the tensors whose stores begin behind it; `waits`: of
+    those whose loads must have ended before it; `moved`: of a transfer the name, and whether it is loaded."""
 
     op: int
     made: frozenset[str]
     again: bool
+    begins: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    moved: tuple[str, bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +73,24 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     counted = [t for t in graph.tensors if t.id in makers and t.alias_of is None]
     made_at: dict[int, int] = {}
     last_read: dict[tuple[int, int], int] = {}
+    begins: list[list[str]] = [[] for _ in order]
+    waits: list[list[str]] = [[] for _ in order]
+    coming: dict[int, str] = {}
+    begun = 0
     for step, op_id in enumerate(order):
-        op = graph.op_by_id[op_id]
-        for t in op.inputs:
+        inputs, outputs = _touched(graph, op_id)
+        moved = entry_of(graph, op_id)
+        if moved is not None and not moved[1]:  # it begins when the value is there, behind the stores before
+            begun = max(begun, made_at[moved[0]])
+            begins[begun].append(graph.tensor_by_id[moved[0]].name)
+        for t in inputs:
             if t in made_at:
                 last_read[t, made_at[t]] = step
-        made_at.update(dict.fromkeys(op.outputs, step))
+            if t in coming:
+                waits[step].append(coming.pop(t))
+        made_at.update(dict.fromkeys(outputs, step))
+        if moved is not None and moved[1]:
+            coming[moved[0]] = graph.tensor_by_id[moved[0]].name
     n = len(order)
     for t in counted:
         if t.kind is Kind.OUTPUT:
@@ -82,7 +101,7 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     by_id = graph.tensor_by_id
     own = {t.id for t in counted}
     for step, op_id in enumerate(order):
-        for t in graph.op_by_id[op_id].outputs:
+        for t in _touched(graph, op_id)[1]:
             if t not in own:
                 continue
             end = last_read.get((t, step), step)
@@ -97,10 +116,26 @@ def sequence_of(graph: Graph, order: Ordered[int]) -> Sequence:
     instances, footprint, live = [], [], 0
     for step, op_id in enumerate(order):
         live += change[step]
-        footprint.append(live + graph.op_by_id[op_id].workspace)
-        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen))
+        footprint.append(live + (graph.op_by_id[op_id].workspace if op_id in graph.op_by_id else 0))
+        around = tuple(begins[step]), tuple(waits[step]), _named(graph, op_id)
+        instances.append(Instance(op_id, frozenset(made[step]), op_id in seen, *around))
         seen.add(op_id)
     return Sequence(tuple(instances), tuple([tuple(names) for names in dies]), tuple(footprint))
+
+
+def _named(graph: Graph, entry: int) -> tuple[str, bool] | None:
+    """The name of what a transfer moves, and whether it is loaded."""
+    moved = entry_of(graph, entry)
+    return None if moved is None else (graph.tensor_by_id[moved[0]].name, moved[1])
+
+
+def _touched(graph: Graph, entry: int) -> tuple[Ordered[int], Ordered[int]]:
+    """What an entry of a sequence reads and makes."""
+    moved = entry_of(graph, entry)
+    if moved is None:
+        op = graph.op_by_id[entry]
+        return op.inputs, op.outputs
+    return ((), (moved[0],)) if moved[1] else ((moved[0],), ())
 
 
 def why_not(graph: Graph, order: Ordered[int]) -> str | None:
@@ -108,7 +143,14 @@ def why_not(graph: Graph, order: Ordered[int]) -> str | None:
     there: set[int] = set()
     done: set[int] = set()
     writers = writers_over(graph)
+    stored: set[int] = set()
     for op_id in order:
+        moved = entry_of(graph, op_id)
+        if moved is not None:
+            why = _why_not_moved(graph, *moved, there, stored)
+            if why is not None:
+                return why
+            continue
         op = graph.op_by_id[op_id]
         for t in op.inputs:
             if t in graph.producer and t not in there:
@@ -125,6 +167,19 @@ def why_not(graph: Graph, order: Ordered[int]) -> str | None:
         done.add(op_id)
     missing = len(graph.ops) - len(done)
     return f"{missing} ops do not run" if missing else None
+
+
+def _why_not_moved(graph: Graph, number: int, load: bool, there: set[int], stored: set[int]) -> str | None:
+    """None if a tensor may be stored or loaded now; else the reason."""
+    tensor = graph.tensor_by_id.get(number)
+    if tensor is None or tensor.kind is not Kind.ACTIVATION or tensor.alias_of is not None:
+        return f"there is no tensor {number} that may leave memory"
+    if load and number not in stored:
+        return f"{tensor.label} is loaded before it is stored"
+    if not load and (number not in there or number in stored):
+        return f"{tensor.label} is stored twice, or before it is made"
+    stored.add(number)
+    return None
 
 
 def runs_once(graph: Graph, op: Op) -> bool:

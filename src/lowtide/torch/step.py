@@ -16,7 +16,8 @@ from lowtide.torch.capture import Capture, Output, capture, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.generate import executable
 from lowtide.torch.meter import measure_ops, no_costs
-from lowtide.torch.optimizer import Rule, ready, rules_of, with_updates
+from lowtide.torch.mode import Mode, Modes, plain
+from lowtide.torch.optimizer import ACCUMULATE, GRADIENT, Rule, ready, rules_of, with_updates
 from lowtide.torch.planning import Planned, Wishes, plan_program
 from lowtide.torch.program import Given, Program
 from lowtide.torch.sequence import Sequence as Steps
@@ -28,7 +29,8 @@ from lowtide.torch.storages import settle
 class Job:
     """What a step is made of: module, loss, optimizer with its rules, and what was asked of the plan.
 
-    `training`: whether gradients are wanted; `replan`: whether a batch of other sizes gets a plan of its own.
+    `training`: whether gradients are wanted; `replan`: whether a batch of other sizes gets a plan of its own;
+    `accumulate`: whether gradients are added to ``.grad`` one by one.
     """
 
     model: Any
@@ -38,13 +40,15 @@ class Job:
     wishes: Wishes
     training: bool
     replan: bool
+    accumulate: bool = False
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
         """The step for batches of these sizes, traced, with the optimizer's updates."""
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
-        rules: dict[str, Rule] = {}
+        gradients = [r.target for r in program.results if r.kind == "gradient"] if self.accumulate else []
+        rules = dict.fromkeys(gradients, ACCUMULATE)
         if self.optimizer is not None:
             names = {id(tensor): name for name, tensor in captured.tensors.items()}
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
@@ -56,9 +60,12 @@ class Job:
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
+        modes = Modes.of(torch, self.model, batch)
+        mode = modes.now()
         captured, program = self.traced(batch)
-        planned = plan_program(torch, program, self.wishes)
-        return Step(self, planned, captured.tensors, captured.output, _key(torch, batch))
+        with plain(torch, mode):
+            planned = plan_program(torch, program, measurable(self.wishes, captured))
+        return Step(self, planned, captured.tensors, captured.output, (_key(torch, batch), modes, mode))
 
 
 class Step:
@@ -70,9 +77,15 @@ class Step:
     """
 
     def __init__(
-        self, job: Job, planned: Planned, tensors: Mapping[str, Any], output: Output, key: tuple[Any, ...]
+        self,
+        job: Job,
+        planned: Planned,
+        tensors: Mapping[str, Any],
+        output: Output,
+        key: tuple[tuple[Any, ...], Modes, Mode],
     ) -> None:
-        self._job, self._planned, self._tensors, self._output, self._key = job, planned, tensors, output, key
+        self._job, self._planned, self._tensors, self._output = job, planned, tensors, output
+        self._key, self._modes, self._mode = key
         self._function = executable(planned.source, planned.program.name)
         self._others: dict[Any, Step] = {}
         states = {g.target.partition(":")[2] for g in self.program.givens if g.role == "state"}
@@ -135,29 +148,32 @@ class Step:
         Raises
         ------
         InputError
-            The batch has other sizes than those planned for, and ``replan`` was not asked for; or the optimizer now
-            needs other ops.
+            The batch has other sizes than those planned for, or the module another mode, and ``replan`` was not asked
+            for; or the optimizer now needs other ops.
         """
         step = self.for_batch(*batch)
         return step.finish(step.prepare(*batch)())
 
     def for_batch(self, *batch: Any) -> Step:
-        """The step for a batch of these sizes: this one, or one planned anew.
+        """The step for a batch of these sizes, and for the module as it stands: this one, or one planned anew.
 
         Raises
         ------
         InputError
-            It is of other sizes, and ``replan`` was not asked for.
+            The sizes, or modes, frozen parameters, autocast are others, and ``replan`` was not asked for.
         """
-        key = _key(library(), batch)
-        if key == self._key:
+        key, mode = _key(library(), batch), self._modes.now()
+        if key == self._key and mode == self._mode:
             return self
         if not self._job.replan:
+            if key == self._key:
+                message = f"the step is {self._mode.difference(mode)}; or compile with replan=True"
+                raise InputError(message, self.program.name)
             message = f"the step is planned for {_text(self._key)}, and got {_text(key)}"
             raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
-        if key not in self._others:
-            self._others[key] = replace(self._job, wishes=replace(self._job.wishes, plan=None)).build(batch)
-        return self._others[key]
+        if (key, mode) not in self._others:
+            self._others[key, mode] = replace(self._job, wishes=replace(self._job.wishes, plan=None)).build(batch)
+        return self._others[key, mode]
 
     def prepare(self, *batch: Any) -> Callable[[], list[Any]]:
         """All that a call does before its first op; a function that runs the ops alone, for meters."""
@@ -166,7 +182,7 @@ class Step:
         given = self.given(*batch)
 
         def run() -> list[Any]:
-            with torch.no_grad():
+            with torch.no_grad(), plain(torch, self._mode):
                 return self._function(given, numbers)
 
         return run
@@ -182,6 +198,8 @@ class Step:
             return leaves[int(given.target)]
         if given.role == "state":
             state, _, parameter = given.target.partition(":")
+            if state == GRADIENT:
+                return _gradient(library(), self._tensors[parameter])
             return self._job.optimizer.state[self._tensors[parameter]][state]
         return self._tensors[given.name]
 
@@ -211,6 +229,7 @@ def compile_step(
     measure: bool = True,
     plan: StepPlan | str | Path | None = None,
     replan: bool = False,
+    accumulate: bool = False,
     time: float = 10.0,
     overhead: float | None = None,
     allow: str | Sequence[str] = "recompute",
@@ -236,11 +255,17 @@ def compile_step(
     costs
         A cost table (`measure`), or its file.
     measure
-        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes.
+        Whether to run each op that the table lacks by itself, once, for its time, workspace and real sizes; on the
+        meta device none is.
     plan
         A saved plan to replay instead of a search.
     replan
-        Whether a batch of other sizes is planned anew when it comes; otherwise it is an error.
+        Whether a batch of other sizes is planned anew when it comes, and so is a module in another mode; otherwise it
+        is an error.
+    accumulate
+        Without an optimizer: add each gradient to the parameter's ``.grad`` as soon as it is there, and let it die.
+        These are made of zeros where there are none, before the first op, and do not count. Otherwise all gradients
+        are results, which live to the end of the step.
     time
         Seconds of search.
     overhead
@@ -248,7 +273,8 @@ def compile_step(
     allow
         What may be changed of the step: ``"recompute"``, and ``"recompute,fission"`` where the loss, and what else runs
         along its rows, may be computed for some rows at a time: gradients of parameters are then sums of parts, not
-        eager's to the bit.
+        eager's to the bit. ``"recompute,swap"``: tensors may be stored on the host and loaded again while other ops
+        run, on the CPU in memory beside the allocator's.
     report
         Called with a line of progress now and then; ``print`` will do.
 
@@ -261,9 +287,11 @@ def compile_step(
         torch is not installed.
     """
     torch = library()
+    if accumulate and optimizer is not None:
+        raise InputError("accumulate=True leaves gradients in .grad for an optimizer that you call; drop optimizer=")
     rules = () if optimizer is None else rules_of(torch, optimizer)
     wishes = wishes_of(budget, costs, measure, plan, time, report, allow, overhead)
-    return Job(model, loss_fn, optimizer, rules, wishes, True, replan).build(example)
+    return Job(model, loss_fn, optimizer, rules, wishes, True, replan, accumulate).build(example)
 
 
 def compile(
@@ -315,6 +343,11 @@ def measure(
     return measure_ops(step.program, table or no_costs(torch, step.program), report)[0]
 
 
+def measurable(wishes: Wishes, captured: Capture) -> Wishes:
+    """The wishes, without measuring where a model has no memory."""
+    return replace(wishes, measure=wishes.measure and not captured.empty)
+
+
 def wishes_of(
     budget: int | str | None,
     costs: Costs | str | Path | None,
@@ -345,11 +378,18 @@ def wishes_of(
 def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
     listed = [word for word in (words.split(",") if isinstance(words, str) else words) if word]
     for word in listed:
-        if word not in ("recompute", "fission"):
-            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, or recompute,fission")
+        if word not in ("recompute", "fission", "swap"):
+            raise InputError(f"allow does not know {word[:40]!r}; of a step it may be recompute, fission and swap")
     if "recompute" not in listed:
-        raise InputError("a step is planned with ops that run again; write allow='recompute,fission'")
+        raise InputError("a step is planned with ops that run again; allow='recompute' with fission or swap")
     return tuple(listed)
+
+
+def _gradient(torch: Any, parameter: Any) -> Any:
+    """Where a parameter's gradient is added."""
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+    return parameter.grad
 
 
 def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:

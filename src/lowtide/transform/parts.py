@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
@@ -47,6 +47,11 @@ class PartGraph:
         New constants that are literal operands of parts, and pieces of nothing.
     seams
         What was cut at seams.
+    sources
+        Of ops of the graph that was cut which its file does not hold, the one that they are once more; None: they are
+        new.
+    gone
+        Ops of the file that are not run.
     """
 
     regions: tuple[Region, ...]
@@ -55,6 +60,8 @@ class PartGraph:
     parts: Mapping[int, Part]
     numbers: frozenset[int]
     seams: Seams = NO_SEAMS
+    sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
+    gone: frozenset[int] = frozenset()
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:
@@ -145,7 +152,9 @@ class Builder:
         _Stripes(self, region).run()
         return self.ops
 
-    def piece(self, of: int, box: Box, word: str, terms: tuple[Range, ...] | None = None) -> int:
+    def piece(
+        self, of: int, box: Box, word: str, terms: tuple[Range, ...] | None = None, sure: Box | None = None
+    ) -> int:
         """A new tensor: rows of another one."""
         whole = self.old.tensor_by_id[of]
         shape = tuple(b - a for a, b in box)
@@ -154,7 +163,7 @@ class Builder:
         size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
         quant = quant_of_rows(whole.quant, box)
         at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
-        self.pieces[at] = Piece(of, box, terms)
+        self.pieces[at] = Piece(of, box, terms, sure)
         return at
 
     def constant(self, of: int, box: Box) -> int:
@@ -330,7 +339,8 @@ class _Stripes:
         rows, access = cut.rows(stripe), known.access
         reduced = cut.axis in access.reduce
         outputs = [self._output(cut, j, t, rows, reduced) for j, t in enumerate(op.outputs)]
-        shapes = tuple(self._shape(t) for t in outputs)
+        made = [self._rough(cut, j, t, outputs[j], how.around(rows)) for j, t in enumerate(op.outputs)]
+        shapes = tuple(self._shape(t) for t in made)
         spelled = how.spell(rows, shapes)
         operands: list[int | None] = []
         for i, t in enumerate(op.operands or op.inputs):
@@ -349,8 +359,10 @@ class _Stripes:
             operands = [t for t in operands if t is not None]
         while operands and operands[-1] is None:
             operands.pop()
-        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, outputs, spelled.attributes)
-        for t, at in zip(op.outputs, outputs, strict=True):
+        self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, spelled.attributes)
+        for t, at, rough in zip(op.outputs, outputs, made, strict=True):
+            if rough != at:
+                self._trim(rough, at)
             if reduced:
                 self._add(t, at, rows, access.sizes[cut.axis], access.merge)
             else:
@@ -372,6 +384,24 @@ class _Stripes:
             return self.b.piece(t, tuple((0, s) for s in shape), "terms_", (rows,))
         box = known.access.written(j, shape, {cut.axis: rows})
         return self.b.piece(t, box, "rows_")
+
+    def _rough(self, cut: Cut, j: int, t: int, at: int, rows: Range) -> int:
+        """What a part makes of which `at` are its own rows: more, where it cannot make those alone."""
+        known = self.cutter.meaning(cut.op)
+        assert known is not None
+        piece = self.b.pieces.get(at)
+        box = known.access.written(j, self.graph.tensor_by_id[t].shape or (), {cut.axis: rows})
+        if piece is None or piece.terms is not None or piece.box == box:
+            return at
+        return self.b.piece(t, box, "around_", sure=piece.box)
+
+    def _trim(self, rough: int, at: int) -> None:
+        """Cut away what of a tensor is nobody's."""
+        box = self.b.pieces[rough].box
+        kept = zip(box, self.b.pieces[at].box, strict=True)
+        rows = {d: (a - first, b - first) for d, ((first, end), (a, b)) in enumerate(kept) if (first, end) != (a, b)}
+        whole = tuple(end - first for first, end in box)
+        self.b.glue(self.b.spell.slicing(self.graph, rows, whole), "slice", [rough], at)
 
     def _given(self, t: int, box: Box, stripe: int) -> int:
         """What an op reads of a tensor in a stripe."""

@@ -6,6 +6,12 @@
 
 A run's readers are those that come before the next run of its op. Of an op that makes an output of the graph the last
 run keeps its name, else the first; the others are clones of it, as `lowtide.transform.clone` makes them one by one.
+
+A tensor may be stored and loaded: two more ops, of which the first makes nothing and the second reads nothing.
+
+::
+
+    a b S c L d      =>   a b S c L d        d reads what L makes: what a made, once more
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.piece import Part
-from lowtide.rewrites import Recompute, Replaced
+from lowtide.rewrites import Recompute, Replaced, Swap, SwapLoad
 from lowtide.transform.parts import PartGraph
 
 
@@ -36,7 +42,11 @@ class Runs:
 
     graph: Graph
     order: tuple[int, ...]
-    rewrites: tuple[Recompute, ...]
+    rewrites: tuple[Recompute | Swap, ...]
+
+
+STORE, LOAD = "StoreToHost", "LoadFromHost"
+"""Types of the ops that store a tensor on the host and load it again."""
 
 
 @dataclass
@@ -48,11 +58,12 @@ class _Run:
     id: int
     number: int
     makes: dict[int, int]
-    reads: dict[int, int]
+    reads: dict[int, int]  # as if nothing were loaded
+    loaded: dict[int, int]
     inside: dict[int, int]
 
 
-def apply(graph: Graph, order: Sequence[int]) -> Runs:
+def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs:
     """The graph of a sequence.
 
     Parameters
@@ -60,14 +71,21 @@ def apply(graph: Graph, order: Sequence[int]) -> Runs:
     order
         Positions of ops; each at least once, behind what it needs, and only once if an `after` speaks of it. Runs that
         nobody reads are left out, if their op runs elsewhere.
+    moved
+        Tensors that are stored and loaded: with n ops, entry n + 2 k of the sequence is where tensor k has been stored,
+        and n + 2 k + 1 where it begins to be loaded. Loads that nobody reads are left out, and stores but the first.
     """
-    order = _read(graph, order)
-    runs = _named(graph, order)
-    rewrites = _rewrites(graph, runs)
+    order = _read(graph, order, moved)
+    runs = _named(graph, order, moved)
+    rewrites = _rewrites(graph, [run for run in runs if run.of.type != LOAD])
     clones: dict[int, list[int]] = {}
     for rewrite in rewrites:
         clones.setdefault(rewrite.of, []).insert(0, rewrite.op)
     by_id = {run.id: run for run in runs}
+    transfers: dict[int, list[_Run]] = {}
+    for run in runs:
+        if run.of.type in (STORE, LOAD):
+            transfers.setdefault(graph.producer[_moved(run)], []).append(run)
     ops: list[Op] = []
     tensors = {t.id: t for t in graph.tensors}
     for op in graph.ops:
@@ -75,30 +93,50 @@ def apply(graph: Graph, order: Sequence[int]) -> Runs:
             run = by_id[number]
             ops.append(_as_op(run))
             tensors |= {new: _tensor_of(graph.tensor_by_id[t], new, run) for t, new in run.makes.items()}
+        for run in transfers.get(op.id, ()):
+            ops.append(_as_op(run))
+            tensors |= {new: _loaded(graph.tensor_by_id[t], new, run.number) for t, new in run.makes.items()}
     whole = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
-    return Runs(whole, tuple(run.id for run in runs), tuple(rewrites))
+    return Runs(whole, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
 
 
-def _read(graph: Graph, order: Sequence[int]) -> tuple[int, ...]:
-    """The sequence without runs that nobody reads, of ops that run more than once."""
-    kept = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
-    wanted: set[int] = {i for i, op in enumerate(graph.ops) if kept.intersection(op.outputs)}
-    makers = {t: graph.index_of[op] for t, op in graph.producer.items()}
+def _moved(run: _Run) -> int:
+    """The tensor that a store or a load moves."""
+    return next(iter(run.reads or run.makes))
+
+
+def _read(graph: Graph, order: Sequence[int], moved: Sequence[int]) -> tuple[int, ...]:
+    """The sequence without runs that nobody reads, of ops that run more than once, and of transfers."""
+    n = len(graph.ops)
+    first = {i: step for step, i in reversed(list(enumerate(order)))}
+    wanted = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}
+    copies: set[int] = set()  # stores whose copies are wanted
     seen: set[int] = set()
     left = Counter(order)
     backwards: list[int] = []
-    for i in reversed(order):
+    for step, i in reversed(list(enumerate(order))):
         left[i] -= 1
-        if i not in wanted and (i in seen or left[i]):
+        if i >= n:
+            tensor, load = moved[(i - n) // 2], (i - n) % 2
+            if load and tensor in wanted:
+                wanted.discard(tensor)
+                copies.add(i - 1)
+                backwards.append(i)
+            elif not load and i in copies and first[i] == step:
+                wanted.add(tensor)
+                backwards.append(i)
+            continue
+        op = graph.ops[i]
+        if wanted.isdisjoint(op.outputs) and (i in seen or left[i]):
             continue  # what it makes is read from another run
         backwards.append(i)
         seen.add(i)
-        wanted.discard(i)
-        wanted.update(makers[t] for t in graph.ops[i].inputs if t in makers)
+        wanted.difference_update(op.outputs)
+        wanted.update(op.inputs)
     return tuple(reversed(backwards))
 
 
-def _named(graph: Graph, order: Sequence[int]) -> list[_Run]:
+def _named(graph: Graph, order: Sequence[int], moved: Sequence[int]) -> list[_Run]:
     """The runs with their ids, and what they read from whom."""
     count: dict[int, int] = {}
     for i in order:
@@ -108,8 +146,25 @@ def _named(graph: Graph, order: Sequence[int]) -> list[_Run]:
     latest: dict[int, int] = {}
     done: dict[int, int] = {}
     clones: dict[int, int] = {}
+    loaded: dict[int, int] = {}
+    stores: dict[int, int] = {}
     runs = []
     for i in order:
+        if i >= len(graph.ops):
+            t = moved[(i - len(graph.ops)) // 2]
+            label = graph.tensor_by_id[t].label
+            if t not in stores:
+                stores[t] = fresh_op
+                op = Op(fresh_op, (t,), (), f"store {label}", STORE)
+                runs.append(_Run(op, fresh_op, 0, {}, {t: latest[t]}, {}, {}))
+            else:
+                done[i] = done.get(i, 0) + 1
+                op = Op(fresh_op, (), (t,), _numbered(f"load {label}", done[i]), LOAD, after=(stores[t],))
+                runs.append(_Run(op, fresh_op, done[i], {t: fresh}, {}, {}, {}))
+                loaded[t] = fresh
+                fresh += 1
+            fresh_op += 1
+            continue
         op = graph.ops[i]
         done[i] = done.get(i, 0) + 1
         keeps = any(graph.tensor_by_id[t].kind is Kind.OUTPUT for t in op.outputs)
@@ -121,11 +176,31 @@ def _named(graph: Graph, order: Sequence[int]) -> list[_Run]:
             makes = {t: fresh + k for k, t in enumerate(op.outputs)}
             fresh += len(op.outputs)
         reads = {t: latest[t] for t in op.inputs if t in latest}
+        given = {t: loaded[t] for t in op.inputs if t in loaded}
         latest.update(makes)
+        for t in makes:
+            loaded.pop(t, None)
+        now = latest | loaded
         above = {t: graph.tensor_by_id[t].alias_of for t in op.outputs}
-        inside = {t: latest.get(up, up) for t, up in above.items() if up is not None}
-        runs.append(_Run(op, new, 0 if own else clones[i], makes, reads, inside))
+        inside = {t: now.get(up, up) for t, up in above.items() if up is not None}
+        runs.append(_Run(op, new, 0 if own else clones[i], makes, reads, given, inside))
     return runs
+
+
+def _swaps(runs: Sequence[_Run]) -> list[Swap]:
+    """What is stored, and who reads it when it is loaded again."""
+    swaps: dict[int, Swap] = {}
+    made: dict[int, int] = {}
+    for run in runs:
+        if run.of.type == STORE:
+            swaps[_moved(run)] = Swap(tensor=_moved(run), store=run.id, loads=[])
+        elif run.of.type == LOAD:
+            t, new = next(iter(run.makes.items()))
+            readers = [r.id for r in runs if new in r.loaded.values()]
+            swaps[t].loads.append(SwapLoad(op=run.id, output=new, instead=made[t], readers=readers))
+        else:
+            made.update(run.makes)
+    return list(swaps.values())
 
 
 def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
@@ -152,14 +227,15 @@ def _rewrites(graph: Graph, runs: Sequence[_Run]) -> list[Recompute]:
 
 def _as_op(run: _Run) -> Op:
     name = run.of.name if run.id == run.of.id else _again(run.of.name or run.of.label, run.number)
+    reads = run.reads | run.loaded
     return replace(
         run.of,
         id=run.id,
         name=name,
-        inputs=tuple(run.reads.get(t, t) for t in run.of.inputs),
+        inputs=tuple(reads.get(t, t) for t in run.of.inputs),
         outputs=tuple(run.makes[t] for t in run.of.outputs),
-        operands=tuple(None if t is None else run.reads.get(t, t) for t in run.of.operands),
-        overwrites=None if run.of.overwrites is None else tuple(run.reads.get(t, t) for t in run.of.overwrites),
+        operands=tuple(None if t is None else reads.get(t, t) for t in run.of.operands),
+        overwrites=None if run.of.overwrites is None else tuple(reads.get(t, t) for t in run.of.overwrites),
     )
 
 
@@ -171,6 +247,16 @@ def _tensor_of(tensor: Tensor, new: int, run: _Run) -> Tensor:
     return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_again(tensor.label, run.number), alias_of=above)
 
 
+def _loaded(tensor: Tensor, new: int, number: int) -> Tensor:
+    """What a load makes."""
+    return replace(tensor, id=new, kind=Kind.ACTIVATION, name=_numbered(f"{tensor.label} (loaded)", number))
+
+
+def _numbered(label: str, number: int) -> str:
+    """The label of the first, the second ... of its kind."""
+    return label if number == 1 else f"{label} {number}"
+
+
 def _again(label: str, number: int) -> str:
     """The name of what a clone is or makes: another one for each, since a file wants that."""
     return f"{label} (again)" if number == 1 else f"{label} (again {number})"
@@ -179,7 +265,7 @@ def _again(label: str, number: int) -> str:
 def as_parts(graph: Graph, runs: Runs) -> PartGraph:
     """A sequence as a part graph of which no part is smaller than its op: every op that is no byte for byte copy of the
     user's own is a part of it, for the writers of part graphs."""
-    clones = {r.op: r.of for r in runs.rewrites}
+    clones = {r.op: r.of for r in runs.rewrites if isinstance(r, Recompute)}
     parts = {}
     for op in runs.graph.ops:
         of = clones.get(op.id, op.id)

@@ -202,7 +202,7 @@ class _Finder:
         how, into = self.cutter.spelling(op.id, axis), self.accumulate and self.cutter.accumulating(op.id, axis)
         if known is None or (how is None and not into):
             return None
-        if how is not None and any(end % how.grain for end in ends[:-1]):
+        if how is not None and (how.stretch is not None or any(end % how.grain for end in ends[:-1])):
             return None
         if not all(self._sliced_cheaply(op, t, dims, axis) for _, t, dims in reads):
             return None

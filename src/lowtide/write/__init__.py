@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lowtide.errors import InputError
+from lowtide.files import HLO_ENDINGS
 from lowtide.outputs import Outputs
 
 
@@ -36,6 +37,8 @@ def write_model(
     """
     name = str(source).lower()
     ending = next((e for e in (".onnx", ".tflite", ".pt2", ".json") if name.endswith(e)), None)
+    if ending is None and name.endswith(HLO_ENDINGS):
+        raise InputError("XLA takes no order from outside, so nothing writes HLO back; take --plan P.json", str(source))
     if ending is None:
         raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", str(source))
     other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)

@@ -144,6 +144,8 @@ def graph_json_bytes(graph: Graph, order: Sequence[int] | None = None) -> bytes:
         tensors.append(entry)
     lines = [_op_entry(graph, graph.op_by_id[i]) for i in sequence]
     head = msgspec.json.encode(graph.name)
+    if graph.dialect == "labels":
+        head += b',\n"dialect": "labels"'
     return b'{"name": %s,\n"tensors": [\n%s\n],\n"ops": [\n%s\n]}\n' % (head, _lines(tensors), _lines(lines))
 
 
@@ -168,6 +170,7 @@ def _op_entry(graph: Graph, op: Op) -> dict[str, Any]:
     entry |= {} if op.flops is None else {"flops": op.flops}
     entry |= {"after": op.after} if op.after else {}
     entry |= {} if op.overwrites is None else {"overwrites": op.overwrites}
+    entry |= {"labels": op.attributes["labels"]} if graph.dialect == "labels" and "labels" in op.attributes else {}
     return entry
 
 

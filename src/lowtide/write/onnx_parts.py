@@ -128,7 +128,8 @@ class _Writer:
         cut.update(cut.op for cut in self.parts.seams.cuts)
         cut.update(op for op in self.parts.parts if op in old)
         kept = [op for op in (*self.graph.ops, *self.graph.folded) if op.id not in self.parts.parts]
-        fits = {op.id for op in kept} | cut == set(old) and all(
+        cut.update(self.parts.gone)
+        fits = {op.id for op in kept} | (cut & old.keys()) == set(old) and all(
             [self.names[t] for t in (*old[op.id].inputs, *old[op.id].outputs)]
             == [self.name(t) for t in (*op.inputs, *op.outputs)]
             for op in kept
@@ -321,7 +322,8 @@ class _Writer:
             if part is None:
                 yield self.nodes[o][2], self.nodes[o][4]
             else:
-                yield _record(NODE_FIELD, self._part(op, part.of))
+                of = part.of if part.of is None else self.parts.sources.get(part.of, part.of)
+                yield _record(NODE_FIELD, self._part(op, of))
 
     def _part(self, op: Op, of: int | None) -> Any:
         """The node of a part, or of what holds parts together."""

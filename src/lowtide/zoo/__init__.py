@@ -18,6 +18,7 @@ from lowtide.zoo import (
     darts,
     darts_mobile,
     hrnet,
+    magis,
     mcunet,
     nasnet,
     pnasnet,
@@ -55,6 +56,7 @@ _FAMILIES = (
     transformer,
     segformer,
     training,
+    magis,
     synthetic,
 )
 _NETWORKS = {n.name: n for family in _FAMILIES for n in family.NETWORKS}

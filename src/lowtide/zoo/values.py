@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-_ITEM_BYTES = {"float32": 4, "int64": 8, "uint8": 1}
+_ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int64": 8, "uint8": 1}
 _LITTLE_ENDIAN = {"float32": "<f4", "int64": "<i8"}
 
 TINY = 1e-12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import msgspec
 import pytest
 
 import lowtide
+from lowtide.api.answer import Answer
+from lowtide.api.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan, from_json
+from lowtide.report.text import plan_text
 from lowtide.rewrites import CutRegion
+from lowtide.sizes import format_size
 from support.small_nets import pyramid
 
 Change = Callable[[dict[str, Any]], None]
@@ -332,3 +337,23 @@ def test_sizes_are_cut_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert main(["plan", str(path), "--target", "strict", "--dim", "n=1,2", "--json", "-q", *words]) == 0
         peaks.append([row["peak_bytes"] for row in msgspec.json.decode(capsys.readouterr().out)["rows"]])
     assert all(cut < best for best, cut in zip(*peaks, strict=True))
+
+
+def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that leaves the model whole says what the best cuts would need, in its figures and in words."""
+    found = CutSearch._best_cut
+
+    def large(search: CutSearch) -> Answer | None:
+        answer = found(search)
+        assert answer is not None
+        return replace(answer, keys={**answer.keys, "required_bytes": 2**30})
+
+    monkeypatch.setattr(CutSearch, "_best_cut", large)
+    whole = lowtide.plan(model, target="strict", allow="fission")
+    assert whole.rewrites is None
+    assert whole.search is not None
+    assert (whole.search["cut_peak_bytes"], whole.search["cut_required_bytes"]) == (plan.peak_bytes, 2**30)
+    assert "not cut" in plan_text(whole)
+    assert f"need {format_size(2**30)} in all" in plan_text(whole)
+    assert "not cut" not in plan_text(plan)
+    lowtide.verify(model, whole)

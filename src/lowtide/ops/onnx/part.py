@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from lowtide.graph import Graph, Kind, Op
@@ -24,10 +25,10 @@ from lowtide.ops.forms import (
     Split,
     Transpose,
 )
-from lowtide.ops.index import Range, Window
+from lowtide.ops.index import Index, Range, Window
 from lowtide.ops.meaning import Meaning
 from lowtide.ops.node import Node
-from lowtide.ops.part import Accumulating, Glue, Spelled, Spelling
+from lowtide.ops.part import Accumulating, Glue, Spelled, Spelling, Stretch
 
 NUMBERS: Literal["int64"] = "int64"
 MOST_JOINED = 0
@@ -40,6 +41,9 @@ _SUMS = frozenset({"ReduceSum", "ReduceMax", "ReduceMin", "GlobalMaxPool", "MatM
 
 _PIECES = ("Slice", "Pad", "Resize", "Upsample", "Gather")
 """Ops that take a part out of a tensor, or stretch it; a gather here is that of one row that is known."""
+
+_MOVES = frozenset({"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"})
+"""Coordinates of a resize by which a row lies as far from its neighbours in a part as in the whole."""
 
 _SHAPED = frozenset({"Reshape", "Expand"})
 """Ops whose operand 1 is the shape of the result."""
@@ -171,10 +175,10 @@ def _padding(window: Window, rows: Range, size: int) -> tuple[int, int]:
 
 
 def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | None:
-    """Slices and pads; resizes elsewhere than along the axis; along it, nearest rows repeated a whole number of times.
+    """Slices and pads; resizes elsewhere than along the axis; along it, by a whole number.
 
     Slices and pads have starts, ends and padding of a part's own. Literal operands of a resize speak of the whole
-    dimension, so along the axis they must stretch nothing.
+    dimension, so that a part of it stretches as much: all the rows that it is given.
     """
     indices = op_meaning.access.inputs[0] or ()
     along = [(d, index) for d, index in enumerate(indices) if index is not None and index.axis == axis]
@@ -189,7 +193,19 @@ def _piece(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling | N
     if op.type == "Pad" and Node(graph, op).text("mode", "constant") == "constant":
         return _padded(Node(graph, op), d, -index.lo, op_meaning.access.sizes[axis])
     repeated = op.attributes.get("mode", "nearest") == "nearest" and (index.num, index.lo, index.hi) == (1, 0, 0)
-    return _sized(op, index.den) if repeated and op.type in ("Resize", "Upsample") else None
+    if op.type not in ("Resize", "Upsample"):
+        return None
+    return _sized(op, index.den) if repeated else _stretched(op, index, size, op_meaning.access.sizes[axis])
+
+
+def _stretched(op: Op, index: Index, size: int, rows: int) -> Spelling | None:
+    """Rows that are mixed of neighbours, in the same way wherever they stand."""
+    place = op.attributes.get("coordinate_transformation_mode", "half_pixel")
+    moves = place in _MOVES and not op.attributes.get("antialias")
+    if not moves or index.num != 1 or rows != size * index.den:
+        return None
+    how = _sized(op, 1)
+    return None if how is None else replace(how, stretch=Stretch(index, size))
 
 
 def _sliced(node: Node, dim: int) -> Spelling | None:

@@ -3,6 +3,10 @@
 Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): for one op and one price of a byte it is
 a minimum cut; it is concave in the price, so that the best price is found by halving. The knapsack holds for one order
 of first runs: before each op, what was made and is still to be read is held or made again.
+
+Where values may leave memory while ops run, what is away while an op runs first left before it and comes back behind
+it. In a plan of T units of time these are at most r (T - c) bytes, c the op's own time, where 1 / r is the sum of what
+a byte takes each way. So much more room there is, and no other rule: the bound lets every transfer be free.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 from lowtide import _core
 from lowtide.optimize.recompute.sequence import Sequenced
@@ -29,7 +34,11 @@ class PriceBound:
 
 
 def price_bound(
-    problem: Sequenced, budget: int, ops: Sequence[int], in_time: Callable[[], bool] = lambda: True
+    problem: Sequenced,
+    budget: int,
+    ops: Sequence[int],
+    in_time: Callable[[], bool] = lambda: True,
+    rate: Fraction = Fraction(0),
 ) -> PriceBound:
     """The best price cut over some ops.
 
@@ -41,21 +50,28 @@ def price_bound(
         Positions to ask at, those first that promise most.
     in_time
         Whether to go on.
+    rate
+        Bytes that can be away for each unit of time (`lowtide.optimize.recompute.swaps.Bandwidth.both_ways`).
     """
-    best, q = PriceBound(0), _scale(problem)
+    best, q, total = PriceBound(0), _scale(problem), problem.costs.total
+
+    def room(v: int) -> int:
+        return budget + int(rate * (total + best.units - problem.costs.units[v]))
+
     # Where what is held at a price is more than there is room for, a byte is worth more.
-    for v, p, flow in _price_cuts(problem, ops, q, lambda: budget, in_time):
-        value = -((-flow - p * (problem.touched_bytes(v) - budget)) // q)
+    for v, p, flow in _price_cuts(problem, ops, q, room, in_time):
+        excess = problem.touched_bytes(v) - budget - rate * (total - problem.costs.units[v])
+        value = ceil((flow + p * excess) / (q + p * rate))
         if value > best.units:
             best = PriceBound(value, v, (p, q))
     return best
 
 
 def _price_cuts(
-    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[], int], in_time: Callable[[], bool]
+    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[int], int], in_time: Callable[[], bool]
 ) -> Iterator[tuple[int, int, int]]:
-    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room()` bytes are held: the op,
-    p, and the flow. It ends when time is up."""
+    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room(op)` bytes are held: the
+    op, p, and the flow. It ends when time is up."""
     core, dearest = problem.core(bound=True), _dearest(problem, q)
     for v in ops:
         low, high = 0, dearest
@@ -65,7 +81,7 @@ def _price_cuts(
             p = max(1, _middle(low, high))
             flow, held, _ = _core.price_cut(core, v, p, q)
             yield v, p, flow
-            if held - problem.untouched_bytes(v) > room():
+            if held - problem.untouched_bytes(v) > room(v):
                 low = p
             else:
                 high = p
@@ -88,7 +104,12 @@ class PeakBound:
 
 
 def peak_bound(
-    problem: Sequenced, extra: int, least: int, ops: Sequence[int], in_time: Callable[[], bool] = lambda: True
+    problem: Sequenced,
+    extra: int,
+    least: int,
+    ops: Sequence[int],
+    in_time: Callable[[], bool] = lambda: True,
+    rate: Fraction = Fraction(0),
 ) -> PeakBound:
     """The best price cut over some ops, read the other way round: bytes for a bound on time.
 
@@ -103,15 +124,20 @@ def peak_bound(
         Bytes known to be needed.
     ops
         Positions to ask at, those first that promise most.
+    rate
+        Bytes that can be away for each unit of time.
     """
-    best, q = PeakBound(least), _scale(problem)
+    best, q, total = PeakBound(least), _scale(problem), problem.costs.total
 
-    def own_bytes() -> int:
+    def away(v: int) -> Fraction:
+        return rate * (total + extra - problem.costs.units[v])
+
+    def own_bytes(v: int) -> int:
         """The price at which the cut's bytes are the bound's own gives the most."""
-        return best.bytes
+        return best.bytes + int(away(v))
 
     for v, p, flow in _price_cuts(problem, ops, q, own_bytes, in_time):
-        value = problem.touched_bytes(v) - ((q * extra - flow) // p)
+        value = ceil(problem.touched_bytes(v) - away(v) - Fraction(q * extra - flow, p))
         if value > best.bytes:
             best = PeakBound(value, v, (p, q))
     return best

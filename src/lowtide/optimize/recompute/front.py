@@ -11,12 +11,15 @@ from lowtide.rewrites import CountedAs
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
     """Bytes of the peak, the part of the cost that running ops again adds, how many runs those are, and the part that
-    no plan within these bytes adds less than, whatever its order."""
+    no plan within these bytes adds less than, whatever its order. Of a step whose ops run in parts: how many parts, and
+    how many ops; runs again are then those of each part."""
 
     peak_bytes: int
     overhead: float
     runs_again: int
     least_overhead: float
+    parts: int = 1
+    ops_in_parts: int = 0
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
+from lowtide.errors import InputError
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.stop import Limits
 
@@ -62,6 +63,32 @@ class RecomputeMethod(Protocol):
             Bytes, sizes as they are.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Microbatch:
+    """All of a step but its updates in parts of the batch, no op run again (``--allow recompute,fission``).
+
+    Attributes
+    ----------
+    parts
+        How many; 0: of 2, 4, 8 and so on the fewest that fit the budget, or those of least peak within the time.
+    """
+
+    name: ClassVar[str] = "microbatch"
+    parts: int = 0
+
+    def __post_init__(self) -> None:
+        if self.parts < 0 or self.parts == 1:
+            raise InputError(f"microbatch.parts is {self.parts}; give a number of parts from 2, or 0 for the best")
+
+    def supports(self, problem: Sequenced) -> str | None:
+        """It cuts, and is no method of running ops again."""
+        return "it cuts ops; write --allow recompute,fission"
+
+    def repeat(self, problem: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> Repeated:
+        """Nothing: it cuts."""
+        return Repeated((), "complete", "no sequences")
 
 
 def shares_storages(problem: Sequenced) -> str | None:

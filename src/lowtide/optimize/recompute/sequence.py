@@ -49,6 +49,16 @@ class Runnable:
 
 
 @dataclass(frozen=True)
+class Transfer:
+    """A value that may be stored in a slow memory and loaded again, and units of cost that each takes
+    (`lowtide.optimize.recompute.swaps`)."""
+
+    value: int
+    store: int
+    load: int
+
+
+@dataclass(frozen=True)
 class Sequenced:
     """A model whose ops may run again.
 
@@ -58,12 +68,21 @@ class Sequenced:
         By position; values stand for the model's storages.
     costs
         Of the ops.
+    transfers
+        In a sequence, with n ops, number n + 2 k is where the store of transfer k has ended, and n + 2 k + 1 is where
+        its load begins.
     """
 
     model: MemoryModel
     ops: tuple[Runnable, ...]
     values: tuple[Value, ...]
     costs: Costs
+    transfers: tuple[Transfer, ...] = ()
+
+    def transfer_of(self, number: int) -> tuple[Transfer, bool]:
+        """The transfer of a number in a sequence, and whether it is the load."""
+        k, load = divmod(number - len(self.ops), 2)
+        return self.transfers[k], bool(load)
 
     def core(self, unit: int = 1, *, bound: bool = False) -> SequenceProblem:
         """As the core takes it, sizes rounded up to multiples of `unit` bytes.
@@ -85,7 +104,8 @@ class Sequenced:
             (0 if x in left_out else round_up(v.size, unit), -1 if x in left_out else v.maker, v.kept)
             for x, v in enumerate(self.values)
         ]
-        return SequenceProblem(rows, values)
+        moves = [] if bound else [(row.value, row.store, row.load) for row in self.transfers]
+        return SequenceProblem(rows, values, moves)
 
     def _with_their_views(self) -> list[int]:
         """Costs of ops, each with all views of what it makes: they may have to run again with it. Views themselves are
@@ -101,7 +121,7 @@ class Sequenced:
 
     def without_views(self, order: Sequence[int]) -> list[int]:
         """A sequence as the core takes it: it knows nothing of views."""
-        return [i for i in order if not self.ops[i].view]
+        return [i for i in order if i >= len(self.ops) or not self.ops[i].view]
 
     @property
     def unmoved_units(self) -> int:
@@ -137,6 +157,11 @@ class Sequenced:
                 ends.setdefault(maker_of.get(op.reads[0], -1), []).append(i)
         last = {i: step for step, i in enumerate(order)}
         for step, i in enumerate(order):
+            if i >= len(self.ops):
+                row, load = self.transfer_of(i)
+                whole.append(i)
+                made_at.update({row.value: step} if load else {})
+                continue
             for t in graph.ops[i].inputs:
                 above = producer.get(t)
                 if above is not None and self.ops[above].view:

@@ -26,7 +26,7 @@ class Pt2File(ModelFile):
     dims: tuple[tuple[str, int], ...]
 
 
-def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False) -> Graph:
+def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False, place: str = "") -> Graph:
     """Read a torch.export archive; neither torch nor the weights are needed, and nothing in it is executed.
 
     Parameters
@@ -37,6 +37,8 @@ def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False) -
         Sizes of the symbols of a program with dynamic shapes (``s0``), or of an input's axis (``"x:0"``).
     example
         Give symbols that have no size in `dims` the one that they had when the program was exported.
+    place
+        What the graph and every message call the file; empty: its path.
 
     Raises
     ------
@@ -44,7 +46,7 @@ def read_pt2(path: str | Path, dims: Dims = NO_DIMS, *, example: bool = False) -
         Not such an archive, or one that does not fit together; a symbol without a size; a size for none.
     """
     path = Path(path)
-    place = str(path)
+    place = place or str(path)
     archive = open_archive(path)
     program = parse_program(archive.document, place)
     graph = program.graph_module.graph

@@ -16,12 +16,19 @@ Box = tuple[Rows, ...]
 
 @dataclass(frozen=True)
 class Held:
-    """What a tensor holds: rows of one of the user's; of a sum, over `terms` of an axis of an op."""
+    """What a tensor holds: rows of one of the user's, of which `sure` alone are known; of a sum, over `terms` of an
+    axis of an op."""
 
     of: int
     box: Box
     terms: tuple[Rows, ...] | None = None
     summed: tuple[int, int] | None = None
+    sure: Box | None = None
+
+    @property
+    def rows_alone(self) -> bool:
+        """Whether it holds rows of a tensor, all that it says, and no part of a sum."""
+        return self.terms is None and self.sure is None
 
 
 def fail(why: str) -> VerificationError:
@@ -40,7 +47,8 @@ def rows_quantised(quant: Quant | None, box: Box) -> Quant | None:
 
 def by_the_plan(piece: PlanPiece) -> Held:
     """What a plan says that a tensor holds."""
-    return Held(piece.of, tuple(piece.box), None if piece.terms is None else tuple(piece.terms))
+    terms = None if piece.terms is None else tuple(piece.terms)
+    return Held(piece.of, tuple(piece.box), terms, sure=None if piece.sure is None else tuple(piece.sure))
 
 
 def both(one: tuple[Rows, ...], other: tuple[Rows, ...]) -> tuple[Rows, ...]:

@@ -150,7 +150,7 @@ class _Parts:
     def _is_whole(self, t: int) -> bool:
         held = self.held[t]
         shape = self.graph.tensor_by_id[held.of].shape or ()
-        return held.terms is None and held.box == tuple((0, size) for size in shape)
+        return held.rows_alone and held.box == tuple((0, size) for size in shape)
 
     def _constant(self, t: int) -> None:
         """Rows of a constant, or numbers that stand in an op's place for its own."""
@@ -185,7 +185,7 @@ class _Parts:
         of = self.graph.tensor_by_id[held.of]
         shape = of.shape or ()
         if t in self.graph.tensor_by_id:
-            if t != held.of or held.terms is not None or held.box != tuple((0, size) for size in shape):
+            if t != held.of or not held.rows_alone or held.box != tuple((0, size) for size in shape):
                 raise fail(f"tensor {t} would hold a part of tensor {held.of}")
             self.held[t] = held
             return
@@ -240,7 +240,9 @@ class _Parts:
             raise fail(f"op {listed.id} makes {len(part.outputs)} of {len(op.outputs)}")
         reduced = axis in access.reduce
         for j, t in enumerate(part.outputs):
-            self._make(t, written(access, j, op, self.graph, axis, rows, reduced))
+            held = written(access, j, op, self.graph, axis, rows, reduced)
+            around = written(access, j, op, self.graph, axis, how.around(rows), reduced)
+            self._make(t, held if held.box == around.box else replace(around, sure=held.box))
         shapes = tuple(self._shape(t) for t in part.outputs)
         spelled = how.spell(rows, shapes)
         self._operands(op, access, part, part.inputs, spelled, reduced and rows[0] > 0)
@@ -322,7 +324,7 @@ class _Parts:
         for t, want in zip(read, wanted, strict=True):
             held = None if t is None else self.held.get(t)
             is_numbers = t is not None and t in self.numbers and self.numbers[t] == want
-            is_rows = held is not None and held.terms is None and (held.of, held.box) in self._same(want)
+            is_rows = held is not None and held.rows_alone and (held.of, held.box) in self._same(want)
             if not (is_numbers or is_rows or (t is None and want is None)):
                 raise fail(f"a part of {op.label} reads tensor {t}, and needs {want}")
 
@@ -372,8 +374,9 @@ class _Parts:
             raise fail(f"tensor {listed.id} is no slice")
         rows = {}
         for d, ((a, b), (first, end)) in enumerate(zip(box, held.box, strict=True)):
-            if not first <= a < b <= end:
-                raise fail(f"tensor {listed.id} would be rows {a} to {b} of {first} to {end}")
+            low, high = (first, end) if held.sure is None else held.sure[d]
+            if not low <= a < b <= high:
+                raise fail(f"tensor {listed.id} would be rows {a} to {b} of {low} to {high}")
             if (a, b) != (first, end):
                 rows[d] = (a - first, b - first)
         self._make(listed.id, Held(held.of, box))
@@ -385,7 +388,7 @@ class _Parts:
         held, listed = self._first(part), self._tensor(part.outputs[0])
         box = tuple(listed.piece.box) if listed.piece is not None else ()
         shape = self.graph.tensor_by_id[held.of].shape or ()
-        if held.terms is not None or len(box) != len(held.box):
+        if not held.rows_alone or len(box) != len(held.box):
             raise fail(f"tensor {listed.id} is no padding")
         rows = []
         for (a, b), (first, end), size in zip(box, held.box, shape, strict=True):
@@ -415,7 +418,7 @@ class _Parts:
         dim = min(dims, default=0)
         at = first.box[dim][0]
         for held in pieces:
-            if held is None or held.of != first.of or held.terms is not None or held.box[dim][0] != at:
+            if held is None or held.of != first.of or not held.rows_alone or held.box[dim][0] != at:
                 raise fail(f"pieces of tensor {first.of} do not lie side by side")
             if any(rows != first.box[d] for d, rows in enumerate(held.box) if d != dim):
                 raise fail(f"pieces of tensor {first.of} differ along two dimensions")

@@ -18,6 +18,7 @@ from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_cap
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
 from lowtide.verify.check.figures import check_figures
+from lowtide.verify.check.fission import verify_fission
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
 from lowtide.verify.check.memory import CheckedMemory, work_out
@@ -60,6 +61,8 @@ FAILURES = {
     "rewrites": "recomputed ops are copies of the graph's, for ops that read what they make",
     "parts": "a part of an op is given the rows that it needs, and what others read is there whole",
     "loops": "what a loop reads is in its rings, which lie apart, and inputs that are handed over come in order",
+    "fission": "ops that run in parts are given the rows that they need, sums are whole when they are read, and times "
+    "add up",
     "regions": "region_bound is needed whatever is cut, and proved_over speaks of regions where the peak is no more",
     "streams": "what is left on the host whole can be, and its slices and joins move what is said",
     "moves": "what an op reads is in the fast memory, what is moved was there, and the moves come in time",
@@ -130,6 +133,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         The first check that failed; `failure` is a key of `FAILURES`.
     """
     _check_target(graph, plan, target)
+    if plan.fission is not None:
+        return verify_fission(graph, plan, target, lambda *what: verify_plan(*what, replay_bytes=replay_bytes))
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
@@ -171,7 +176,8 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
     if plan.recomputation is not None:
-        checks.append(HeldRule("recompute", check_recomputation(user_graph, user_memory, plan, steps.footprint)))
+        seen = check_recomputation(user_graph, user_memory, plan, steps.footprint, graph, memory)
+        checks.append(HeldRule("recompute", seen))
 
     checks += [HeldRule("regions", regions)] if regions else []
     seen, note = check_bound(graph, plan, memory)

@@ -7,27 +7,35 @@ search: lives are found by walking the sequence, and the flow of a certificate i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from math import frexp, inf
+from math import ceil, frexp, inf
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import PriceCertificate, Recomputation, Recompute
+from lowtide.rewrites import PriceCertificate, Recomputation, Recompute, Swapping
 from lowtide.verify.check.bound import largest_single_op
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.rewrites import why_not_again
+from lowtide.verify.check.swaps import away_rate, check_rates, check_swapping, swaps_of, time_of
+
+NONE_MOVED: Mapping[int, tuple[int, bool]] = {}
 
 
-def footprints_of_runs(graph: Graph, memory: CheckedMemory, order: Sequence[int]) -> list[int]:
+def footprints_of_runs(
+    graph: Graph, memory: CheckedMemory, order: Sequence[int], moved: Mapping[int, tuple[int, bool]] = NONE_MOVED
+) -> list[int]:
     """Bytes live at each step of a sequence of ops that may run more than once, nothing written in place.
 
     Parameters
     ----------
     order
-        Ids of ops.
+        Ids of ops, and of transfers.
+    moved
+        Per id of a transfer the storage, and whether it is loaded: then it is there anew, else it has been stored.
 
     Raises
     ------
@@ -44,6 +52,14 @@ def footprints_of_runs(graph: Graph, memory: CheckedMemory, order: Sequence[int]
             sizes.append(storage.size)
             lives.append((0, 0))
     for step, v in enumerate(order):
+        if v in moved:
+            i, load = moved[v]
+            if load:
+                latest[i] = len(lives)
+                sizes.append(memory.storages[i].size)
+                lives.append((step, step))
+            lives[latest[i]] = (lives[latest[i]][0], step)
+            continue
         for i in memory.touches[v]:
             alone = makers[i] == [v] and not memory.storages[i].at_start
             if alone or (i not in latest and v in makers[i]):
@@ -56,11 +72,33 @@ def footprints_of_runs(graph: Graph, memory: CheckedMemory, order: Sequence[int]
     for i, run in latest.items():
         if memory.storages[i].at_end:
             lives[run] = (lives[run][0], len(order) - 1)
-    live = [memory.workspace[v] for v in order]
+    live = [0 if v in moved else memory.workspace[v] for v in order]
     for size, (first, last) in zip(sizes, lives, strict=True):
         for step in range(first, min(last + 1, len(order))):
             live[step] += size
     return live
+
+
+def _moved(memory: CheckedMemory, plan: Plan) -> dict[int, tuple[int, bool]]:
+    """Per op that is a transfer the storage, and whether it is loaded."""
+    moved: dict[int, tuple[int, bool]] = {}
+    for s in swaps_of(plan):
+        storage = memory.storage_of[s.tensor]
+        moved[s.store] = storage, False
+        moved |= {load.op: (storage, True) for load in s.loads}
+    return moved
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a plan may do beside holding values: bytes that may be away for each unit of time, and whether ops run
+    again."""
+
+    rate: Fraction = Fraction(0)
+    again: bool = True
+
+
+ALONE = Beside()
 
 
 def origins(plan: Plan) -> list[int]:
@@ -69,8 +107,18 @@ def origins(plan: Plan) -> list[int]:
     return [of.get(v, v) for v in plan.order]
 
 
-def units_of(graph: Graph, claim: Recomputation) -> tuple[dict[int, int], float]:
-    """What each op costs in whole units, and how many of them one of what is counted has."""
+def units_of(graph: Graph, claim: Recomputation, swapping: Swapping | None) -> tuple[dict[int, int], float]:
+    """What each op costs in whole units, and how many of them one of what is counted has.
+
+    Raises
+    ------
+    VerificationError
+        ``recompute``: nanoseconds are counted and no transfers are spoken of, or the other way round.
+    """
+    if (claim.counted == "nanoseconds") != (swapping is not None):
+        raise VerificationError("recompute", f"costs are {claim.counted}, which they are with transfers alone")
+    if swapping is not None:
+        return dict(zip([op.id for op in graph.ops], swapping.op_nanoseconds, strict=True)), 1.0
     sizes = {t.id: t.size for t in graph.tensors}
     if claim.counted == "cost":
         given = {op.id: float(op.cost or 0) for op in graph.ops}
@@ -84,13 +132,17 @@ def units_of(graph: Graph, claim: Recomputation) -> tuple[dict[int, int], float]
     return {v: round(cost * scale) for v, cost in given.items()}, scale
 
 
-def check_recomputation(graph: Graph, memory: CheckedMemory, plan: Plan, footprint: Sequence[int]) -> str:
-    """Check what the plan says of running ops again.
+def check_recomputation(
+    graph: Graph, memory: CheckedMemory, plan: Plan, footprint: Sequence[int], whole: Graph, whole_memory: CheckedMemory
+) -> str:
+    """Check what the plan says of running ops again, and of transfers.
 
     Parameters
     ----------
     graph, memory
         The user's own.
+    whole, whole_memory
+        The plan's, with clones and transfers.
     footprint
         Of the plan's order on its rewritten graph, step by step.
 
@@ -107,24 +159,35 @@ def check_recomputation(graph: Graph, memory: CheckedMemory, plan: Plan, footpri
     twice = ordered.intersection(v for v, times in Counter(order).items() if times > 1)
     if twice:
         raise VerificationError("recompute", f"`after` speaks of op {min(twice)}, which runs more than once")
-    plain = footprints_of_runs(graph, memory, order)
-    savings = {v: max(memory.saved[v].values(), default=0) for v in dict.fromkeys(order)}
+    moved = _moved(memory, plan)
+    plain = footprints_of_runs(graph, memory, order, moved)
+    savings = {v: max(memory.saved[v].values(), default=0) for v in dict.fromkeys(order) if v not in moved}
     for step, (seen, bytes_) in enumerate(zip(plain, footprint, strict=True)):
-        if not seen - savings[order[step]] <= bytes_ <= seen:
+        if not seen - savings.get(order[step], 0) <= bytes_ <= seen:
             raise VerificationError("recompute", f"step {step} needs {seen} bytes as runs of the ops, not {bytes_}")
-    units, scale = units_of(graph, claim)
-    once, planned = sum(units.values()), sum(units[v] for v in order)
+    if plan.swapping is not None:
+        check_rates(plan.swapping, graph)
+    units, scale = units_of(graph, claim, plan.swapping)
+    once, ran = sum(units.values()), sum(units[v] for v in order if v not in moved)
+    planned = ran
+    if plan.swapping is not None:
+        runs = {v: units[real] for v, real in zip(plan.order, order, strict=True) if v not in moved}
+        planned = time_of(whole, whole_memory, plan, runs)
     for name, value, real in (("once", claim.once, once), ("planned", claim.planned, planned)):
         if value != real / scale:
             raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
+    beside = Beside(away_rate(plan), plan.allow != ["swap"])
     least = once
     if claim.certificate is not None:
         budget = (plan.budget_bytes or 0) - (plan.reserve_bytes or 0)
-        least += proved_units(graph, memory, budget, claim.certificate, units, scale)
+        least += proved_units(graph, memory, budget, claim.certificate, units, scale, beside)
     if claim.lower_bound > least / scale:
         raise VerificationError("recompute", f"the bound is {claim.lower_bound}; proved is {least / scale}")
     seen = _check_least_peak(graph, memory, plan, claim, (once, planned), units, scale)
-    again = len(order) - len(graph.ops)
+    again = len(order) - len(graph.ops) - len(moved)
+    if plan.swapping is not None:
+        sizes = {t: memory.storages[i].size for t, i in memory.storage_of.items()}
+        seen += check_swapping(plan, sizes, ran, planned)
     return f"{again:,} runs again add {100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least{seen}"
 
 
@@ -152,7 +215,8 @@ def _check_least_peak(
         return ""
     least = largest_single_op(graph, memory)
     if claim.peak_certificate is not None:
-        least = max(least, proved_peak(graph, memory, extra, claim.peak_certificate, units, scale))
+        beside = Beside(away_rate(plan), plan.allow != ["swap"])
+        least = max(least, proved_peak(graph, memory, extra, claim.peak_certificate, units, scale, beside))
     if claim.least_peak_bytes > least:
         raise VerificationError("recompute", f"no peak below {claim.least_peak_bytes} is said; proved is {least}")
     return f"; no peak below {least:,} bytes within {100 * claim.max_overhead:g} %"
@@ -165,13 +229,16 @@ def proved_peak(
     certificate: PriceCertificate,
     units: dict[int, int],
     scale: float,
+    beside: Beside = ALONE,
 ) -> int:
-    """Bytes that are needed where running ops again may cost `extra` units more. Raises as `proved_units`."""
-    touched, flow = _shown(graph, memory, certificate, units, scale)
+    """Bytes that are needed where running ops again may cost `extra` units more, and `beside.rate` bytes for each
+    unit of time may be away. Raises as `proved_units`."""
+    touched, flow = _shown(graph, memory, certificate, units, scale, beside)
     p, q = certificate.price
     if p == 0:
         return 0
-    return touched - (q * extra - flow) // p
+    away = beside.rate * (sum(units.values()) + extra - units[certificate.op])
+    return ceil(touched - away - Fraction(q * extra - flow, p))
 
 
 def proved_units(
@@ -181,21 +248,29 @@ def proved_units(
     certificate: PriceCertificate,
     units: dict[int, int],
     scale: float,
+    beside: Beside = ALONE,
 ) -> int:
-    """Units that running ops again costs at least, within `budget` bytes.
+    """Units that running ops again costs at least, within `budget` bytes, if `beside.rate` bytes for each unit of time
+    may be away: in a plan of once + e units no more than rate (once + e - the op's own), so that e is on both sides.
 
     Raises
     ------
     VerificationError
         ``recompute``: the flow is none, or the certificate speaks of what is not there.
     """
-    touched, flow = _shown(graph, memory, certificate, units, scale)
+    touched, flow = _shown(graph, memory, certificate, units, scale, beside)
     p, q = certificate.price
-    return max(0, -((-flow - p * (touched - budget)) // q))
+    excess = touched - budget - beside.rate * (sum(units.values()) - units[certificate.op])
+    return max(0, ceil((flow + p * excess) / (q + p * beside.rate)))
 
 
 def _shown(
-    graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int], scale: float
+    graph: Graph,
+    memory: CheckedMemory,
+    certificate: PriceCertificate,
+    units: dict[int, int],
+    scale: float,
+    beside: Beside,
 ) -> tuple[int, int]:
     """Bytes that the certificate's op touches, and the flow that it shows."""
     v, (p, q) = certificate.op, certificate.price
@@ -205,10 +280,12 @@ def _shown(
         raise VerificationError("recompute", f"a price of {p} / {q} is none")
     touched = sum(memory.storages[i].size for i in memory.touches[v]) + memory.workspace[v]
     touched -= max(memory.saved[v].values(), default=0)
-    return touched, _flow(graph, memory, certificate, units)
+    return touched, _flow(graph, memory, certificate, units, beside)
 
 
-def _flow(graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int]) -> int:
+def _flow(
+    graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int], beside: Beside
+) -> int:
     """The flow from what has run before the op to what runs later, all capacities kept."""
     v, (p, q) = certificate.op, certificate.price
     before, later = _ancestors(graph, v), _descendants(graph, v)
@@ -235,7 +312,7 @@ def _flow(graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, un
             through[storage] = through.get(storage, 0) + amount
         surplus[source] = surplus.get(source, 0) - amount
         surplus[goal] = surplus.get(goal, 0) + amount
-    _check_capacities(graph, memory, through, makers, (p, q), units)
+    _check_capacities(graph, memory, through, makers, (p, q), units if beside.again else {})
     ends = {None, v, *before, *later}
     for op, amount in surplus.items():
         if amount and op not in ends:
@@ -265,7 +342,7 @@ def _check_capacities(
     fixed |= {maker for own, b in zip(makers, memory.storages, strict=True) if b.at_start for maker in own}
     for maker, amount in again.items():
         again_possible = maker not in fixed and why_not_again(graph, graph.op_by_id[maker]) is None
-        if amount > q * units[maker] and again_possible:
+        if again_possible and maker in units and amount > q * units[maker]:
             raise VerificationError("recompute", f"{amount} goes through op {maker}, more than it costs")
 
 

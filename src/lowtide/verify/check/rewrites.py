@@ -14,6 +14,7 @@ from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
+from lowtide.verify.check.swaps import swaps_of, with_loads, with_stores
 
 
 def rewritten(graph: Graph, plan: Plan, target: Target) -> Graph:
@@ -42,18 +43,19 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     if plan.loops:
         return looped(graph, plan)
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
+    changed = bool(clones or swaps_of(plan))
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
     if listed != {r.op: r.of for r in clones}:
         raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
-    if has_aliases(plan) and clones:
+    if has_aliases(plan) and changed:
         raise VerificationError("rewrites", "tensors lie in others in a plan whose ops run again")
     if has_cuts(plan):
-        if clones:
+        if changed:
             raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
         return parted(graph, plan)
     user = graph
-    graph = _with_clones(graph, clones, plan) if clones else graph
-    aliases = clones and any(t.alias_of is not None for t in user.tensors)
+    graph = _with_clones(graph, clones, plan) if changed else graph
+    aliases = changed and any(t.alias_of is not None for t in user.tensors)
     return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
 
 
@@ -63,6 +65,8 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
     ops, tensors = {op.id: op for op in graph.ops}, {t.id: t for t in graph.tensors}
     behind: dict[int, list[int]] = {}
     origin: dict[int, int] = {}
+    swaps, users = swaps_of(plan), {}
+    with_stores(graph, swaps, ops, op_names)
     for r in clones:
         original = ops.get(r.of)
         if original is None or r.op in ops or r.op in graph.op_by_id or len(r.outputs) != len(original.outputs):
@@ -76,6 +80,7 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
         if reason is not None:
             raise VerificationError("rewrites", reason)
         pairs = dict(zip(original.outputs, r.outputs, strict=True))
+        users |= {new: users.get(t, t) for t, new in pairs.items()}
         for reader, instead in _instead(r, replaced, pairs, ops).items():
             ops[reader] = _reading(ops[reader], instead)
         tensors |= {
@@ -83,6 +88,9 @@ def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph
         }
         ops[r.op] = replace(ops[r.of], id=r.op, name=op_names.get(r.op, ""), outputs=tuple(pairs.values()))
         behind.setdefault(r.of, []).insert(0, r.op)
+    with_loads(swaps, ops, tensors, op_names, names, users)
+    for s in swaps:
+        behind.setdefault(graph.producer[s.tensor], []).extend([s.store, *(load.op for load in s.loads)])
     order: list[Op] = []
     left = [op.id for op in reversed(graph.ops)]
     while left:
@@ -113,9 +121,9 @@ def _with_views(user: Graph, graph: Graph, of: Mapping[int, int]) -> Graph:
     above = {t.id: t.alias_of for t in graph.tensors}
     user_above = {t.id: t.alias_of for t in user.tensors}
     for op in graph.ops:
-        original = user.op_by_id[_origin(op.id, of)]
-        if not op.inputs:
+        if not op.inputs or not op.outputs:
             continue
+        original = user.op_by_id[_origin(op.id, of)]
         chain = _chain(user_above, original.inputs[0])
         for t, former in zip(op.outputs, original.outputs, strict=True):
             lies_in = user_above[former]

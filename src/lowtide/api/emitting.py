@@ -1,0 +1,97 @@
+"""Plans as C: whether a model can be, and the project that runs a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowtide.api.exports import planned_graph
+from lowtide.api.models import files_read, load
+from lowtide.errors import InputError
+from lowtide.files import read_whole
+from lowtide.graph import Graph
+from lowtide.outputs import Outputs
+from lowtide.plan import Plan
+from lowtide.sizes import NO_DIMS, Dims
+
+if TYPE_CHECKING:
+    from lowtide.emit.project import CodeSizes, Project
+
+FILES = ("model.h", "model.c", "model_weights.h", "model_weights.c", "main.c", "CMakeLists.txt")
+"""Of a project."""
+TARGET = "loops"
+"""What a plan is made for that becomes C, if nothing else is asked for."""
+
+
+def emit_c(plan: Plan, model: str | Path, folder: str | Path) -> CodeSizes:
+    """Write C99 that runs a plan of an int8 .tflite file: `model.c` and `.h`, the weights, a host program, CMake.
+
+    Parameters
+    ----------
+    plan
+        In one arena, for `model`, under target ``loops`` or another one without a runtime's own rules.
+    folder
+        Made if it is not there; what it has of other names stays.
+
+    Returns
+    -------
+    CodeSizes
+        Bytes of the arena, of weights and of the schedule's counters, and what a run does.
+
+    Raises
+    ------
+    InputError
+        The plan is for another model, or there is an operator, a type or a way of planning that C is not written for
+        (`docs/emit.md`); nothing is written then.
+    """
+    code = project_of(plan, model)
+    with output_folder(folder), Outputs(files_read(model)) as outputs:
+        for name, text in code.files.items():
+            outputs.write(Path(folder) / name, text.encode())
+    return code.sizes
+
+
+def project_of(plan: Plan, model: str | Path) -> Project:
+    """The texts of a project. Raises as `emit_c`."""
+    from lowtide.emit.project import project
+
+    graph = planned_graph(plan, model)
+    return project(graph, plan, _bytes_of(graph))
+
+
+def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
+    """See that C can be written for a model, before time is spent on planning it. Raises as `emit_c`."""
+    from lowtide.emit.project import check
+
+    graph = load(model, dims)
+    check(graph, _bytes_of(graph))
+
+
+def _bytes_of(graph: Graph) -> bytes:
+    """The file that a graph was read from; nothing if it is of none."""
+    return read_whole(Path(graph.source)) if graph.source and graph.file is not None else b""
+
+
+@contextmanager
+def output_folder(folder: str | Path) -> Iterator[None]:
+    """A folder that is there while something is written into it, and not made in vain.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+    """
+    path = Path(folder)
+    there = path.is_dir()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder: {error.strerror}", str(folder)) from None
+    try:
+        yield
+    finally:
+        if not there:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()

@@ -1,0 +1,369 @@
+"""Plans of training steps whose ops run in parts and run again: the best of both, within bytes or within time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lowtide.api.answer import Answer, PlanKeys, assemble
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job
+from lowtide.api.problem import Problem
+from lowtide.api.recomputing import RecomputeCall, placed, recomputation_keys
+from lowtide.errors import InputError
+from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
+from lowtide.graph import Graph, Kind
+from lowtide.optimize.recompute.method import Microbatch
+from lowtide.rewrites import Recompute
+from lowtide.stop import Limits, Progress
+
+if TYPE_CHECKING:
+    from lowtide.cost.file import CostFamily
+    from lowtide.cost.labelled import Families
+    from lowtide.optimize.parted import Parted
+    from lowtide.optimize.recompute.front import Front
+    from lowtide.optimize.recompute.least_bytes import Spent
+    from lowtide.transform.fission import Loop, Region
+
+_ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.9
+"""Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
+
+_FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
+"""Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
+which on one is taken for it, and the share of the time after which no further one is tried."""
+
+_PLACED = 3
+"""Times that a plan is placed, each for less room, until its arena fits the budget."""
+
+
+def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
+    """The plan of least peak within a bound on time, or of least time within the budget, with ops that run in parts.
+
+    Raises
+    ------
+    InputError
+        There is neither a budget nor a bound on time, the ops say nothing of rows, or something asked for does not go
+        with parts of a step.
+    """
+    goal = job.goal
+    assert isinstance(goal, OneArena), goal
+    _check(job, goal, problem)
+    bounded = job.costs is not None and job.costs.max_overhead is not None
+    if (goal.budget is None) == (not bounded):
+        raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
+    return _Step(job, goal, problem, limits).solve()
+
+
+def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
+    """Peaks of a training step in parts and again, and what each adds to its time. Raises as `solve_fissioning`."""
+    from lowtide.optimize.parted import front
+    from lowtide.optimize.recompute.front import Front, FrontPoint
+
+    problem, goal = job.problem(), job.goal
+    assert isinstance(goal, OneArena), goal
+    _check(job, goal, problem)
+    limits = job.search.limits(None, report)
+    step = _Step(job, goal, problem, limits)
+    found, complete = front(step.choices(), limits)
+    points = [
+        FrontPoint(
+            choice.peak(spent),
+            choice.seconds(spent) / step.uncut_seconds - 1 if step.uncut_seconds else 0.0,
+            len(spent.order) - len(choice.begin.order),
+            0.0,
+            choice.count,
+            0 if choice.region is None else len(choice.region.axes),
+        )
+        for choice, spent in found
+    ]
+    spent_seconds = limits.seconds - limits.left_seconds
+    floor = floor_bytes(problem.graph)
+    own = problem.own_order_peak_bytes
+    return Front(problem.graph.name, problem.target.name, own, floor, "cost", tuple(points), complete, spent_seconds)
+
+
+def _check(job: Job, goal: OneArena, problem: Problem) -> None:
+    if problem.graph.dialect != "labels":
+        raise InputError(
+            "--allow recompute,fission is for training steps whose ops say which rows they need: a graph JSON with "
+            "`labels`, or zoo:magis_*; name recompute or fission alone",
+            problem.place,
+        )
+    if job.target.rule or job.target.allocates_one_by_one:
+        raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
+    if job.max_ops or goal.spread or job.exact_bits:
+        raise InputError(
+            "--max-ops, --spread and --exact-bits are not for --allow recompute,fission: sums over parts are added in "
+            "another order; leave them out"
+        )
+    if job.repeats is not None and not isinstance(job.repeats, Microbatch):
+        raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A choice with its plans: of each body, and of what stands around."""
+
+    answer: Answer
+    parts: tuple[PlanFission, ...]
+    seconds: float
+
+
+class _Step:
+    """One call."""
+
+    def __init__(self, job: Job, goal: OneArena, problem: Problem, limits: Limits) -> None:
+        from lowtide.api.costs import Costs
+        from lowtide.cost.file import stand_in
+        from lowtide.cost.labelled import families_of, priced
+
+        self.job, self.goal, self.limits = job, goal, limits
+        self.user = problem
+        given = job.costs if job.costs is not None and job.costs.given else None
+        self.costs = given or Costs(*stand_in("rtx3090.json"), "rtx3090.json", given=False)
+        self.families: Families = families_of(self.costs.file, self.costs.place)
+        self.max_overhead = None if job.costs is None else job.costs.max_overhead
+        self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
+        self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)
+        self.once = self._order(self.problem, limits.seconds * _ONCE)
+
+    def _order(self, problem: Problem, seconds: float) -> Answer:
+        """The best order of a graph, with its arena."""
+        plain = OneArena()
+        method = plain.method("exact", {}) if not self.job.search.best else self.job.search.method
+        search = replace(self.job.search, method=method, require_optimal=False)
+        return plain.solve(problem, search, Limits(seconds, self.limits.memory_bytes, self.limits.seed))
+
+    def _positions(self, graph: Graph) -> Sequence[int]:
+        return self._order(Problem.of(graph, self.problem.target), self.limits.seconds * _ORDERS).order
+
+    def solve(self) -> Answer:
+        """The best choice, placed."""
+        budget = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
+        if budget is not None and self.once.keys["required_bytes"] <= budget:
+            return self._answer(self._place(self._whole(), None))
+        choices = self.choices()
+        lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
+        best: _Placed | None = None
+        room = budget
+        for _ in range(_PLACED):
+            found = self._best(choices, room)
+            if found is None:
+                break
+            choices = [found[0]]
+            placed_one = self._place(*found)
+            if best is None or placed_one.answer.keys["required_bytes"] < best.answer.keys["required_bytes"]:
+                best = placed_one
+            over = 0 if budget is None else best.answer.keys["required_bytes"] - self.goal.reserve - budget
+            if room is None or over <= 0:
+                break
+            room -= max(over, self.problem.target.alignment)
+        if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
+            best = self._place(self._whole() if budget is None else lowest, None)
+        return self._answer(best)
+
+    def _whole(self) -> Parted:
+        from lowtide.optimize.parted import whole
+
+        return whole(self.problem.graph, self.problem.target, self.once.order)
+
+    def choices(self) -> list[Parted]:
+        """The step as it stands, and its regions in parts."""
+        from lowtide.optimize.parted import part_counts
+        from lowtide.optimize.step_regions import step_regions
+
+        micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
+        found = step_regions(self.problem.graph)
+        regions = [r for r in found.regions if _all_but_updates(self.problem.graph, r)]
+        if micro is not None and not regions:
+            why = "; ".join(found.refused) or "no dimension runs through the forward and the backward pass"
+            raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
+        if micro is not None:
+            return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
+        choices = [self._whole()]
+        for region in found.regions[:1]:
+            choices += self._parted(region, part_counts(region.rows))
+        return choices + self._smaller(choices, found.regions[:1])
+
+    def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
+        from lowtide.optimize.parted import parted
+
+        return parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+
+    def _micro_counts(self, micro: Microbatch, rows: int) -> list[int]:
+        from lowtide.optimize.parted import part_counts
+
+        counts = [micro.parts] if micro.parts else [n for n in part_counts(rows) if n & (n - 1) == 0]
+        if counts[0] > rows:
+            raise InputError(f"microbatch.parts is {counts[0]}, and the step has {rows} rows")
+        return counts
+
+    def _smaller(self, choices: Sequence[Parted], largest: Sequence[Region]) -> list[Parted]:
+        """Regions of the fission tree, in a few parts, which none of the choices is as low and as fast as."""
+        from lowtide.optimize.fission_tree import tree_regions
+
+        taken: list[Parted] = []
+        most = len(largest[0].axes) if largest else len(self.problem.graph.ops)
+        regions = tree_regions(self.problem.graph, self.problem.memory, self.once.order)
+        smaller = [region for region in regions if len(region.axes) < _ALIKE * most]
+        for region in smaller[:_SMALLER]:
+            if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
+                break
+            for choice in self._parted(region, [n for n in _FEW if n <= region.rows]):
+                begin = choice.begin
+                at = (choice.peak(begin), choice.seconds(begin))
+                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in (*choices, *taken)):
+                    taken.append(choice)
+        return taken
+
+    def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
+        from lowtide.optimize.parted import least_peak, least_time
+
+        if isinstance(self.job.repeats, Microbatch):
+            return self._micro(choices, room)
+        share = replace(self.limits, seconds=self.limits.seconds * _SEARCHED)
+        if room is not None:
+            best = least_time(choices, room, share)
+        else:
+            best = least_peak(choices, self._most_seconds(), share)
+        return None if best is None else (best.parted, best.spent)
+
+    def _most_seconds(self) -> float:
+        return self.uncut_seconds * (1 + (self.max_overhead or 0.0))
+
+    def _micro(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
+        """Parts alone: the fewest within the budget, or those of least peak within the time."""
+        options = [(c, c.begin) for c in choices]
+        if room is not None:
+            fitting = [o for o in options if o[0].peak(o[1]) <= room]
+            return min(fitting or options, key=lambda o: o[0].seconds(o[1]) if fitting else o[0].peak(o[1]))
+        within = [o for o in options if o[0].seconds(o[1]) <= self._most_seconds() * (1 + 1e-12)]
+        return min(within, key=lambda o: o[0].peak(o[1])) if within else None
+
+    def _place(self, choice: Parted, spent: Spent | None) -> _Placed:
+        """Plans of a choice: the body's, then that of what stands around it."""
+        if choice.region is None or choice.body is None or choice.fission is None:
+            call = self._call(self.problem, choice, self.goal)
+            order = choice.order if spent is None else spent.order
+            answer = self._sequence(call, order)
+            return _Placed(answer, (), _seconds(answer))
+        body_problem = Problem.of(choice.body.graph, self.problem.target)
+        call = self._call(body_problem, choice, OneArena())
+        body = self._sequence(call, choice.order if spent is None else spent.order)
+        loop = _loop(choice.region, body)
+        outer = self._around(loop)
+        op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
+        words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
+        plan = msgspec.to_builtins(assemble(body, self.job.rules, self.job.search.seed))
+        part = PlanFission(op=op.id, ops=words, ends=list(choice.fission.ends), body=plan)
+        return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
+
+    def _word(self, op_id: int, axis: int) -> str:
+        from lowtide.ops.labels import word_of
+        from lowtide.transform.fission import access_of
+
+        op = self.problem.graph.op_by_id[op_id]
+        return word_of(op, access_of(self.problem.graph, op), axis)
+
+    def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
+        job = replace(self.job.of_graph(problem.graph), allow=("recompute",), costs=None, repeats=None, goal=goal)
+        once = replace(self.once, problem=problem, order=choice.order)
+        return RecomputeCall(job, goal, problem, choice.sequence, once, self.limits)
+
+    def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
+        from lowtide.optimize.recompute.bound import PriceBound
+
+        answer = placed(call, order, "complete", {})
+        figures = {k: v for k, v in answer.keys.get("search", {}).items() if k != "once_peak_bytes"}
+        keys: PlanKeys = {**recomputation_keys(call, answer, PriceBound(0)), "search": figures}
+        return replace(answer, keys=keys)
+
+    def _around(self, loop: Loop) -> Answer:
+        from lowtide.transform.fission import outer_of
+
+        outer = outer_of(self.problem.graph, [loop])
+        problem = Problem.of(outer, self.problem.target)
+        search = replace(self.job.search, require_optimal=False)
+        left = max(1.0, self.limits.seconds * _ORDERS)
+        return self.goal.solve(problem, search, Limits(left, self.limits.memory_bytes, self.limits.seed))
+
+    def _answer(self, best: _Placed) -> Answer:
+        micro = isinstance(self.job.repeats, Microbatch)
+        overhead = best.seconds / self.uncut_seconds - 1 if self.uncut_seconds else 0.0
+        fission = StepFission(
+            parts=list(best.parts),
+            families={name: _family(family) for name, family in self.families.items()},
+            cost_file=self.costs.sha256,
+            device=self.costs.file.device,
+            uncut_seconds=self.uncut_seconds,
+            predicted_seconds=best.seconds,
+            overhead=overhead,
+            floor_bytes=floor_bytes(self.user.graph),
+            max_overhead=self.max_overhead,
+            method="microbatch" if micro else "joint",
+        )
+        answer = best.answer.under(self.job.allow)
+        stopped = "time" if self.limits.over() else "complete"
+        keys: PlanKeys = {**answer.keys, "fission": fission, "stopped": stopped, "proved_over": "orders"}
+        keys["exactness"] = "sum" if best.parts else "bits"
+        if self.job.search.require_optimal and keys["status"] == "ok":
+            keys["status"] = "unproved"
+        if self.max_overhead is not None and overhead > self.max_overhead + 1e-9:
+            keys["status"] = "over_budget"
+        return replace(
+            answer,
+            keys=keys,
+            own_order_peak_bytes=self.user.own_order_peak_bytes,
+            schedule_seconds=self.limits.seconds - self.limits.left_seconds,
+            method="microbatch" if micro else answer.method,
+        )
+
+
+def _family(family: CostFamily) -> PlanFamily:
+    """As a plan has it."""
+    fields = ("launch_seconds", "seconds_per_flop", "seconds_per_byte", "overlapped", "by_flops", "by_bytes")
+    return PlanFamily(**{name: getattr(family, name) for name in fields})
+
+
+def _all_but_updates(graph: Graph, region: Region) -> bool:
+    """Whether a region is the step, in rows of the first dimension of its inputs, but for what makes outputs of its
+    sums."""
+    if not region.summed or any(dim for _, dim in region.sliced):
+        return False
+    inside, sums = {op for op, _ in region.axes}, set(region.summed)
+    return all(
+        op.id in inside or not sums.isdisjoint(op.inputs) or not graph.consumers.keys() & set(op.outputs)
+        for op in graph.ops
+    )
+
+
+def _loop(region: Region, body: Answer) -> Loop:
+    from lowtide.transform.fission import Loop
+
+    return Loop(region, body.keys["required_bytes"], _seconds(body))
+
+
+def _seconds(answer: Answer) -> float:
+    """What the runs of an answer take, in the order in which they run."""
+    of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
+    cost: Mapping[int, float] = {op.id: op.cost or 0.0 for op in answer.graph.ops if op.id not in of}
+    return sum(cost[_origin(answer.graph.ops[i].id, of)] for i in answer.order)
+
+
+def _origin(op: int, of: Mapping[int, int]) -> int:
+    while op in of:
+        op = of[op]
+    return op
+
+
+def floor_bytes(graph: Graph) -> int:
+    """What the step needs whatever is cut or run again: all inputs that are read when it starts, all results at the
+    end."""
+    sizes: dict[Any, int] = {Kind.INPUT: 0, Kind.OUTPUT: 0}
+    for t in graph.tensors:
+        if t.kind in sizes and (t.kind is Kind.OUTPUT or t.id in graph.consumers):
+            sizes[t.kind] += t.size
+    return max(sizes.values())

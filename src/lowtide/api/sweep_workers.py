@@ -1,0 +1,120 @@
+"""Who does the rows of a sweep: processes of this machine, or the workers of a Dask cluster.
+
+Either hands rows over as they end, in any order, and goes on when a worker dies: its row is done again by another one,
+`MOST_TRIES` times, and then has that as its error.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
+from typing import Any
+
+from lowtide.api.sweep_rows import COLUMNS, Task, row_of
+from lowtide.errors import InputError, MissingExtraError
+
+MOST_TRIES = 3
+AHEAD = 4
+"""Rows that are handed to the pool for each process, so that none waits."""
+
+Done = tuple[Task, dict[str, Any]]
+
+
+def in_turn(tasks: Sequence[Task]) -> Iterator[Done]:
+    """Row by row, in this process."""
+    for task in tasks:
+        yield task, row_of(task)
+
+
+def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
+    """In so many processes, which are started anew when one of them dies."""
+    waiting = deque(tasks)
+    tries: dict[str, int] = {}
+    while waiting:
+        others = set(multiprocessing.active_children())
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start)
+        running: dict[Future[dict[str, Any]], Task] = {}
+        # After a death one row a process: only those that were running may have been the reason.
+        ahead = 1 if tries else AHEAD
+        try:
+            while waiting or running:
+                while waiting and len(running) < ahead * jobs:
+                    task = waiting.popleft()
+                    running[pool.submit(row_of, task)] = task
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(ended, key=lambda f: isinstance(f.exception(), BrokenProcessPool)):
+                    row = future.result()
+                    yield running.pop(future), row
+        except BrokenProcessPool:
+            for task in reversed(running.values()):
+                tries[task.key] = tries.get(task.key, 0) + 1
+                if tries[task.key] > MOST_TRIES:
+                    yield task, _lost(task)
+                else:
+                    waiting.appendleft(task)
+        except BaseException:  # Ctrl-C, or nobody wants the rest: what is being planned is not waited for
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def in_cluster(tasks: Sequence[Task], scheduler: str) -> Iterator[Done]:
+    """By the workers of a Dask scheduler, which see the models under the same paths.
+
+    Raises
+    ------
+    MissingExtraError
+        Dask's `distributed` is not installed.
+    InputError
+        There is no scheduler at that address.
+    """
+    try:
+        from distributed import Client, as_completed  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise MissingExtraError("dask[distributed]", "sweep", "--scheduler") from None
+    try:
+        client = Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers: {error}; start one with `dask scheduler`", scheduler) from None
+    with client:
+        futures = {client.submit(row_of, task, pure=False, retries=MOST_TRIES): task for task in tasks}
+        for future in as_completed(list(futures), loop=client.loop):
+            task = futures.pop(future)
+            yield task, (future.result() if future.status == "finished" else _lost(task))
+            future.release()
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _start() -> None:
+    """A worker leaves Ctrl-C to the process that started it, and ends with that, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(2_000_000)  # as in the command itself
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _lost(task: Task) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    row |= {"model": task.model, "target": task.target, "options": task.spelt_options, "status": "error"}
+    text = f"the process that planned it ended {MOST_TRIES + 1} times; is there too little memory?"
+    return row | {"exit_status": 1, "error": text, "seconds": 0.0}

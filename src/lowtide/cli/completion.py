@@ -1,0 +1,286 @@
+"""The command `completion`: what bash, zsh and fish complete, made of the parser itself.
+
+A script is text that knows every command, its options and the names that they take (targets, boards, methods,
+networks) as they are when it is made; nothing of lowtide runs while somebody types. Where a file is wanted the shell
+completes files as it always does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowtide.cli.terminal import show, show_json
+from lowtide.cli.values import printing
+
+SHELLS = ("bash", "zsh", "fish")
+_FREE = ("SIZE", "SECONDS", "NAME=", "TENSOR", "METHOD.", "10%", "3%", "A,B")
+"""Begins of what stands for values that are neither files nor names of a list; `N` by itself is a number."""
+_OR_FILES = {"--target", "--board", "target", "board", "model", "models"}
+"""Options and arguments that take a name of a list, or a file."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option, or a positional argument (`names` is empty then).
+
+    Attributes
+    ----------
+    names
+        As they are typed.
+    help
+        One line.
+    takes
+        ``""``: no value; ``"files"``; ``"free"``: something that cannot be completed; ``"words"``: one of `words`;
+        ``"both"``: one of them, or a file.
+    words
+        What may stand there.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    takes: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command with its options."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+
+
+def arguments(p: Any) -> None:
+    """What `completion` takes."""
+    p.add_argument("shell", choices=SHELLS, help="for which shell")
+    printing(p)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the script for a shell."""
+    text = script(options.shell, options.all_commands())
+    if options.json:
+        show_json({"shell": options.shell, "script": text})
+    else:
+        show(text)
+    return 0
+
+
+def script(shell: str, parser: argparse.ArgumentParser) -> str:
+    """The completion of a parser with subcommands, for one of `SHELLS`."""
+    commands = list(_commands(parser))
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
+    (group,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    helps = {choice.dest: choice.help or "" for choice in group._choices_actions}
+    for name, sub in group.choices.items():
+        nested = [a for a in sub._actions if isinstance(a, argparse._SubParsersAction)]
+        options = [_option(name, action) for action in sub._actions if action not in nested]
+        options += [Option((), "", "words", tuple(a.choices)) for a in nested]
+        # The options of all of a command's own commands: one list is short enough.
+        inner = {o.names: o for a in nested for s in a.choices.values() for o in (_option(name, x) for x in s._actions)}
+        options += [o for names, o in inner.items() if names and all(names != own.names for own in options)]
+        yield Command(name, helps.get(name, ""), tuple(options))
+
+
+def _option(command: str, action: argparse.Action) -> Option:
+    names, text = tuple(action.option_strings), _one_line(action.help or "")
+    if names and action.nargs == 0:
+        return Option(names, text, "")
+    if action.choices is not None:
+        return Option(names, text, "words", tuple(map(str, action.choices)))
+    words = _words(command, action)
+    if words:
+        return Option(names, text, "both" if {*names, action.dest} & _OR_FILES else "words", words)
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return Option(names, text, "free" if names and (metavar.startswith(_FREE) or metavar == "N") else "files")
+
+
+def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
+    """The names that an argument may take beside files."""
+    from lowtide import api, zoo
+    from lowtide.schedule.registry import built_in
+
+    lists = {
+        "--target": lambda: ("auto", *api.targets()),
+        "--board": lambda: tuple(api.boards()),
+        "--method": lambda: tuple(built_in()),
+        "--methods": lambda: tuple(built_in()),
+        "--runtime-level": lambda: ("extended", "all", "best"),
+        "--allow": lambda: ("alias", "fission", "seams", "accumulate", "recompute", "loops"),
+        "target": lambda: tuple(api.targets()),
+        "board": lambda: tuple(api.boards()),
+        "network": lambda: tuple(zoo.names()),
+        "model": lambda: tuple(f"zoo:{name}" for name in zoo.names()),
+        "models": lambda: tuple(f"zoo:{name}" for name in zoo.names()),
+    }
+    key = next((name for name in action.option_strings if name in lists), action.dest)
+    known = key in lists and (not action.option_strings or key.startswith("--"))
+    return lists[key]() if known and command != "bench" else ()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("%%", "%").split())
+
+
+def _flags(command: Command) -> list[str]:
+    return [name for option in command.options for name in option.names]
+
+
+def _positional(command: Command) -> Option:
+    """What stands without an option: the first that has names, or else files."""
+    found = [option for option in command.options if not option.names]
+    return next((option for option in found if option.words), found[0] if found else Option((), "", "free"))
+
+
+BASH = """# Completion of lowtide in bash, made by `lowtide completion bash`. In ~/.bashrc:
+#     eval "$(lowtide completion bash)"
+_lowtide() {
+    local line=${COMP_LINE:0:COMP_POINT} command= before= flags= words= files= i
+    local word=${line##*[[:space:]]}
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+            @COMMANDS@) command=${COMP_WORDS[i]}; break ;;
+        esac
+    done
+    # bash takes = and : for ends of words: `before` is the word that stands before the one under the cursor.
+    local head=${line%"$word"}; head=${head%"${head##*[![:space:]]}"}
+    before=${head##*[[:space:]]}
+    case $word in --*=*) before=${word%%=*}; word=${word#*=} ;; esac
+    case $command in
+        '') words="@COMMAND_WORDS@"; flags="--help --version" ;;
+@CASES@
+    esac
+    local IFS=$'\\n' candidate
+    COMPREPLY=()
+    case $word in -*) words=$flags; files= ;; esac
+    for candidate in ${words// /$'\\n'}; do
+        [[ $candidate == "$word"* ]] && COMPREPLY+=("$candidate")
+    done
+    if [[ $COMP_WORDBREAKS == *:* && $word == *:* ]]; then
+        local known=${word%"${word##*:}"}
+        COMPREPLY=("${COMPREPLY[@]#"$known"}")
+    fi
+    if [[ -n $files ]]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY+=($(compgen -f -- "$word"))
+    fi
+}
+complete -F _lowtide lowtide"""
+
+
+def _bash(commands: Sequence[Command]) -> str:
+    names = [command.name for command in commands]
+    cases = []
+    for command in commands:
+        rows = [f"        {command.name})", f'            flags="{" ".join(_flags(command))}"',
+                "            case $before in"]  # fmt: skip
+        for option in command.options:
+            if option.names and option.takes:
+                rows.append(f"                {'|'.join(option.names)}) {_bash_values(option)} ;;")
+        rows.append(f"                *) {_bash_values(_positional(command))} ;;")
+        cases.append("\n".join([*rows, "            esac ;;"]))
+    text = BASH.replace("@COMMANDS@", "|".join(names)).replace("@COMMAND_WORDS@", " ".join(names))
+    return text.replace("@CASES@", "\n".join(cases))
+
+
+def _bash_values(option: Option) -> str:
+    words = f'words="{" ".join(option.words)}"' if option.words else "words="
+    return words if option.takes in ("words", "free") else f"{words} files=1"
+
+
+def _zsh(commands: Sequence[Command]) -> str:
+    described = "\n".join(f"        {_quoted(f'{_colon(c.name)}:{c.help}')}" for c in commands)
+    cases = []
+    for command in commands:
+        specs = [_zsh_option(option, name) for option in command.options for name in option.names]
+        specs.append(_zsh_positional(_positional(command)))
+        body = " \\\n".join(f"                {spec}" for spec in specs)
+        cases.append(f"            {command.name})\n                _arguments \\\n{body} ;;")
+    return "\n".join(
+        [
+            "#compdef lowtide",
+            "# Completion of lowtide in zsh, made by `lowtide completion zsh`. In ~/.zshrc, behind compinit:",
+            '#     eval "$(lowtide completion zsh)"',
+            "_lowtide() {",
+            "    local context state line",
+            "    local -a commands",
+            "    commands=(",
+            described,
+            "    )",
+            "    _arguments -C '(- *)--help[show help]' '(- *)--version[show the version]' \\",
+            "        '1:command:->command' '*::argument:->rest'",
+            "    case $state in",
+            "        command) _describe command commands ;;",
+            "        rest) case ${words[1]} in",
+            *cases,
+            "        esac ;;",
+            "    esac",
+            "}",
+            'if [ "$funcstack[1]" = _lowtide ]; then _lowtide "$@"; else compdef _lowtide lowtide; fi',
+        ]
+    )
+
+
+def _zsh_option(option: Option, name: str) -> str:
+    text = option.help.replace("[", "(").replace("]", ")")
+    star = "*" if "several times" in option.help else ""
+    equals = "=" if option.takes and name.startswith("--") else "+" if option.takes else ""
+    value = f":value:{_zsh_values(option)}" if option.takes else ""
+    return _quoted(f"{star}{name}{equals}[{_colon(text)}]{value}")
+
+
+def _zsh_positional(option: Option) -> str:
+    return _quoted(f"*:argument:{_zsh_values(option)}")
+
+
+def _zsh_values(option: Option) -> str:
+    words = "compadd -- " + " ".join(option.words)
+    if option.takes == "both":
+        return f"{{_files; {words}}}"
+    return {"files": "_files", "words": f"{{{words}}}", "free": " "}[option.takes]
+
+
+def _colon(text: str) -> str:
+    return text.replace(":", "\\:")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _fish(commands: Sequence[Command]) -> str:
+    lines = [
+        "# Completion of lowtide in fish, made by `lowtide completion fish`. Once:",
+        "#     lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
+        "complete -c lowtide -n __fish_use_subcommand -f -l help -d 'show help'",
+        "complete -c lowtide -n __fish_use_subcommand -f -l version -d 'show the version'",
+    ]
+    for command in commands:
+        lines.append(f"complete -c lowtide -n __fish_use_subcommand -f -a {command.name} -d {_fish_text(command.help)}")
+        seen = f"complete -c lowtide -n '__fish_seen_subcommand_from {command.name}'"
+        rest = _positional(command)
+        if rest.words:
+            lines.append(f"{seen} {'-f ' if rest.takes == 'words' else ''}-a '{' '.join(rest.words)}'")
+        elif rest.takes == "free":
+            lines.append(f"{seen} -f")
+        for option in command.options:
+            if option.names:
+                names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
+                lines.append(f"{seen} {names}{_fish_value(option)} -d {_fish_text(option.help)}")
+    return "\n".join(lines)
+
+
+def _fish_value(option: Option) -> str:
+    words = f" -a '{' '.join(option.words)}'" if option.words else ""
+    return {"": "", "files": " -r -F", "both": f" -r -F{words}", "words": f" -x{words}", "free": " -x"}[option.takes]
+
+
+def _fish_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

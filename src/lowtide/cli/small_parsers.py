@@ -1,0 +1,94 @@
+"""Commands with few options: lists, schemas, pictures, completion. Each function adds one to the parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from lowtide.cli import commands, completion, report, schema, sweep
+from lowtide.cli.values import printing, seed
+
+Add = Callable[..., Any]
+"""Adds a command: its name, what it does, the function that runs it, and examples."""
+
+
+def completion_parser(add: Add, parser_of_all: Callable[[], argparse.ArgumentParser]) -> None:
+    """What shells complete."""
+    p = add(
+        "completion", "print what a shell completes: commands, options, names of targets and networks", completion.run,
+        'eval "$(lowtide completion bash)"', "lowtide completion fish > ~/.config/fish/completions/lowtide.fish",
+    )  # fmt: skip
+    completion.arguments(p)
+    p.set_defaults(all_commands=parser_of_all)
+
+
+def schema_parser(add: Add) -> None:
+    """What files hold."""
+    p = add(
+        "schema", "print the JSON Schema of a graph JSON, of a plan, of a cost file or of lowtide.toml", schema.run,
+        "lowtide schema graph > graph.schema.json",
+        "lowtide schema plan",
+    )  # fmt: skip
+    p.add_argument("kind", choices=("graph", "plan", "cost", "budgets"), help="which of the files")
+    printing(p)
+
+
+def report_parser(add: Add) -> None:
+    """Pictures."""
+    p = add(
+        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures", report.run,
+        "lowtide report model.plan.json -o report.html",
+        "lowtide report before.plan.json after.plan.json -o report.html",
+        "lowtide report model.plan.json --trace trace.json --svg figure",
+    )  # fmt: skip
+    report.arguments(p)
+    printing(p)
+
+
+def target_parser(add: Add) -> None:
+    """Targets."""
+    p = add(
+        "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
+        "lowtide target",
+        "lowtide target generic > mine.toml",
+    )  # fmt: skip
+    p.add_argument("target", nargs="?", metavar="NAME", help="a built-in target, or a TOML file")
+    printing(p)
+
+
+def board_parser(add: Add) -> None:
+    """Boards."""
+    p = add(
+        "board", "list the boards and their memories, or print one as TOML", commands.board,
+        "lowtide board",
+        "lowtide board stm32h743 > mine.toml",
+    )  # fmt: skip
+    p.add_argument("board", nargs="?", metavar="NAME", help="a built-in board, or a TOML file")
+    printing(p)
+
+
+def zoo_parser(add: Add) -> None:
+    """Built-in networks."""
+    p = add(
+        "zoo", "list the built-in networks, or write one as a file", commands.zoo,
+        "lowtide zoo",
+        "lowtide zoo nasnet_a_cifar -o nasnet.onnx --seed 1",
+        "lowtide zoo transformer:layers=12,width=512 -o transformer.graph.json",
+    )  # fmt: skip
+    p.add_argument("network", nargs="?", metavar="NAME", help="a network, with parameters as in transformer:layers=12")
+    p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
+    p.add_argument("--seed", type=seed, default=0, metavar="N", help="of the random weights (default: 0)")
+    printing(p)
+
+
+def sweep_parser(add: Add) -> None:
+    """Tables of many models."""
+    p = add(
+        "sweep", "plan many models under many targets, budgets and options: one table, which can be gone on with",
+        sweep.run,
+        "lowtide sweep candidates/ --targets tflm,pointer=32 --budgets 64K,128K -o table.csv",
+        "lowtide sweep a.onnx b.onnx --vary allow=,fission --vary time=5,60 -o table.parquet --jobs 8",
+        "lowtide sweep candidates/ -o table.csv --scheduler tcp://head:8786",
+    )  # fmt: skip
+    sweep.arguments(p)

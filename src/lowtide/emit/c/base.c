@@ -1,0 +1,46 @@
+/* Where a tensor lies: element (y, x, c) of position p = y * py + x * px + c * pc, which is in slot p % slots. */
+typedef struct {
+    int32_t base;   /* byte of the arena */
+    int32_t slots;  /* positions there is room for; 0: the tensor is whole */
+    int32_t stride; /* bytes of a slot */
+    int32_t py, px, pc;
+    int32_t y, x, c; /* bytes from one row, column, channel to the next inside a slot */
+} view_t;
+
+/* The part of a result that is to be made: rows, columns and channels, half-open. */
+typedef struct {
+    int32_t y0, y1, x0, x1, c0, c1;
+} box_t;
+
+/* Channels that are worked on at a time. */
+enum { BLOCK = 8 };
+
+static int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
+{
+    int32_t place = v->base + (y * v->y) + (x * v->x) + (c * v->c);
+    if (v->slots > 0) {
+        place += (((y * v->py) + (x * v->px) + (c * v->pc)) % v->slots) * v->stride;
+    }
+    return &arena[place];
+}
+
+/* How many channels from one on can be reached by steps of v->c: all of them, or each has a position of its own. */
+static int32_t together(const view_t *v, int32_t count)
+{
+    return (v->pc == 0) ? count : 1;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return (a < b) ? a : b;
+}
+
+static int32_t most(int32_t a, int32_t b)
+{
+    return (a > b) ? a : b;
+}
+
+static int8_t clamped(int32_t value, int32_t low, int32_t high)
+{
+    return (int8_t)most(low, least(high, value));
+}

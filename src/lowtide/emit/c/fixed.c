@@ -1,0 +1,27 @@
+/* The upper half of twice a product, rounded, halves away from zero. */
+static int32_t high_product(int32_t a, int32_t b)
+{
+    int64_t product = (int64_t)a * (int64_t)b;
+    int64_t nudge = (product >= 0) ? ((int64_t)1 << 30) : (1 - ((int64_t)1 << 30));
+    if ((a == INT32_MIN) && (b == INT32_MIN)) {
+        return INT32_MAX;
+    }
+    return (int32_t)((product + nudge) / ((int64_t)1 << 31));
+}
+
+/* Divided by a power of two, rounded, halves away from zero. */
+static int32_t halved(int32_t value, int32_t times)
+{
+    int32_t mask = (int32_t)(((int64_t)1 << times) - 1);
+    int32_t rest = value & mask;
+    int32_t limit = (mask >> 1) + ((value < 0) ? 1 : 0);
+    return (value >> times) + ((rest > limit) ? 1 : 0);
+}
+
+/* Times 2^shift * multiplier / 2^31, with both roundings of TFLite. */
+static int32_t scaled(int32_t value, int32_t multiplier, int32_t shift)
+{
+    int32_t left = (shift > 0) ? shift : 0;
+    int32_t right = (shift > 0) ? 0 : -shift;
+    return halved(high_product((int32_t)((uint32_t)value << left), multiplier), right);
+}

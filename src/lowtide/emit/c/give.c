@@ -1,0 +1,7 @@
+static void give(int8_t *to, int32_t from, int32_t bytes)
+{
+    int32_t i;
+    for (i = 0; i < bytes; i++) {
+        to[i] = arena[from + i];
+    }
+}

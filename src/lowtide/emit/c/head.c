@@ -1,0 +1,17 @@
+/* @TITLE@
+
+   Made by lowtide; make it again when the model changes. C99, no library, no heap, no recursion. Shifts of negative
+   numbers to the right keep the sign, as on every compiler that TFLite Micro is built with. */
+#include "model.h"
+#include "model_weights.h"
+
+#include <stddef.h>
+
+#ifndef MODEL_GUARD
+#define MODEL_GUARD 0
+#endif
+
+/* All tensors and all kept rows, at the plan's addresses. */
+static int8_t memory[MODEL_GUARD + MODEL_ARENA_BYTES + MODEL_GUARD];
+static int8_t *const arena = &memory[MODEL_GUARD];
+

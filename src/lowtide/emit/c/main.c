@@ -1,0 +1,133 @@
+/* Runs the model on a host.
+
+   model_host                      sizes, and one run on made-up numbers
+   model_host INPUTS OUTPUTS       runs every MODEL_INPUT_BYTES of a file, writes what comes out
+   model_host --check INPUTS WANT  the same, compared with a file; status 1 if a byte differs
+   model_host --time N INPUTS      nanoseconds of each of N runs on the first input, the least of them */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int8_t input[MODEL_INPUT_BYTES];
+static int8_t output[MODEL_OUTPUT_BYTES];
+
+static void run(void)
+{
+    (void)model_run(@CALL@);
+}
+
+#ifdef MODEL_ROWS
+/* Once more, row by row: 1 if the same comes out. */
+static int same_in_rows(void)
+{
+    static int8_t first[MODEL_OUTPUT_BYTES];
+    int32_t row = 0;
+    (void)memcpy(first, output, sizeof output);
+    (void)memset(output, 0, sizeof output);
+    model_begin(@HELD_CALL@);
+    while ((row < MODEL_ROWS) && (model_feed_rows(&input[@AT@ + (row * MODEL_ROW_BYTES)], 1) == 1)) {
+        row++;
+    }
+    model_result(@OUT_CALL@);
+    return memcmp(first, output, sizeof output) == 0;
+}
+#endif
+
+static int guarded(void)
+{
+#if defined(MODEL_GUARD) && (MODEL_GUARD > 0)
+    return model_guard_intact();
+#else
+    return 1;
+#endif
+}
+
+static int vectors(const char *inputs, const char *outputs, int check)
+{
+    static int8_t want[MODEL_OUTPUT_BYTES];
+    FILE *from = fopen(inputs, "rb");
+    FILE *to = fopen(outputs, (check != 0) ? "rb" : "wb");
+    long runs = 0;
+    long wrong = 0;
+    if ((from == NULL) || (to == NULL)) {
+        (void)fprintf(stderr, "cannot open %s\n", (from == NULL) ? inputs : outputs);
+        return 2;
+    }
+    while (fread(input, 1, sizeof input, from) == sizeof input) {
+        run();
+        runs++;
+#ifdef MODEL_ROWS
+        if (same_in_rows() == 0) {
+            (void)fprintf(stderr, "run %ld: another result row by row\n", runs);
+            wrong++;
+        }
+#endif
+        if (check == 0) {
+            (void)fwrite(output, 1, sizeof output, to);
+        } else if ((fread(want, 1, sizeof want, to) != sizeof want) || (memcmp(want, output, sizeof want) != 0)) {
+            wrong++;
+        }
+        if (guarded() == 0) {
+            (void)fprintf(stderr, "run %ld: bytes outside the arena were written\n", runs);
+            return 3;
+        }
+    }
+    (void)fclose(from);
+    (void)fclose(to);
+    (void)printf("%ld runs, %ld wrong\n", runs, wrong);
+    return (wrong == 0) ? 0 : 1;
+}
+
+static int timed(long runs, const char *inputs)
+{
+    FILE *from = fopen(inputs, "rb");
+    double best = 0.0;
+    long i;
+    if ((from == NULL) || (fread(input, 1, sizeof input, from) != sizeof input)) {
+        (void)fprintf(stderr, "cannot read %s\n", inputs);
+        return 2;
+    }
+    (void)fclose(from);
+    for (i = 0; i < runs; i++) {
+        clock_t began = clock();
+        double taken;
+        run();
+        taken = (double)(clock() - began) * (1e9 / (double)CLOCKS_PER_SEC);
+        best = ((i == 0) || (taken < best)) ? taken : best;
+    }
+    (void)printf("%.0f\n", best);
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    unsigned long check = 0;
+    unsigned long number = 1;
+    size_t i;
+#if defined(MODEL_GUARD) && (MODEL_GUARD > 0)
+    model_guard_set();
+#endif
+    if (count == 3) {
+        return vectors(words[1], words[2], 0);
+    }
+    if ((count == 4) && (strcmp(words[1], "--check") == 0)) {
+        return vectors(words[2], words[3], 1);
+    }
+    if ((count == 4) && (strcmp(words[1], "--time") == 0)) {
+        return timed(strtol(words[2], NULL, 10), words[3]);
+    }
+    for (i = 0; i < sizeof input; i++) {
+        number = ((number * 1103515245UL) + 12345UL) & 0x7FFFFFFFUL;
+        input[i] = (int8_t)((int)(number >> 16 & 0xFFUL) - 128);
+    }
+    run();
+    for (i = 0; i < sizeof output; i++) {
+        check = ((check * 31UL) + (unsigned long)(output[i] & 0xFF)) & 0xFFFFFFFFUL;
+    }
+    (void)printf("arena %d B, state %d B, weights %d B, %ld multiply-accumulates, result %08lx\n", MODEL_ARENA_BYTES,
+                 MODEL_STATE_BYTES, MODEL_WEIGHT_BYTES, (long)MODEL_MACS, check);
+    return (guarded() == 0) ? 3 : 0;
+}

@@ -1,0 +1,34 @@
+static void max_pool(const pool_t *k, const box_t *box)
+{
+    int32_t many = least(BLOCK, least(together(&k->out, box->c1 - box->c0), together(&k->in, box->c1 - box->c0)));
+    int32_t y;
+    int32_t x;
+    int32_t c;
+    int32_t j;
+    int32_t row;
+    int32_t column;
+    for (y = box->y0; y < box->y1; y++) {
+        for (x = box->x0; x < box->x1; x++) {
+            box_t window = window_of(k, y, x);
+            for (c = box->c0; c < box->c1; c += many) {
+                int32_t largest[BLOCK];
+                int32_t block = least(many, box->c1 - c);
+                int8_t *out = at(&k->out, y, x, c);
+                for (j = 0; j < block; j++) {
+                    largest[j] = k->low;
+                }
+                for (row = window.y0; row < window.y1; row++) {
+                    for (column = window.x0; column < window.x1; column++) {
+                        const int8_t *in = at(&k->in, row, column, c);
+                        for (j = 0; j < block; j++) {
+                            largest[j] = most(largest[j], in[j * k->in.c]);
+                        }
+                    }
+                }
+                for (j = 0; j < block; j++) {
+                    out[j * k->out.c] = clamped(largest[j], k->low, k->high);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+static int32_t floor_zero(int32_t value, int32_t limit)
+{
+    return most(0, least(value, limit));
+}
+
+/* Positions of an operand that have to be there before a node's next position. */
+static int32_t needed(const read_t *read, const node_t *node, int32_t position)
+{
+    int32_t at_axis[2];
+    int32_t row;
+    int32_t column;
+    int32_t row_end;
+    int32_t column_end;
+    at_axis[0] = position / node->width;
+    at_axis[1] = position % node->width;
+    row = at_axis[read->row_axis] * read->row_step;
+    column = at_axis[read->column_axis] * read->column_step;
+    row_end = floor_zero(row + read->row_last + 1, read->rows);
+    column_end = floor_zero(column + read->column_last + 1, read->columns);
+    if ((most(0, row + read->row_first) >= row_end) || (most(0, column + read->column_first) >= column_end)) {
+        return 0; /* it reads the border alone */
+    }
+    return ((row_end - 1) * read->columns) + column_end;
+}
+
+/* The first node that another one waits for; -1: it can run. */
+static int16_t missing(const loop_t *loop, int16_t which)
+{
+    const node_t *node = &nodes[loop->first + which];
+    int16_t i;
+    for (i = 0; i < node->reads; i++) {
+        const read_t *read = &reads[node->first_read + i];
+        if (state.done[read->maker] < needed(read, node, state.done[which])) {
+            return read->maker;
+        }
+    }
+    return -1;
+}
+
+/* Runs the next position of a node. */
+static void run_position(const loop_t *loop, int16_t which)
+{
+    const node_t *node = &nodes[loop->first + which];
+    int32_t begin[3] = {0, 0, 0};
+    int32_t end[3];
+    box_t box;
+    end[0] = node->height_all;
+    end[1] = node->width_all;
+    end[2] = node->channels_all;
+    if (node->axes[0] >= 0) {
+        begin[node->axes[0]] = state.done[which] / node->width;
+        end[node->axes[0]] = begin[node->axes[0]] + 1;
+    }
+    if (node->axes[1] >= 0) {
+        begin[node->axes[1]] = state.done[which] % node->width;
+        end[node->axes[1]] = begin[node->axes[1]] + 1;
+    }
+    box.y0 = begin[0];
+    box.y1 = end[0];
+    box.x0 = begin[1];
+    box.x1 = end[1];
+    box.c0 = begin[2];
+    box.c1 = end[2];
+    run_kernel(node, &box);
+    state.done[which]++;
+}
+
+/* What nobody in the loop reads runs as soon as it can. */
+static void run_followers(const loop_t *loop, int16_t which)
+{
+    const node_t *node = &nodes[loop->first + which];
+    int16_t i;
+    for (i = 0; i < node->followers; i++) {
+        int16_t follower = followers[node->first_follower + i];
+        while ((state.done[follower] < nodes[loop->first + follower].positions) && (missing(loop, follower) < 0)) {
+            run_position(loop, follower);
+        }
+    }
+}
+
+static void start_loop(int16_t loop)
+{
+    int32_t i;
+    for (i = 0; i < MOST_NODES; i++) {
+        state.done[i] = 0;
+    }
+    state.depth = 0;
+    state.finishing = 0;
+    state.loop = loop;
+}
+
+/* Who is to be asked for a position when nobody waits: the last node while it has any left, then what has to be
+   finished, node by node; -1: the loop is over. */
+static int16_t next_asked(const loop_t *loop)
+{
+    int16_t last = (int16_t)(loop->count - 1);
+    if (state.done[last] < nodes[loop->first + last].positions) {
+        return last;
+    }
+    while (state.finishing < last) {
+        const node_t *node = &nodes[loop->first + state.finishing];
+        if ((node->leaves != 0) && (state.done[state.finishing] < node->positions)) {
+            return state.finishing;
+        }
+        state.finishing++;
+    }
+    return -1;
+}
+
+/* Runs on until all is done (0) or the next position of an input is wanted (1). */
+static int run_on(void)
+{
+    while (state.loop < LOOPS) {
+        const loop_t *loop = &loops[state.loop];
+        int16_t top = (state.depth > 0) ? state.waiting[state.depth - 1] : next_asked(loop);
+        const node_t *node;
+        int16_t first;
+        if (top < 0) {
+            start_loop((int16_t)(state.loop + 1));
+            continue;
+        }
+        if (state.depth == 0) {
+            state.waiting[0] = top;
+            state.depth = 1;
+        }
+        node = &nodes[loop->first + top];
+        if (node->kernel == KERNEL_INPUT) {
+            return 1;
+        }
+        if (state.done[top] == node->positions) {
+            state.depth--;
+            continue;
+        }
+        first = missing(loop, top);
+        if (first >= 0) {
+            state.waiting[state.depth] = first;
+            state.depth++;
+        } else {
+            state.depth--;
+            run_position(loop, top);
+            run_followers(loop, top);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,418 @@
+"""The operators that C is written for: of each op the kernel that runs it, and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from lowtide.emit import arithmetic
+from lowtide.emit.places import Three, View, dims_of, sizes_of, whole
+from lowtide.emit.weights import Weights
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
+from lowtide.ops.index import Window
+
+Find = Callable[[int], View]
+"""Where a tensor lies for the op at hand."""
+_ACTIVATION = "fused_activation_function"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What runs an op.
+
+    Attributes
+    ----------
+    name
+        Of the kernel: ``conv``; its parameters are of type ``conv_t``.
+    text
+        The parameters, an initialiser.
+    sizes
+        Rows, columns and channels of the result.
+    macs
+        Multiply-accumulates.
+    taps
+        Of the window, where the kernel lists them.
+    pieces
+        Tensors that are joined, initialisers.
+    sizes_in, whole_pixels
+        Of the operand of a convolution: rows, columns and channels, and whether a pixel's channels lie together.
+    op
+        What runs, for a comment.
+    """
+
+    name: str
+    text: str
+    sizes: Three
+    macs: int = 0
+    taps: int = 1
+    pieces: tuple[str, ...] = ()
+    sizes_in: Three = (0, 0, 0)
+    whole_pixels: bool = True
+    op: str = ""
+
+
+@dataclass
+class Kernels:
+    """Makes kernels of a graph's ops.
+
+    Attributes
+    ----------
+    graph
+        Of a .tflite file.
+    weights
+        Where constants go.
+    """
+
+    graph: Graph
+    weights: Weights
+
+    def kernel(self, op: Op, find: Find) -> Kernel:
+        """The kernel of an op.
+
+        Raises
+        ------
+        InputError
+            There is none for it; it names the op.
+        """
+        kernel = self._kernel(op, find)
+        if not kernel.whole_pixels:
+            raise InputError(
+                f"{op.label}: the plan has its input channel by channel, and C is written for whole pixels of it; plan "
+                "without --allow loops",
+                self.graph.source,
+            )
+        return kernel
+
+    def summed(self, op: Op, find: Find, sums: int) -> Kernel:
+        """The kernel of an op whose operand comes part by part, and is added up from byte `sums` of the arena on; its
+        sizes are the operand's.
+
+        Raises
+        ------
+        InputError
+            There is none for it; it names the op.
+        """
+        whole_kernel = self._kernel(op, find)
+        sizes = sizes_of(self._given(op, 0))
+        if whole_kernel.name == "mean":
+            return Kernel("mean_sum", f"{{{whole_kernel.text}, {sums}}}", sizes)
+        if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
+            raise InputError(
+                f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
+                "--allow loops",
+                self.graph.source,
+            )
+        made = ", ".join(map(str, whole_kernel.sizes))
+        return Kernel("conv_sum", f"{{{whole_kernel.text}, {sums}, {made}}}", sizes, whole_kernel.macs)
+
+    def _kernel(self, op: Op, find: Find) -> Kernel:
+        """The kernel, wherever channels lie."""
+        make = _MAKERS.get(op.type)
+        if make is None:
+            known = ", ".join(sorted(_MAKERS))
+            raise InputError(f"{op.label}: C is not written for this operator, but for {known}", self.graph.source)
+        tensors = [self.graph.tensor_by_id[t] for t in op.outputs]
+        for t in (*tensors, *(self._given(op, i) for i in range(1 if make in _WITH_CONSTANTS else len(op.inputs)))):
+            if t.dtype != "int8" or t.quant is None or len(t.quant.scales) != 1:
+                raise InputError(
+                    f"{op.label}: {t.label} is {t.dtype or 'of no type'} and C is written for int8 with one scale; "
+                    "quantise the model to full integers",
+                    self.graph.source,
+                )
+        try:
+            return make(self, op, find)
+        except InputError as error:
+            raise InputError(f"{op.label}: {error}", self.graph.source) from None
+
+    def _given(self, op: Op, which: int) -> Tensor:
+        """An operand by its place."""
+        given = op.operands or op.inputs
+        tensor = given[which] if which < len(given) else None
+        if tensor is None:
+            raise InputError(f"{op.label} lacks its input {which}", self.graph.source)
+        return self.graph.tensor_by_id[tensor]
+
+    def _data(self, op: Op, which: int = 0) -> Tensor:
+        """An operand that is no constant."""
+        t = self._given(op, which)
+        if t.kind is Kind.CONSTANT:
+            raise InputError(f"its input {which} is a constant; C is written for operands that are computed")
+        return t
+
+    def _result(self, op: Op) -> Tensor:
+        return self.graph.tensor_by_id[op.outputs[0]]
+
+    def _filters(self, op: Op, channels: int, axis: int, *, exact_product: bool) -> tuple[Tensor, str]:
+        """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
+        x, w, y = self._data(op), self._given(op, 1), self._result(op)
+        quant = w.quant
+        if w.dtype != "int8" or quant is None or any(quant.zero_points):
+            raise InputError(f"its weights {w.label} are not int8 around 0")
+        scales = quant.scales if len(quant.scales) > 1 else quant.scales * channels
+        if len(scales) != channels or (len(quant.scales) > 1 and quant.axis != axis):
+            raise InputError(f"its weights have {len(scales)} scales for {channels} channels")
+        single = exact_product and len(quant.scales) == 1
+        factor = arithmetic.product if single else arithmetic.convolution
+        factors = [factor(_scale(x), scale, _scale(y)) for scale in scales]
+        given = op.operands or op.inputs
+        arrays = [self.weights.array("weights", "int8", self.weights.numbers(w.id))]
+        bias = given[2] if len(given) > 2 else None
+        if bias is None:
+            arrays.append("NULL")
+        else:
+            numbers = self.weights.numbers(bias)
+            if self.graph.tensor_by_id[bias].dtype != "int32" or len(numbers) != channels:
+                raise InputError("its bias is not one number of 32 bits for each channel")
+            arrays.append(self.weights.array("bias", "int32", numbers))
+        arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
+        arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
+        return w, ", ".join(arrays)
+
+    def _conv(self, op: Op, find: Find) -> Kernel:
+        """CONV_2D."""
+        x, y = self._data(op), self._result(op)
+        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
+        w, arrays = self._filters(op, sizes[2], 0, exact_product=False)
+        filters, taps_h, taps_w, depth = _four(w)
+        _fit(filters == sizes[2] and depth > 0)
+        if depth != in_c:
+            raise InputError(f"it has {in_c // depth} groups; C is written for one")
+        windows = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
+        return self._dense(op, find(x.id), find(y.id), (in_h, in_w, in_c), sizes, windows, arrays)
+
+    def _dense(
+        self, op: Op, source: View, target: View, sizes_in: Three, sizes: Three, windows: Sequence[Window], arrays: str
+    ) -> Kernel:
+        x, y = self._data(op), self._result(op)
+        high, wide = windows
+        numbers = (
+            *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
+            wide.before, _zero(x), _zero(y), *_bounds(op, y),
+        )  # fmt: skip
+        text = _initialiser((source, target), numbers, arrays)
+        taps = high.taps * wide.taps
+        macs = prod(sizes) * taps * sizes_in[2]
+        return Kernel("conv", text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
+
+    def _product(self, op: Op, find: Find) -> Kernel:
+        """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
+        x, y, w = self._data(op), self._result(op), self._given(op, 1)
+        if op.attributes.get("weights_format", 0) != 0 or len(w.shape or ()) != 2:
+            raise InputError("its weights are shuffled, or no matrix")
+        channels, depth = w.shape or (0, 0)
+        _fit(min(channels, depth) > 0)
+        _, arrays = self._filters(op, channels, 0, exact_product=True)
+        source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
+        if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
+            rows = x.size // depth
+            _fit(rows * depth == x.size and rows * channels == y.size)
+            if source.slots or target.slots:
+                raise InputError("the plan has it in rows of another shape; C is written for whole ones")
+            sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
+            source, target = whole(source.base, sizes_in), whole(target.base, sizes)
+        return self._dense(op, source, target, sizes_in, sizes, (Window(1), Window(1)), arrays)
+
+    def _depthwise(self, op: Op, find: Find) -> Kernel:
+        """DEPTHWISE_CONV_2D."""
+        x, y = self._data(op), self._result(op)
+        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
+        w, arrays = self._filters(op, sizes[2], 3, exact_product=False)
+        _, taps_h, taps_w, filters = _four(w)
+        _fit(filters == sizes[2] and in_c > 0 and filters % in_c == 0)
+        high, wide = _windows(op, (taps_h, taps_w), (in_h, in_w), sizes)
+        numbers = (
+            in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
+            wide.dilation, high.before, wide.before, _zero(x), _zero(y), *_bounds(op, y),
+        )  # fmt: skip
+        text = _initialiser((find(x.id), find(y.id)), numbers, arrays)
+        taps = high.taps * wide.taps
+        return Kernel("depthwise", text, sizes, prod(sizes) * taps, taps)
+
+    def _pool(self, op: Op, find: Find) -> Kernel:
+        """AVERAGE_POOL_2D and MAX_POOL_2D."""
+        x, y = self._data(op), self._result(op)
+        (in_h, in_w, in_c), sizes = sizes_of(x), sizes_of(y)
+        _fit(in_c == sizes[2])
+        if (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+            raise InputError("its input and its result have different scales, which TFLM refuses")
+        taps = (op.attributes["filter_height"], op.attributes["filter_width"])
+        high, wide = _windows(op, taps, (in_h, in_w), sizes)
+        numbers = (
+            in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before, *_bounds(op, y)
+        )  # fmt: skip
+        text = _initialiser((find(x.id), find(y.id)), numbers)
+        return Kernel("average_pool" if op.type.startswith("AVERAGE") else "max_pool", text, sizes)
+
+    def _mean(self, op: Op, find: Find) -> Kernel:
+        """MEAN over rows and columns."""
+        x, y = self._data(op), self._result(op)
+        axes = sorted(d % 4 for d in self.weights.numbers(self._given(op, 1).id))
+        in_h, in_w, channels = sizes_of(x)
+        if len(x.shape or ()) != 4 or axes != [1, 2]:
+            raise InputError(f"it is a mean over dimensions {axes}; C is written for rows and columns, 1 and 2")
+        target = find(y.id)
+        _fit(y.size == channels)
+        if len(y.shape or ()) != 4 and target.slots:
+            raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
+        factor = arithmetic.mean(_scale(x), _scale(y), in_h * in_w)
+        numbers = (in_h, in_w, _zero(x), _zero(y), *factor)
+        text = _initialiser((find(x.id), target), numbers)
+        return Kernel("mean", text, (1, 1, channels))
+
+    def _add(self, op: Op, find: Find) -> Kernel:
+        """ADD of two tensors of one shape."""
+        a, b, y = self._data(op, 0), self._data(op, 1), self._result(op)
+        if a.shape != b.shape or a.shape != y.shape:
+            raise InputError("its operands have different shapes; C is written for equal ones")
+        one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y))
+        numbers = (_zero(a), *one, _zero(b), *other, _zero(y), *out, *_bounds(op, y))
+        text = _initialiser((find(a.id), find(b.id), find(y.id)), numbers)
+        return Kernel("add", text, sizes_of(y))
+
+    def _rescale(self, op: Op, find: Find) -> Kernel:
+        """QUANTIZE from int8 to int8, RELU and RELU6."""
+        x, y = self._data(op), self._result(op)
+        _fit(x.shape == y.shape)
+        kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
+        if op.type == "RELU6" and (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+            raise InputError("its result has another scale than its input, which TFLM takes no notice of")
+        scaling = arithmetic.activated if op.type == "RELU" else arithmetic.rescaled
+        factor = scaling(_scale(x), _scale(y))
+        numbers = (_zero(x), _zero(y), *factor, *arithmetic.activation(kind, _scale(y), _zero(y)))
+        text = _initialiser((find(x.id), find(y.id)), numbers)
+        return Kernel("rescale", text, sizes_of(y))
+
+    def _pad(self, op: Op, find: Find) -> Kernel:
+        """PAD."""
+        x, y = self._data(op), self._result(op)
+        shape = x.shape or ()
+        borders_given = self.weights.numbers(self._given(op, 1).id)
+        before, behind = borders_given[::2], borders_given[1::2]
+        padded = zip(before, shape, behind, strict=False)
+        _fit(
+            len(before) == len(behind) == len(shape) and y.shape == tuple(map(sum, padded)) and min(borders_given) >= 0
+        )
+        borders = [0, 0, 0]
+        for d, which in dims_of(shape).items():
+            borders[which] = before[d]
+        numbers = (*sizes_of(x), *borders, _zero(y))
+        text = _initialiser((find(x.id), find(y.id)), numbers)
+        return Kernel("pad", text, sizes_of(y))
+
+    def _softmax(self, op: Op, find: Find) -> Kernel:
+        """SOFTMAX."""
+        x, y = self._data(op), self._result(op)
+        if (_scale(y), _zero(y)) != (1 / 256, -128):
+            raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
+        source, target = find(x.id), find(y.id)
+        _fit(x.shape == y.shape)
+        if not (source.channels_beside and target.channels_beside):
+            raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
+        (multiplier, shift), least = arithmetic.softmax(_scale(x), float(op.attributes["beta"]))
+        numbers = (sizes_of(x)[2], multiplier, shift, least)
+        return Kernel("softmax", _initialiser((source, target), numbers), sizes_of(y))
+
+    def _concat(self, op: Op, find: Find) -> Kernel:
+        """CONCATENATION."""
+        y = self._result(op)
+        shape, sizes = y.shape or (), sizes_of(y)
+        axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
+        if op.attributes.get(_ACTIVATION, 0):
+            raise InputError("it has an activation; C is written for none")
+        begin, pieces = 0, []
+        for i in range(len(op.operands or op.inputs)):
+            x = self._data(op, i)
+            if (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
+                raise InputError(f"{x.label} has another scale than its result, and would have to be rescaled")
+            place = [(0, size) for size in sizes]
+            place[axis] = (begin, begin + sizes_of(x)[axis])
+            begin = place[axis][1]
+            _fit(tuple(b - a for a, b in place) == sizes_of(x))
+            pieces.append(f"{{{find(x.id).text}, {{{', '.join(f'{a}, {b}' for a, b in place)}}}}}")
+        _fit(begin == sizes[axis])
+        return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
+
+    def _reshape(self, op: Op, find: Find) -> Kernel:
+        """RESHAPE and its like: nothing to do where the result lies over the input."""
+        x, y = self._data(op), self._result(op)
+        source, target = find(x.id), find(y.id)
+        _fit(x.size == y.size)
+        if source.slots or target.slots:
+            raise InputError("the plan has it in a loop; C is written for whole ones")
+        return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
+
+
+def _initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
+    """Parameters of a kernel: where its tensors lie, then numbers, then names of arrays."""
+    return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
+
+
+def _fit(fits: bool) -> None:
+    """Raise `InputError` unless the shapes of an op fit together, as code counts on."""
+    if not fits:
+        raise InputError("its shapes do not fit together; convert the model again")
+
+
+def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: Three) -> tuple[Window, Window]:
+    """Windows over rows and over columns."""
+    result = []
+    for side, many, size, rows in zip("hw", taps, sizes, rows_made[:2], strict=True):
+        window = tflite_window(op.attributes, side, many)
+        if window is None:
+            raise InputError("it has a step of 0")
+        _fit(tflite_rows(window, op.attributes, size) == rows)
+        result.append(tflite_padded(window, op.attributes, size, rows))
+    return result[0], result[1]
+
+
+def _four(tensor: Tensor) -> tuple[int, int, int, int]:
+    """Shape of a tensor of four dimensions."""
+    shape = tensor.shape or ()
+    if len(shape) != 4:
+        raise InputError(f"{tensor.label} has not four dimensions")
+    return shape  # type: ignore[return-value]
+
+
+def _scale(tensor: Tensor) -> float:
+    assert tensor.quant is not None, tensor
+    return tensor.quant.scales[0]
+
+
+def _zero(tensor: Tensor) -> int:
+    assert tensor.quant is not None, tensor
+    return tensor.quant.zero_points[0]
+
+
+def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
+    """What the fused activation lets through."""
+    kind = op.attributes.get(_ACTIVATION, 0)
+    if kind not in (0, 1, 2, 3):
+        raise InputError(f"it has activation {kind}; C is written for none and for ReLUs")
+    return arithmetic.activation(kind, _scale(result), _zero(result))
+
+
+_MAKERS: dict[str, Callable[[Kernels, Op, Find], Kernel]] = {
+    "ADD": Kernels._add,
+    "AVERAGE_POOL_2D": Kernels._pool,
+    "CONCATENATION": Kernels._concat,
+    "CONV_2D": Kernels._conv,
+    "DEPTHWISE_CONV_2D": Kernels._depthwise,
+    "EXPAND_DIMS": Kernels._reshape,
+    "FULLY_CONNECTED": Kernels._product,
+    "MAX_POOL_2D": Kernels._pool,
+    "MEAN": Kernels._mean,
+    "PAD": Kernels._pad,
+    "QUANTIZE": Kernels._rescale,
+    "RELU": Kernels._rescale,
+    "RELU6": Kernels._rescale,
+    "RESHAPE": Kernels._reshape,
+    "SOFTMAX": Kernels._softmax,
+    "SQUEEZE": Kernels._reshape,
+}
+_WITH_CONSTANTS = (
+    Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._pad, Kernels._reshape,
+)  # fmt: skip
+"""Kernels whose operands behind the first one are constants."""

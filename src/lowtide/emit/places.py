@@ -1,0 +1,127 @@
+"""Where code finds an element of a tensor: a view for each tensor that an op reads or makes, in a loop or whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Tensor
+from lowtide.plan import Plan
+from lowtide.rewrites import PlanLoop
+
+Three = tuple[int, int, int]
+"""Of rows, columns and channels."""
+
+
+@dataclass(frozen=True)
+class View:
+    """`view_t` of the code: element (y, x, c) lies at ``base + position % slots * stride`` and steps of `inside` on,
+    where the position is the sum of y, x and c by `position`; of a whole tensor `slots` is 0."""
+
+    base: int
+    slots: int = 0
+    stride: int = 0
+    position: Three = (0, 0, 0)
+    inside: Three = (0, 0, 0)
+
+    @property
+    def text(self) -> str:
+        """As an initialiser."""
+        numbers = (self.base, self.slots, self.stride, *self.position, *self.inside)
+        return f"{{{', '.join(map(str, numbers))}}}"
+
+    @property
+    def channels_beside(self) -> bool:
+        """Whether a pixel's channels lie beside each other."""
+        return self.position[2] == 0 and self.inside[2] == 1
+
+
+def dims_of(shape: tuple[int, ...]) -> dict[int, int]:
+    """Which of rows (0), columns (1) and channels (2) each dimension is; the batch is none of them.
+
+    >>> dims_of((1, 8, 8, 3)), dims_of((5, 3))
+    ({1: 0, 2: 1, 3: 2}, {0: 0, 1: 2})
+    """
+    table = {4: {1: 0, 2: 1, 3: 2}, 3: {0: 0, 1: 1, 2: 2}, 2: {0: 0, 1: 2}, 1: {0: 2}, 0: {}}
+    return table[len(shape)]
+
+
+def sizes_of(tensor: Tensor) -> Three:
+    """Rows, columns and channels of a tensor.
+
+    Raises
+    ------
+    InputError
+        It has more than four dimensions, or a batch.
+    """
+    shape = tensor.shape or ()
+    if len(shape) > 4 or (len(shape) == 4 and shape[0] != 1):
+        raise InputError(
+            f"{tensor.label} has shape {list(shape)}; C is written for a batch of 1 and up to 4 dimensions"
+        )
+    sizes = [1, 1, 1]
+    for d, which in dims_of(shape).items():
+        sizes[which] = shape[d]
+    return sizes[0], sizes[1], sizes[2]
+
+
+def whole(base: int, sizes: Three) -> View:
+    """A whole tensor.
+
+    >>> whole(16, (4, 5, 3)).text
+    '{16, 0, 0, 0, 0, 0, 15, 3, 1}'
+    """
+    _, width, channels = sizes
+    return View(base, inside=(width * channels, channels, 1))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a plan's tensors lie.
+
+    Attributes
+    ----------
+    graph
+        The user's.
+    """
+
+    graph: Graph
+    plan: Plan
+
+    def whole_at(self, tensor: int) -> int:
+        """Byte of the arena at which a whole tensor begins.
+
+        Raises
+        ------
+        InputError
+            The plan gives it none.
+        """
+        offset = self.plan.offset_of(tensor)
+        if offset is None:
+            raise InputError(f"the plan has no address for {self.graph.tensor_by_id[tensor].label}; plan it again")
+        return offset
+
+    def view(self, tensor: int, loop: PlanLoop | None = None) -> View:
+        """Where a tensor lies while a loop runs, or an op that runs whole."""
+        t = self.graph.tensor_by_id[tensor]
+        sizes = sizes_of(t)
+        if loop is None or str(tensor) not in loop.axis:
+            return whole(self.whole_at(tensor), sizes)
+        home = tensor
+        while str(home) in loop.keep and (over := loop.keep[str(home)].over) is not None:
+            home = over
+        ring = loop.keep.get(str(home))
+        if ring is None:
+            return whole(self.whole_at(home), sizes)
+        which = dims_of(t.shape or ())
+        along = [which[d] for d in loop.axis[str(tensor)]]
+        position, inside = [0, 0, 0], [0, 0, 0]
+        for level, dimension in enumerate(along):
+            position[dimension] = prod(sizes[d] for d in along[level + 1 :])
+        step = 1
+        for dimension in (2, 1, 0):
+            if dimension not in along:
+                inside[dimension] = step
+                step *= sizes[dimension]
+        return View(ring.offset or 0, ring.slots, ring.bytes, (*position,), (*inside,))  # type: ignore[arg-type]

@@ -1,0 +1,336 @@
+"""The files of a project: code, tables, weights, a host program and a CMake file, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import accumulate
+from pathlib import Path
+
+from lowtide.emit.arithmetic import ADD_SHIFT
+from lowtide.emit.kernels import Kernels
+from lowtide.emit.places import Places, View, sizes_of, whole
+from lowtide.emit.schedule import INPUT, Node, Schedule
+from lowtide.emit.weights import Weights
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind, Tensor
+from lowtide.plan import Plan
+from lowtide.read.tflite.model import TfliteFile
+from lowtide.write.c_header import comment
+
+_PARTS = {
+    "add": ("fixed", "add"),
+    "average_pool": ("pool", "average"),
+    "concat": ("concat",),
+    "conv": ("fixed", "conv_type", "conv"),
+    "conv_sum": ("fixed", "sums", "conv_type", "conv_sum"),
+    "copy": ("copy",),
+    "depthwise": ("fixed", "depthwise"),
+    "max_pool": ("pool", "max"),
+    "mean": ("fixed", "mean_type", "mean"),
+    "mean_sum": ("fixed", "sums", "mean_type", "mean_sum"),
+    "pad": ("pad",),
+    "rescale": ("fixed", "rescale"),
+    "softmax": ("fixed", "softmax"),
+}
+"""Pieces of code that each kernel needs, in their order."""
+_TYPES = {"average_pool": "pool", "max_pool": "pool"}
+_STATE_WORDS = 3
+"""Short counters beside those of the nodes."""
+
+
+@dataclass(frozen=True)
+class CodeSizes:
+    """What the code takes.
+
+    Attributes
+    ----------
+    arena_bytes, weight_bytes
+        The plan's arena; constants of the model, multipliers and shifts among them.
+    state_bytes
+        Counters of the schedule, static beside the arena.
+    macs
+        Multiply-accumulates of one run.
+    moved_bytes
+        That ops read and write in one run: each tensor and each constant once for each op.
+    loops, ops
+        Row loops, and ops in all.
+    """
+
+    arena_bytes: int
+    weight_bytes: int
+    state_bytes: int
+    macs: int
+    moved_bytes: int
+    loops: int
+    ops: int
+
+
+@dataclass(frozen=True)
+class Project:
+    """Texts by the names of their files, and sizes."""
+
+    files: dict[str, str]
+    sizes: CodeSizes
+
+
+def check(graph: Graph, data: bytes) -> None:
+    """Whether C can be written for a graph: asked before it is planned.
+
+    Raises
+    ------
+    InputError
+        It is of no .tflite file, or has an op or a tensor that no kernel takes.
+    """
+    place = graph.source or graph.name
+    if not isinstance(graph.file, TfliteFile) or len(graph.file.model.subgraphs) != 1:
+        raise InputError("C is written for .tflite files of one subgraph; quantise and convert the model", place)
+    if graph.folded or not graph.ops:
+        raise InputError("it has no ops, or some that read constants alone; C is not written for that", place)
+    for t in graph.tensors:
+        if t.kind in (Kind.INPUT, Kind.OUTPUT) and t.dtype != "int8":
+            raise InputError(f"{t.label} is {t.dtype}; C is written for int8: quantise inputs and outputs too", place)
+    kernels = Kernels(graph, Weights(graph, data))
+
+    def anywhere(tensor: int) -> View:
+        return whole(0, sizes_of(graph.tensor_by_id[tensor]))
+
+    for op in graph.ops:
+        kernels.kernel(op, anywhere)
+
+
+def project(graph: Graph, plan: Plan, data: bytes) -> Project:
+    """A plan as a project in C.
+
+    Parameters
+    ----------
+    graph
+        Of a .tflite file, as `check` lets it pass.
+    plan
+        For it, in one arena, with or without row loops.
+    data
+        The file.
+
+    Raises
+    ------
+    InputError
+        As `check`, or the plan has what code is not written for.
+    """
+    check(graph, data)
+    _check_plan(plan, graph)
+    weights = Weights(graph, data)
+    schedule = Schedule(Places(graph, plan), Kernels(graph, weights))
+    ends = _Ends(schedule)
+    most = max(len(nodes) for nodes in schedule.loops)
+    kernels = [kernel for listed in schedule.kernels.values() for kernel in listed]
+    sizes = CodeSizes(
+        arena_bytes=plan.arena_bytes or 0,
+        weight_bytes=weights.bytes,
+        state_bytes=-(-(6 * most + 2 * _STATE_WORDS) // 4) * 4,
+        macs=sum(kernel.macs for kernel in kernels),
+        moved_bytes=sum(graph.tensor_by_id[t].size for op in graph.ops for t in (*op.inputs, *op.outputs)),
+        loops=len(plan.loops or ()),
+        ops=len(graph.ops),
+    )
+    title = f"{comment(Path(graph.source).stem or graph.name)}: {sizes.ops} ops, {sizes.loops} row loops."
+    return Project(
+        {
+            "model.h": _filled("model.h", {**ends.words, "TITLE": title, **_words(sizes)}),
+            "model.c": _code(schedule, ends, title, most),
+            "model_weights.h": weights.header(),
+            "model_weights.c": weights.source(),
+            "main.c": _filled("main.c", ends.words),
+            "CMakeLists.txt": _text("CMakeLists.txt"),
+        },
+        sizes,
+    )
+
+
+def _check_plan(plan: Plan, graph: Graph) -> None:
+    """That nothing is in a plan that the code does not do."""
+    strange = plan.rewrites or plan.moves or plan.memories or plan.overlap or plan.streams or plan.residency
+    if plan.rules is not None and plan.rules.rule:
+        raise InputError(
+            f"the plan is for {plan.target}, whose own kernels it counts on; plan with --target loops", graph.source
+        )
+    if strange or plan.arena_bytes is None or plan.offsets is None:
+        raise InputError(
+            "the plan changes ops, moves tensors or lets them overlap, and C is written for plans in one arena; plan "
+            "with --target loops, and with no --allow but loops",
+            graph.source,
+        )
+
+
+class _Ends:
+    """Inputs and outputs as the functions take them."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        graph, places = schedule.places.graph, schedule.places
+        file = graph.file
+        assert isinstance(file, TfliteFile), file
+        model = file.model.subgraphs[0]
+        self.source = schedule.sources[0] if schedule.sources else None
+        streamed = None if self.source is None else self.source.tensor
+        self.inputs = [graph.tensor_by_id[t] for t in model.inputs]
+        self.outputs = [graph.tensor_by_id[t] for t in model.outputs]
+        self.at = {t.id: places.plan.offset_of(t.id) for t in (*self.inputs, *self.outputs)}
+        self.name = _names(self.inputs, "in") | _names(self.outputs, "out")
+        self.held = [t for t in self.inputs if t.id != streamed]
+        self.words = self._words()
+
+    def _words(self) -> dict[str, str]:
+        """What the templates leave open."""
+        starts = list(accumulate((t.size for t in self.inputs), initial=0))
+        at = {t.id: f"&input[{start}]" for t, start in zip(self.inputs, starts, strict=False)}
+        ends = list(accumulate((t.size for t in self.outputs), initial=0))
+        to = {t.id: f"&output[{start}]" for t, start in zip(self.outputs, ends, strict=False)}
+        ins = [f"const int8_t *{self.name[t.id]}" for t in self.inputs]
+        outs = [f"int8_t *{self.name[t.id]}" for t in self.outputs]
+        words = {
+            "INPUT": str(starts[-1]),
+            "OUTPUT": str(ends[-1]),
+            "ENDS": "\n".join(self._scales()),
+            "RUN": ", ".join([*ins, *outs]),
+            "CALL": ", ".join([*at.values(), *to.values()]),
+            "OUTS": ", ".join(outs),
+            "OUT_CALL": ", ".join(to.values()),
+            "HELD": ", ".join(f"const int8_t *{self.name[t.id]}" for t in self.held) or "void",
+            "HELD_CALL": ", ".join(at[t.id] for t in self.held),
+            "STREAM": "",
+            "AT": "0",
+        }
+        if self.source is not None:
+            words |= {"ROW": str(self.source.row_bytes), "ROWS": str(self.source.rows)}
+            words["AT"] = str(starts[[t.id for t in self.inputs].index(self.source.tensor)])
+            words["STREAM"] = _filled("stream.h", words)
+        return words
+
+    def _scales(self) -> list[str]:
+        lines = []
+        for t in (*self.inputs, *self.outputs):
+            if t.quant is not None:
+                stem = f"MODEL_{self.name[t.id].upper()}"
+                lines.append(f"#define {stem}_SCALE {t.quant.scales[0]!r}f")
+                lines.append(f"#define {stem}_ZERO_POINT ({t.quant.zero_points[0]})")
+        return lines
+
+    def functions(self) -> list[str]:
+        """`model_run`, and with rows that are handed over `model_begin` and `model_result`."""
+        take = [self._take(t) for t in self.held]
+        give = [f"    give({self.name[t.id]}, {self.at[t.id]}, {t.size});" for t in self.outputs]
+        run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
+        if self.source is None:
+            body = [*take, "    start_loop(0);", "    (void)run_on();", *give, "    return 0;"]
+            return [f"int model_run({run})", "{", *body, "}", ""]
+        call = ", ".join(self.name[t.id] for t in self.held)
+        back = ", ".join(self.name[t.id] for t in self.outputs)
+        rows = f"    (void)model_feed_rows({self.name[self.source.tensor]}, MODEL_ROWS);"
+        return [
+            f"void model_begin({held})", "{", *take, "    start_loop(0);", "    (void)run_on();", "}", "",
+            f"void model_result({outs})", "{", *give, "}", "",
+            f"int model_run({run})", "{", f"    model_begin({call});", rows, f"    model_result({back});",
+            "    return 0;", "}", "",
+        ]  # fmt: skip
+
+    def _take(self, tensor: Tensor) -> str:
+        """A statement that takes an input over; one that nobody reads has no place."""
+        at, name = self.at[tensor.id], self.name[tensor.id]
+        return f"    (void){name};" if at is None else f"    take({at}, {name}, {tensor.size});"
+
+
+def _names(tensors: list[Tensor], stem: str) -> dict[int, str]:
+    return {t.id: stem if len(tensors) == 1 else f"{stem}_{k}" for k, t in enumerate(tensors)}
+
+
+def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
+    """All of model.c."""
+    names = sorted(schedule.kernels)
+    parts = list(dict.fromkeys(part for name in names for part in _PARTS[name]))
+    taps = max(kernel.taps for listed in schedule.kernels.values() for kernel in listed)
+    kernels = ", ".join(f"KERNEL_{name.upper()}" for name in (INPUT, *names))
+    limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}"]
+    limits += [f"MOST_TAPS = {taps}"] if {"conv", "depthwise"} & set(names) else []
+    limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in names else []
+    source = ends.source
+    if source is not None:
+        view = source.view
+        limits += [f"SOURCE_BASE = {view.base}", f"SOURCE_SLOTS = {view.slots}"]
+        limits.append(f"SOURCE_BYTES = {source.position_bytes}")
+    lines = [_filled("head.c", {"TITLE": title}), f"enum {{ {', '.join(limits)} }};", f"enum {{ {kernels} }};", ""]
+    lines += [_text(f"{part}.c") for part in ("base", *parts, "schedule")]
+    lines += _parameters(schedule)
+    lines += _nodes(schedule.loops)
+    lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
+    for name in names:
+        lines += [f"    case KERNEL_{name.upper()}:", f"        {name}(&{name}s[node->index], box);", "        break;"]
+    lines += ["    default:", "        break;", "    }", "}", "", _text("run.c")]
+    moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
+    lines += [_text(f"{name}.c") for name in moves]
+    lines += [] if source is None else [_text("feed.c")]
+    lines += [*ends.functions(), _text("guard.c")]
+    return "\n".join(lines)
+
+
+def _parameters(schedule: Schedule) -> list[str]:
+    """The parameters of all kernels."""
+    lines: list[str] = []
+    for name in sorted(schedule.kernels):
+        rows = []
+        for k, kernel in enumerate(schedule.kernels[name]):
+            if kernel.pieces:
+                lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
+                lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
+            rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
+        kind = _TYPES.get(name, name)
+        lines += [f"static const {kind}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
+    return lines
+
+
+def _nodes(loops: list[list[Node]]) -> list[str]:
+    """The tables of the schedule."""
+    nodes, reads, followers, starts = [], [], [], []
+    for listed in loops:
+        starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
+        for node in listed:
+            numbers = (
+                node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
+                len(node.reads), len(followers), len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
+                int(node.leaves),
+            )  # fmt: skip
+            nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
+            reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
+            followers += [f"    {which}," for which in node.followers]
+    if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
+        raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
+    result = []
+    for kind, name, rows, empty in (
+        ("read_t", "reads", reads, "    {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},"),
+        ("int16_t", "followers", followers, "    0,"),
+        ("node_t", "nodes", nodes, ""),
+        ("loop_t", "loops", starts, ""),
+    ):
+        filled = rows or [empty]
+        result += [f"static const {kind} {name}[{len(filled)}] = {{", *filled, "};", ""]
+    return result
+
+
+def _words(sizes: CodeSizes) -> dict[str, str]:
+    return {
+        "ARENA": str(sizes.arena_bytes),
+        "STATE": str(sizes.state_bytes),
+        "WEIGHTS": str(sizes.weight_bytes),
+        "MACS": str(sizes.macs),
+    }
+
+
+def _text(name: str) -> str:
+    return files("lowtide.emit").joinpath("c", name).read_text(encoding="utf-8")
+
+
+def _filled(name: str, words: Mapping[str, str]) -> str:
+    """A template with its words."""
+    text = _text(name)
+    for key, value in words.items():
+        text = text.replace(f"@{key}@", value)
+    return text

@@ -1,0 +1,80 @@
+"""Constants of the model as C arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.read.tflite.model import TfliteFile
+
+_PER_LINE = 24
+_TYPES = {"int8": np.dtype("<i1"), "int32": np.dtype("<i4")}
+
+
+@dataclass
+class Weights:
+    """Arrays of a model, each once.
+
+    Attributes
+    ----------
+    graph
+        Read from `data`, a .tflite file.
+    arrays
+        Type and numbers of each name, in the order in which they were asked for.
+    """
+
+    graph: Graph
+    data: bytes
+    arrays: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    _names: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+
+    def numbers(self, tensor: int) -> tuple[int, ...]:
+        """What a constant holds.
+
+        Raises
+        ------
+        InputError
+            It is none, or of a type that no kernel here takes.
+        """
+        t = self.graph.tensor_by_id[tensor]
+        file = self.graph.file
+        assert isinstance(file, TfliteFile), file
+        kept = file.model.subgraphs[0].tensors[tensor]
+        extent = file.model.buffers[kept.buffer]
+        kind = _TYPES.get(t.dtype or "")
+        if t.kind is not Kind.CONSTANT or kind is None or extent is None or extent.size != t.size:
+            raise InputError(f"{t.label} is no constant of 8 or 32 bits that the file holds; C is not written for that")
+        return tuple(np.frombuffer(self.data, kind, extent.size // kind.itemsize, extent.at).tolist())
+
+    def array(self, what: str, kind: str, numbers: Sequence[int]) -> str:
+        """Name of an array of these numbers (``int8`` or ``int32``); the same numbers have one."""
+        key = (kind, tuple(numbers))
+        if key not in self._names:
+            self._names[key] = name = f"model_{what}_{len(self.arrays)}"
+            self.arrays[name] = key
+        return self._names[key]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(len(numbers) * _TYPES[kind].itemsize for kind, numbers in self.arrays.values())
+
+    def header(self) -> str:
+        """Declarations."""
+        lines = [f"extern const {kind}_t {name}[{len(n)}];" for name, (kind, n) in self.arrays.items()]
+        head = ["#ifndef MODEL_WEIGHTS_H", "#define MODEL_WEIGHTS_H", "", "#include <stdint.h>", ""]
+        return "\n".join([*head, *lines, "", "#endif", ""])
+
+    def source(self) -> str:
+        """Definitions."""
+        lines = ['#include "model_weights.h"', ""]
+        for name, (kind, numbers) in self.arrays.items():
+            lines.append(f"const {kind}_t {name}[{len(numbers)}] = {{")
+            texts = ["(-2147483647 - 1)" if n == -(1 << 31) else str(n) for n in numbers]
+            lines += [f"    {', '.join(texts[i : i + _PER_LINE])}," for i in range(0, len(texts), _PER_LINE)]
+            lines += ["};", ""]
+        return "\n".join(lines)

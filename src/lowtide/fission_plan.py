@@ -1,0 +1,53 @@
+"""What a plan of a training step says of ops that run in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class PlanFamily(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Seconds of ops of a type: those of a cost file's family (`docs/contract.md`)."""
+
+    launch_seconds: float
+    seconds_per_flop: float
+    seconds_per_byte: float
+    overlapped: bool = False
+    by_flops: list[tuple[float, float]] = []
+    by_bytes: list[tuple[float, float]] = []
+
+
+class PlanFission(msgspec.Struct, frozen=True, kw_only=True):
+    """Ops that run in parts, one part after the other; op `op` of the plan stands for all of them.
+
+    `ops` are the user's, in own order, each with the word of its labels that is cut; part i has the rows from
+    ``ends[i - 1]`` to ``ends[i]``. `body` is a plan of its own, of the largest part: what the plan's op has as its
+    workspace. Its ops and tensors have the user's ids, tensors the size of a part; an op that copies rows of what is
+    read, where they do not lie together, has the next free id.
+    """
+
+    op: int
+    ops: list[tuple[int, str]]
+    ends: list[int]
+    body: dict[str, Any]
+
+
+class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step whose ops run in parts: which, and what that costs by the families of a cost file.
+
+    `overhead` is the part by which the plan takes longer than the step as it stands, `max_overhead` what was allowed.
+    `floor_bytes` is what no plan needs less than, whatever is cut or run again: the step's inputs are whole when it
+    starts, and its results when it ends.
+    """
+
+    parts: list[PlanFission]
+    families: dict[str, PlanFamily]
+    cost_file: str
+    device: str
+    uncut_seconds: float
+    predicted_seconds: float
+    overhead: float
+    floor_bytes: int
+    max_overhead: float | None = None
+    method: str = "joint"

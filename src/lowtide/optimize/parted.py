@@ -1,0 +1,214 @@
+"""A step with a region in parts, as a search sees it: the body's sequence, and what stands around it.
+
+::
+
+    peak of the step = max(rest, base + peak of a part)        seconds = outside + all parts
+
+`base` is what is live beside a part while the region runs, `rest` the highest step outside. Within a bound on time the
+body of each number of parts is asked for its least peak, within bytes for its least time (`recompute.sequence`), the
+promising ones for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.cost.labelled import Families, reckoned
+from lowtide.graph import Graph
+from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, once, sweep
+from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
+from lowtide.stop import Limits
+from lowtide.target import Target
+from lowtide.transform.fission import PARTS, Body, Fission, Loop, Region, body_of, even_ends, outer_of
+
+_FINALISTS = 3
+"""Numbers of parts that are searched for longer."""
+
+_ROUNDED = 1e-12
+"""Part of a time that rounding costs to whole units may add."""
+
+_BUDGETS = 12
+"""Of a front, for each number of parts."""
+
+_QUICK = 0.5
+"""Part of the time in which all of them are searched."""
+
+Orders = Callable[[Graph], Sequence[int]]
+"""A good order of a graph, positions."""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A region in so many parts; without a region the step as it stands.
+
+    Attributes
+    ----------
+    sequence, order
+        Of the body (the whole step, without a region), and positions in a good order.
+    base, rest
+        Bytes beside the body, and at the highest step outside.
+    outside_seconds
+        What the ops outside take.
+    """
+
+    region: Region | None
+    fission: Fission | None
+    body: Body | None
+    sequence: Sequenced
+    order: tuple[int, ...]
+    base: int
+    rest: int
+    outside_seconds: float
+
+    @property
+    def count(self) -> int:
+        """Parts."""
+        return 1 if self.fission is None else len(self.fission.ends)
+
+    @property
+    def begin(self) -> Spent:
+        """The order in which every op of the body runs once."""
+        return once(self.sequence, self.order)
+
+    def peak(self, spent: Spent) -> int:
+        """Of the step, with a sequence of the body."""
+        return max(self.rest, self.base + spent.peak)
+
+    def seconds(self, spent: Spent) -> float:
+        """Of the step, with a sequence of the body."""
+        return self.outside_seconds + (spent.units + self.sequence.unmoved_units) / self.sequence.costs.scale
+
+    def units(self, seconds: float) -> int:
+        """Units that the body may take where the step takes so many seconds."""
+        return int((seconds - self.outside_seconds) * self.sequence.costs.scale)
+
+
+def part_counts(rows: int) -> list[int]:
+    """Numbers of parts: of those whose largest part has as many rows the smallest."""
+    largest = {-(-rows // n): n for n in range(rows, 1, -1)}
+    return sorted(largest.values())
+
+
+def whole(graph: Graph, target: Target, order: Sequence[int]) -> Parted:
+    """The step as it stands."""
+    return Parted(None, None, None, sequenced(memory_model(graph, target), order), tuple(order), 0, 0, 0.0)
+
+
+def parted(
+    graph: Graph, target: Target, region: Region, counts: Sequence[int], families: Families, orders: Orders
+) -> list[Parted]:
+    """A region in each of these numbers of parts. The order of one of them serves all: their ops are the same."""
+    result: list[Parted] = []
+    order: tuple[int, ...] = ()
+    around = memory_model(outer_of(graph, [Loop(region, 0, 0.0)]), target)
+    outside_order = orders(around.graph)
+    footprint = profile(around, outside_order).footprint
+    loop = next(i for i, op in enumerate(around.graph.ops) if op.type == PARTS)
+    base = footprint[list(outside_order).index(loop)]
+    rest = max(footprint)
+    outside = sum(op.cost or 0.0 for op in around.graph.ops)
+    for count in counts:
+        fission = Fission(region.axes, even_ends(region.rows, count))
+        body = body_of(graph, region, fission, reckoned(families))
+        model = memory_model(body.graph, target)
+        order = order or tuple(orders(body.graph))
+        result.append(Parted(region, fission, body, sequenced(model, order), order, base, rest, outside))
+    return result
+
+
+@dataclass(frozen=True)
+class Best:
+    """What was found: the parts, the body's sequence, and how many numbers of parts were searched."""
+
+    parted: Parted
+    spent: Spent
+    tried: int
+
+
+def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -> Best | None:
+    """The choice of least peak within a bound on time; None if even without runs again none is."""
+    most = most_seconds * (1 + _ROUNDED)
+    within = [(c, c.begin) for c in choices if c.seconds(c.begin) <= most]
+    if not within:
+        return None
+    found = within
+
+    def improve(choice: Parted, spent: Spent, seconds: float) -> Spent:
+        least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
+        if spent.peak <= least or choice.units(most_seconds) <= spent.units:
+            return spent
+        lowest = least_bytes(choice.sequence, choice.order, choice.units(most_seconds), least, _share(limits, seconds))
+        return min((spent, lowest.found[-1]), key=lambda s: (s.peak, s.units))
+
+    quick = limits.left_seconds * _QUICK / len(found)
+    found = [(c, improve(c, s, quick)) for c, s in found]
+    found.sort(key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1])))
+    finalists = found[:_FINALISTS]
+    long = limits.left_seconds / len(finalists)
+    finalists = [(c, improve(c, s, long)) for c, s in finalists]
+    best = min(finalists, key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1])))
+    return Best(*best, len(within))
+
+
+def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best | None:
+    """The choice of least time within a budget; None if none is found."""
+    found: list[tuple[Parted, Spent]] = []
+    tried = [c for c in choices if c.rest <= budget and least_possible(c.sequence)[0] + c.base <= budget]
+
+    def improve(choice: Parted, spent: Spent | None, seconds: float) -> Spent | None:
+        begin, room = choice.begin, budget - choice.base
+        if begin.peak <= room:
+            return begin
+        start = choice.order if spent is None else spent.order
+        result = search(choice.sequence, start, room, _share(limits, seconds))
+        if not result.found or (spent is not None and spent.units <= result.cost):
+            return spent
+        return Spent(tuple(result.order), result.peak, result.cost)
+
+    quick = limits.left_seconds * _QUICK / max(1, len(tried))
+    for choice in tried:
+        if found and choice.seconds(choice.begin) >= min(c.seconds(s) for c, s in found):
+            continue
+        spent = improve(choice, None, quick)
+        if spent is not None:
+            found.append((choice, spent))
+    if not found:
+        return None
+    found.sort(key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
+    finalists = found[:_FINALISTS]
+    long = limits.left_seconds / len(finalists)
+    finalists = [(c, improve(c, s, long) or s) for c, s in finalists]
+    best = min(finalists, key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
+    return Best(*best, len(tried))
+
+
+def front(choices: Sequence[Parted], limits: Limits) -> tuple[list[tuple[Parted, Spent]], bool]:
+    """Choices with sequences of their bodies of which no other is as low and as fast, the highest peak first, and
+    whether all of them were swept."""
+    found: list[tuple[Parted, Spent]] = []
+    complete = True
+    for number, choice in enumerate(choices):
+        begin = choice.begin
+        least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
+        budgets = [begin.peak - (begin.peak - least) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
+        share = _share(limits, limits.left_seconds / (len(choices) - number))
+        points, ended = sweep(choice.sequence, choice.order, budgets, share)
+        complete = complete and ended == "complete"
+        found += [(choice, spent) for spent in points]
+    kept: list[tuple[Parted, Spent]] = []
+    for c, s in sorted(found, key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1]), entry[0].count)):
+        if not kept or c.seconds(s) < kept[-1][0].seconds(kept[-1][1]):
+            kept.append((c, s))
+    return kept[::-1], complete
+
+
+def _share(limits: Limits, seconds: float) -> Limits:
+    """Limits of a search of its own that takes so many seconds at most."""
+    tell, spent = limits.report, limits.seconds - limits.left_seconds
+    report = None
+    if tell is not None:
+        report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731
+    return Limits(max(0.01, min(seconds, limits.left_seconds)), limits.memory_bytes, limits.seed, report=report)

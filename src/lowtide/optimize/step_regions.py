@@ -1,0 +1,64 @@
+"""Regions of a training step that can run in parts: all ops along one class of dimensions, the batch above all.
+
+A class is what runs together (`lowtide.ops.links`). Where one takes in the forward pass, the loss and the backward
+pass, parts of it are micro-batches: gradients of weights are sums, the update stays outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lowtide.graph import Graph
+from lowtide.ops.links import axis_classes, linked
+from lowtide.ops.meaning import Meaning, meaning
+from lowtide.transform.fission import NoFission, Region, region_of
+
+_FEWEST = 0.02
+"""Classes that fewer than this part of the ops have are not looked at."""
+
+
+@dataclass(frozen=True)
+class StepRegions:
+    """Regions, those of most ops first, and why what is no region is none: of each class of dimensions the reason."""
+
+    regions: tuple[Region, ...]
+    refused: tuple[str, ...]
+
+
+def axes_of_class(graph: Graph, places: frozenset[tuple[int, int]], meanings: Mapping[int, Meaning]) -> dict[int, int]:
+    """The axis of each op that runs along a class of dimensions.
+
+    Raises
+    ------
+    NoFission
+        An op runs along two of its axes.
+    """
+    axes: dict[int, int] = {}
+    for op in graph.ops:
+        known = meanings.get(op.id)
+        if known is None:
+            continue
+        for axis, group in enumerate(linked(op, known, windows=False)):
+            if places.isdisjoint(group):
+                continue
+            if op.id in axes:
+                raise NoFission(f"{op.label} runs along it twice, and each part needs all rows")
+            axes[op.id] = axis
+    return axes
+
+
+def step_regions(graph: Graph) -> StepRegions:
+    """The largest region of each class of dimensions."""
+    meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
+    regions: list[Region] = []
+    refused: list[str] = []
+    for places in axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id)):
+        try:
+            axes = axes_of_class(graph, places, meanings)
+            if len(axes) < max(2, _FEWEST * len(graph.ops)):
+                continue
+            regions.append(region_of(graph, axes))
+        except NoFission as reason:
+            refused.append(str(reason))
+    return StepRegions(tuple(sorted(regions, key=lambda r: (-len(r.axes), r.axes))), tuple(refused))

@@ -1,0 +1,1 @@
+"""Scheduled HLO text, as XLA prints a compiled program."""

@@ -1,0 +1,183 @@
+"""HLO text taken apart: the module's line, the instructions of its entry computation, shapes and their bytes.
+
+    HloModule jit_f, is_scheduled=true, ...
+    ENTRY %main.7 (x.1: f32[512,64]) -> f32[512,6] {
+      %x.1 = f32[512,64]{1,0} parameter(0), metadata={op_name="x"}
+      ROOT %tuple.3 = (f32[64,64]{1,0}, s32[]) tuple(%a, /*index=1*/%b), control-predecessors={%c}
+    }
+
+Nothing of XLA is needed, and nothing is evaluated. What the words mean is `reader.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lowtide.errors import InputError
+
+MOST_DEPTH = 100
+"""Of tuples in tuples."""
+MOST_BYTES = 2**62
+
+_COMMENT = re.compile(r"/\*.*?\*/")
+_ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\]")
+_NAME = re.compile(r"%?([\w.\-]+)\s*=\s*")
+_BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array's element type and dimensions; a bounded dimension has its bound."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+
+
+Shape = Array | tuple["Shape", ...]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A line of a computation: operands are names; `after` those that run before for no value's sake; `index` of
+    a tuple's element."""
+
+    name: str
+    shape: Shape
+    opcode: str
+    operands: tuple[str, ...]
+    after: tuple[str, ...]
+    root: bool
+    index: int | None = None
+
+
+def entry(text: str, source: str) -> tuple[str, Iterator[Instruction]]:
+    """The module's name and the instructions of its entry computation, in the order in which they run.
+
+    Raises
+    ------
+    InputError
+        No HLO text, none that is scheduled, no entry computation; from the iterator: a line that is no instruction.
+    """
+    lines = text.splitlines()
+    head = next((line for line in lines if line.strip()), "")
+    if not head.startswith("HloModule "):
+        raise InputError("not HLO text: it does not begin with HloModule; take compile().as_text() of JAX", source)
+    if "is_scheduled=true" not in head:
+        raise InputError(
+            "the module is not scheduled, so that its order says nothing; take the text after compiling, as "
+            "jax.jit(f).lower(x).compile().as_text()",
+            source,
+        )
+    begin = next((n for n, line in enumerate(lines) if line.startswith("ENTRY ")), None)
+    if begin is None:
+        raise InputError("there is no ENTRY computation; is the text cut off?", source)
+    end = next((n for n in range(begin + 1, len(lines)) if lines[n].startswith("}")), None)
+    if end is None:
+        raise InputError("the ENTRY computation does not end; is the text cut off?", source)
+    name = re.split(r"[\s,]", head[len("HloModule ") :], maxsplit=1)[0]
+    body = ((n + 1, lines[n]) for n in range(begin + 1, end) if lines[n].strip())
+    return name, (_instruction(line, f"{source}: line {n}") for n, line in body)
+
+
+def _instruction(line: str, place: str) -> Instruction:
+    rest = _COMMENT.sub("", line).strip()
+    root = rest.startswith("ROOT ")
+    rest = rest.removeprefix("ROOT ")
+    named = _NAME.match(rest)
+    if named is None:
+        raise InputError(f"this is no instruction: {line.strip()[:60]!r}", place)
+    shape, at = _shape(rest, named.end(), place, 0)
+    word = re.compile(r"\s*([\w\-]+)\(").match(rest, at)
+    if word is None:
+        raise InputError(f"{named[1]} has no operation behind its shape", place)
+    close = _closing(rest, word.end(), place)
+    operands = () if word[1] in ("parameter", "constant") else _names(rest[word.end() : close])
+    control = re.search(r"control-predecessors=\{([^}]*)\}", rest[close:])
+    index = re.search(r"[ ,]index=(\d{1,9})\b", rest[close:])
+    after = _names(control[1]) if control else ()
+    return Instruction(named[1], shape, word[1], operands, after, root, int(index[1]) if index else None)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Operands: each the last word of its part, since older texts print the type before it."""
+    parts: list[str] = []
+    depth = start = 0
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return tuple(part.split()[-1].removeprefix("%") for part in parts if part.strip())
+
+
+def _closing(text: str, at: int, place: str) -> int:
+    """Where the parenthesis that was opened before `at` closes; strings are passed over."""
+    depth, quoted = 1, False
+    for i in range(at, len(text)):
+        c = text[i]
+        if c == '"' and text[i - 1] != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += (c == "(") - (c == ")")
+            if depth == 0:
+                return i
+    raise InputError("a parenthesis does not close", place)
+
+
+def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
+    """A shape that begins at `at`, and where it ends, its layout included."""
+    if depth > MOST_DEPTH:
+        raise InputError(f"tuples are nested more than {MOST_DEPTH} deep", place)
+    if text[at : at + 1] == "(":
+        parts: list[Shape] = []
+        at = _blank(text, at + 1)
+        while text[at : at + 1] != ")":
+            part, at = _shape(text, at, place, depth + 1)
+            parts.append(part)
+            at = _blank(text, at)
+            if text[at : at + 1] == ",":
+                at = _blank(text, at + 1)
+            elif text[at : at + 1] != ")":
+                raise InputError("a tuple's shape does not close", place)
+        return tuple(parts), at + 1
+    array = _ARRAY.match(text, at)
+    if array is None:
+        raise InputError(f"this is no shape: {text[at : at + 40]!r}", place)
+    at = array.end()
+    if text[at : at + 1] == "{":
+        end = text.find("}", at)
+        if end < 0:
+            raise InputError("a layout does not close", place)
+        at = end + 1
+    return _array(array[1], array[2], place), at
+
+
+def _blank(text: str, at: int) -> int:
+    while text[at : at + 1] == " ":
+        at += 1
+    return at
+
+
+def _array(dtype: str, dims: str, place: str) -> Array:
+    if dtype in _BITS:
+        bits = _BITS[dtype]
+    else:
+        width = re.fullmatch(r"(?:s|u|f|bf)(\d+)\w*", dtype)  # f8e4m3fn has 8
+        if width is None or not 1 <= int(width[1][:4]) <= 64:
+            raise InputError(f"{dtype[:40]!r} is no element type of HLO", place)
+        bits = int(width[1])
+    shape: list[int] = []
+    count = 1
+    for dim in filter(None, (d.strip() for d in dims.split(","))):
+        digits = dim.removeprefix("<=")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            raise InputError(f"{dim[:40]!r} is no size of a dimension", place)
+        shape.append(int(digits))
+        count *= int(digits)
+        if count * bits > 8 * MOST_BYTES:
+            raise InputError("an array has more than 2^62 bytes", place)
+    return Array(dtype, tuple(shape), -(-count * bits // 8))

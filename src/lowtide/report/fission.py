@@ -1,0 +1,32 @@
+"""What a plan of a step says of parts, in words."""
+
+from __future__ import annotations
+
+from lowtide.fission_plan import PlanFission
+from lowtide.plan import Plan
+from lowtide.report.cuts import EXACTNESS
+from lowtide.sizes import format_count, format_size
+
+
+def fission_rows(plan: Plan) -> list[tuple[str, str]]:
+    """What runs in parts, and what the step takes."""
+    claim = plan.fission
+    if claim is None:
+        return []
+    parts = [("in parts", _part_text(part)) for part in claim.parts] or [("in parts", "no op")]
+    exact = EXACTNESS[plan.exactness or "bits"]
+    bound = "" if claim.max_overhead is None else f", {100 * claim.max_overhead:g} % allowed"
+    time = (
+        f"{1e3 * claim.predicted_seconds:,.2f} ms predicted on {claim.device or 'the cost file'}, "
+        f"{100 * claim.overhead:+.2f} % beside the step as it stands{bound}; results {exact}"
+    )
+    return [*parts, ("time", time)]
+
+
+def _part_text(part: PlanFission) -> str:
+    again = sum(1 for r in part.body.get("rewrites") or () if r["kind"] == "recompute")
+    body = format_size(int(part.body["required_bytes"]))
+    return (
+        f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts, {body} each; "
+        f"{format_count(again, 'run')} again in each"
+    )

@@ -1,0 +1,164 @@
+"""A training step run in numpy, as it stands and as a plan has it: parts one after the other, ops again where it says.
+
+What is dead is dropped, so that a plan whose ops read what is no longer there fails here. It is a reference: plain,
+slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from lowtide.errors import InputError
+from lowtide.fission_plan import PlanFission
+from lowtide.graph import Graph, Kind, Op
+from lowtide.ops.labels import word_of
+from lowtide.plan import Plan
+from lowtide.run.step_kernels import KERNELS
+from lowtide.transform.fission import (
+    Fission,
+    Loop,
+    Region,
+    access_of,
+    body_of,
+    outer_of,
+    region_of,
+)
+from lowtide.verify.check.rewrites import with_ops
+
+Array = Any
+Values = dict[int, Array]
+
+
+def random_feeds(graph: Graph, seed: int = 0, dtype: str = "float64") -> Values:
+    """Numbers for the inputs of a step, drawn from a normal distribution of deviation 0.3; ``grad`` is 1."""
+    generator = np.random.default_rng(seed)
+    feeds: Values = {}
+    for t in graph.tensors:
+        if t.kind is Kind.INPUT:
+            drawn = 0.3 * generator.standard_normal(t.shape or ())
+            feeds[t.id] = (np.ones(t.shape or ()) if t.name == "grad" else drawn).astype(dtype)
+    return feeds
+
+
+def run_step(graph: Graph, feeds: Mapping[int, Array]) -> Values:
+    """Results of a step in its own order."""
+    return _run(graph, graph.own_order, feeds, {})
+
+
+def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
+    """Results of a step as a plan has it.
+
+    Raises
+    ------
+    InputError
+        An op is of a kind that this cannot compute, or the plan is no plan of this step.
+    """
+    parts = () if plan.fission is None else plan.fission.parts
+    inner = msgspec.structs.replace(plan, fission=None)
+    loops: dict[int, _Loop] = {}
+    outer = graph
+    for part in parts:
+        loop = _Loop(graph, part)
+        loops[part.op] = loop
+        outer = outer_of(graph, [Loop(loop.region, int(part.body["required_bytes"]), None)])
+    whole = with_ops(outer, inner)
+    return _run(whole, plan.order, feeds, loops)
+
+
+class _Loop:
+    """A region of a plan, ready to run."""
+
+    def __init__(self, graph: Graph, part: PlanFission) -> None:
+        axes: dict[int, int] = {}
+        for op_id, word in part.ops:
+            op = graph.op_by_id[op_id]
+            access = access_of(graph, op)
+            named = [axis for axis in range(len(access.sizes)) if word_of(op, access, axis) == word]
+            if len(named) != 1:
+                raise InputError(f"{op.label} has no rows {word!r}: the plan is for another step", graph.name)
+            axes[op_id] = named[0]
+        self.region: Region = region_of(graph, axes)
+        self.ends = part.ends
+        fission = Fission(self.region.axes, tuple(part.ends))
+        self.body = body_of(graph, self.region, fission, None)
+        self.plan = msgspec.convert(part.body, Plan)
+        self.graph = with_ops(self.body.graph, self.plan)
+
+    def run(self, given: Mapping[int, Array]) -> Values:
+        """All parts, from whole operands to whole results."""
+        results: Values = {}
+        first = 0
+        dims, joined = dict(self.region.sliced), dict(self.region.joined)
+        for end in self.ends:
+            feeds = {t: _rows(given[t], dims[t], first, end) if t in dims else given[t] for t in given}
+            made = _run(self.graph, self.plan.order, feeds, {}, self.region.results, self.body.copies)
+            for t in self.region.summed:
+                results[t] = made[t].copy() if t not in results else results[t] + made[t]
+            for t, dim in joined.items():
+                if t not in results:
+                    shape = list(made[t].shape)
+                    shape[dim] = self.region.rows
+                    results[t] = np.empty(shape, made[t].dtype)
+                results[t][(*(slice(None),) * dim, slice(first, end))] = made[t]
+            first = end
+        return results
+
+
+def _rows(x: Array, dim: int, first: int, end: int) -> Array:
+    return x[(*(slice(None),) * dim, slice(first, end))]
+
+
+def _run(
+    graph: Graph,
+    order: Sequence[int],
+    feeds: Mapping[int, Array],
+    loops: Mapping[int, _Loop],
+    kept: Sequence[int] = (),
+    copies: Mapping[int, int] | None = None,
+) -> Values:
+    """Ops in an order; what nobody reads any more is dropped, but for outputs and what is kept."""
+    values: Values = dict(feeds)
+    keep = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}.union(kept)
+    last = {t: step for step, v in enumerate(order) for t in graph.op_by_id[v].inputs}
+    for step, v in enumerate(order):
+        op = graph.op_by_id[v]
+        if v in loops:
+            values.update(loops[v].run({t: values[t] for t in op.inputs}))
+        elif copies is not None and v in copies:
+            values[op.outputs[0]] = values[op.inputs[0]].copy()
+        else:
+            values[op.outputs[0]] = _computed(graph, op, [values[t] for t in op.inputs])
+        for t in op.inputs:
+            if last[t] == step and t not in keep:
+                values.pop(t, None)
+    return {t: values[t] for t in keep if t in values}
+
+
+def _computed(graph: Graph, op: Op, operands: Sequence[Array]) -> Array:
+    kernel = KERNELS.get(op.type)
+    if kernel is None:
+        raise InputError(f"{op.label} is of no kind that can be computed here", graph.name)
+    shape = graph.tensor_by_id[op.outputs[0]].shape or ()
+    if any(given.shape != graph.tensor_by_id[t].shape for t, given in zip(op.inputs, operands, strict=True)):
+        shape = _shape_of_part(op, operands, shape, graph)
+    result = kernel(operands, op.attributes, shape)
+    if result.shape != tuple(shape):
+        raise InputError(f"{op.label} made {result.shape}, not {tuple(shape)}", graph.name)
+    return result
+
+
+def _shape_of_part(op: Op, operands: Sequence[Array], shape: tuple[int, ...], graph: Graph) -> tuple[int, ...]:
+    """The result's shape where operands have fewer rows than the graph says, by the labels."""
+    from lowtide.ops.labels import parsed
+
+    reads, writes = parsed(str(op.attributes["labels"]))
+    sizes: dict[str, int] = {}
+    for t, words, given in zip(op.inputs, reads, operands, strict=True):
+        for word, size, real in zip(words, graph.tensor_by_id[t].shape or (), given.shape, strict=True):
+            if size != real:
+                sizes[word] = real
+    return tuple([sizes.get(word, size) for word, size in zip(writes[0], shape, strict=True)])

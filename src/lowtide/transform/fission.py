@@ -1,0 +1,354 @@
+"""Ops of a step that run in parts: a region, an axis of each of its ops, and where the parts end.
+
+::
+
+    x ---> a ---> b ---> loss            x ---> [ a' b' loss' c' d' ]  n times ---> dw ---> update
+    |      |             |        =>             slices of x, added up into dw
+    w <- update <- dw <- d <- c <-+
+
+It is MAGIS's fission (S, D, n) (ASPLOS 2024, section 4.2): S connected or not, convex, D one axis of each op. A region
+becomes one op of the **outer graph**, which holds what all parts read whole and what they put together; its workspace
+is what one part needs, the largest: the **body**, a graph of its own in which ops may run again. Rows of what is read
+are a view where they lie together, else a copy; a result of rows is copied to its place, a sum added to what is there,
+where the first part's is.
+Nothing is cut where the rows of a sum, or other rows than a part's, are read inside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.access import Access
+from lowtide.ops.index import Index
+from lowtide.ops.meaning import meaning
+
+PARTS = "Parts"
+"""Type of the op that stands for a region."""
+
+
+Reckon = Callable[[str, float, float], float]
+"""Seconds of an op of a type, of so many operations and bytes."""
+
+
+class NoFission(Exception):
+    """Ops that cannot run in parts; the message says why, for people."""
+
+
+@dataclass(frozen=True)
+class Fission:
+    """Ops that run in parts.
+
+    Attributes
+    ----------
+    axes
+        Of each op's id, in own order, the axis of its access that is cut.
+    ends
+        Rows at which the parts end, ascending, the last one all.
+    """
+
+    axes: tuple[tuple[int, int], ...]
+    ends: tuple[int, ...]
+
+    @property
+    def rows(self) -> Counter[int]:
+        """How many parts there are of so many rows."""
+        return Counter(b - a for a, b in pairwise((0, *self.ends)))
+
+
+def even_ends(rows: int, parts: int) -> tuple[int, ...]:
+    """Ends of parts as equal as can be, the larger ones first."""
+    size, more = divmod(rows, parts)
+    ends, at = [], 0
+    for k in range(parts):
+        at += size + (k < more)
+        ends.append(at)
+    return tuple(ends)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region that can run in parts.
+
+    Attributes
+    ----------
+    axes
+        As `Fission.axes`.
+    rows
+        Of the axis.
+    sliced
+        Tensors that are read and not made here, with their dimension along the axis; `whole` those read whole.
+    joined, summed
+        Results that leave, as rows along a dimension, or as sums.
+    """
+
+    axes: tuple[tuple[int, int], ...]
+    rows: int
+    sliced: tuple[tuple[int, int], ...]
+    whole: tuple[int, ...]
+    joined: tuple[tuple[int, int], ...]
+    summed: tuple[int, ...]
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """All that leaves."""
+        return (*(t for t, _ in self.joined), *self.summed)
+
+
+def access_of(graph: Graph, op: Op) -> Access:
+    """What an op reads for a part of its results. Raises `NoFission` if it is not known."""
+    known = meaning(graph, op)
+    if known is None or known.opaque is not None:
+        why = "the graph is in no dialect" if known is None else known.opaque
+        raise NoFission(f"{op.label} cannot run in parts: {why}")
+    if known.random or known.mutates:
+        raise NoFission(f"{op.label} cannot run in parts: it is random, or writes over what it reads")
+    return known.access
+
+
+def region_of(graph: Graph, axes: Mapping[int, int]) -> Region:
+    """The region of ops along these axes.
+
+    Raises
+    ------
+    NoFission
+        An op reads other rows than those of its part, or a sum that is not whole yet; or the ops are not convex.
+    """
+    dims: dict[int, int | None] = {}
+    sliced: dict[int, int] = {}
+    whole: dict[int, None] = {}
+    sizes: set[int] = set()
+    ordered = [(op.id, axes[op.id]) for op in graph.ops if op.id in axes]
+    for op_id, axis in ordered:
+        op = graph.op_by_id[op_id]
+        access = access_of(graph, op)
+        sizes.add(access.sizes[axis])
+        for t, indices in zip(op.inputs, access.inputs, strict=True):
+            dim = _dim(op, indices or (), axis)
+            if t in dims:
+                if dims[t] is None:
+                    raise NoFission(f"{op.label} reads a sum over all rows, of which a part has only its own")
+                if dim != dims[t]:
+                    raise NoFission(f"{op.label} needs all rows of {graph.tensor_by_id[t].label}, not a part's")
+            elif dim is None:
+                whole[t] = None
+            elif sliced.setdefault(t, dim) != dim:
+                raise NoFission(f"{op.label} reads rows of {graph.tensor_by_id[t].label} along another dimension")
+        for t, along in zip(op.outputs, access.outputs, strict=True):
+            dims[t] = along.index(axis) if axis in along else None
+        if None in [dims[t] for t in op.outputs] and (access.merge != "sum" or access.exactness(axis) == "never"):
+            raise NoFission(f"parts of {op.label} do not add up")
+    if len(sizes) != 1:
+        raise NoFission("the ops' axes have different numbers of rows")
+    both = next((t for t in sliced if t in whole), None)
+    if both is not None:
+        raise NoFission(f"{graph.tensor_by_id[both].label} is read whole and in rows")
+    leaving = [t for t in dims if _leaves(graph, t, axes)]
+    region = Region(
+        tuple(ordered),
+        sizes.pop(),
+        tuple(sliced.items()),
+        tuple(whole),
+        tuple([(t, d) for t in leaving if (d := dims[t]) is not None]),
+        tuple([t for t in leaving if dims[t] is None]),
+    )
+    _check_convex(graph, axes)
+    return region
+
+
+def _dim(op: Op, indices: Sequence[Index | None], axis: int) -> int | None:
+    """The dimension of an operand of which a part reads its own rows."""
+    found = [d for d, index in enumerate(indices) if index is not None and index.axis == axis]
+    if len(found) > 1 or any(indices[d] != Index(axis) for d in found):
+        raise NoFission(f"{op.label} reads other rows than those of its part")
+    return found[0] if found else None
+
+
+def _leaves(graph: Graph, tensor: int, inside: Mapping[int, int]) -> bool:
+    kept = graph.tensor_by_id[tensor].kind is Kind.OUTPUT
+    return kept or any(reader not in inside for reader in graph.consumers.get(tensor, ()))
+
+
+def _check_convex(graph: Graph, inside: Mapping[int, int]) -> None:
+    """That nothing outside lies between the ops."""
+    behind: dict[int, int] = {}  # to the first op outside on the way there
+    for i, op in enumerate(graph.ops):
+        before = graph.predecessors[i]
+        if op.id in inside:
+            between = next((behind[u] for u in before if u in behind), None)
+            if between is not None:
+                raise NoFission(f"{graph.ops[between].label} lies between, and takes all rows at once")
+        elif any(graph.ops[u].id in inside for u in before):
+            behind[i] = i
+        else:
+            first = next((behind[u] for u in before if u in behind), None)
+            if first is not None:
+                behind[i] = first
+
+
+@dataclass(frozen=True)
+class Body:
+    """One part of a region as a graph; `copies`: ops that copy rows of what is read, each with that tensor's id."""
+
+    graph: Graph
+    copies: Mapping[int, int]
+
+
+def body_of(graph: Graph, region: Region, fission: Fission, reckon: Reckon | None) -> Body:
+    """The largest part of a region, with costs of all parts together.
+
+    Parameters
+    ----------
+    reckon
+        What ops take; None: their own cost.
+    """
+    largest, inside = max(fission.rows), dict(region.axes)
+    tensors: dict[int, Tensor] = {}
+    ops: list[Op] = []
+    copied: dict[int, int] = {}
+    copies: dict[int, int] = {}
+    fresh_tensor, fresh_op = max(graph.tensor_by_id) + 1, max(graph.op_by_id) + 1
+    for t in region.whole:
+        tensors[t] = replace(graph.tensor_by_id[t], kind=Kind.CONSTANT)
+    for t, dim in region.sliced:
+        tensors[t] = _rows_of(graph.tensor_by_id[t], dim, largest, region.rows, Kind.CONSTANT)
+    dims = dict(region.sliced)
+    for op_id, axis in region.axes:
+        op = graph.op_by_id[op_id]
+        access = access_of(graph, op)
+        for t in dict.fromkeys(op.inputs):
+            if t in dims and t not in copied and prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:
+                part = replace(tensors[t], id=fresh_tensor, kind=Kind.ACTIVATION, name=f"rows of {tensors[t].name}")
+                tensors[fresh_tensor] = part
+                cost = _glue(reckon, "slice", 2 * graph.tensor_by_id[t].size, fission)
+                ops.append(Op(fresh_op, (t,), (fresh_tensor,), f"slice of {tensors[t].name}", "slice", cost=cost))
+                copied[t], copies[fresh_op] = fresh_tensor, t
+                fresh_tensor, fresh_op = fresh_tensor + 1, fresh_op + 1
+        for t, along in zip(op.outputs, access.outputs, strict=True):
+            dim = along.index(axis) if axis in along else None
+            old = graph.tensor_by_id[t]
+            tensors[t] = (
+                replace(old, kind=Kind.ACTIVATION)
+                if dim is None
+                else _rows_of(old, dim, largest, region.rows, Kind.ACTIVATION)
+            )
+        cost = _cost(graph, op, access, axis, region, fission, reckon)
+        inputs = tuple([copied.get(t, t) for t in op.inputs])
+        operands = tuple([None if t is None else copied.get(t, t) for t in op.operands])
+        flops = None if op.flops is None else op.flops * largest // region.rows
+        after = tuple([u for u in op.after if u in inside])
+        ops.append(replace(op, inputs=inputs, operands=operands, flops=flops, cost=cost, after=after, overwrites=None))
+    made = replace(
+        graph, name=f"{graph.name} in parts", tensors=tuple(tensors.values()), ops=tuple(ops), folded=(),
+        file=None, file_order=(),
+    )  # fmt: skip
+    return Body(made, copies)
+
+
+def _rows_of(tensor: Tensor, dim: int, rows: int, of: int, kind: Kind) -> Tensor:
+    shape = tensor.shape or ()
+    part = (*shape[:dim], rows, *shape[dim + 1 :])
+    return replace(tensor, shape=part, size=tensor.size * rows // of, kind=kind)
+
+
+def _cost(
+    graph: Graph, op: Op, access: Access, axis: int, region: Region, fission: Fission, reckon: Reckon | None
+) -> float | None:
+    """Of all parts of an op, and of what puts its results together."""
+    if reckon is None:
+        return op.cost
+    cut = [(t, _dim(op, indices or (), axis) is not None) for t, indices in zip(op.inputs, access.inputs, strict=True)]
+    cut += [(t, axis in along) for t, along in zip(op.outputs, access.outputs, strict=True)]
+    shared = sum(graph.tensor_by_id[t].size for t, along in cut if not along)
+    own = sum(graph.tensor_by_id[t].size for t, _ in cut) - shared
+    total = 0.0
+    for rows, count in sorted(fission.rows.items()):
+        size = shared + own * rows // region.rows
+        total += count * reckon(op.type, (op.flops or 0) * rows / region.rows, size)
+    joined = dict(region.joined)
+    for t in op.outputs:
+        size = graph.tensor_by_id[t].size
+        if t in joined:
+            total += _glue(reckon, "join", 2 * size, fission) or 0.0
+        elif t in region.summed:
+            total += (len(fission.ends) - 1) * reckon("merge", 0, 3 * size)
+    return total
+
+
+def _glue(reckon: Reckon | None, role: str, size: int, fission: Fission) -> float | None:
+    """Of moving so many bytes, all parts together."""
+    if reckon is None:
+        return None
+    total = fission.ends[-1]
+    return sum(count * reckon(role, 0, size * rows // total) for rows, count in sorted(fission.rows.items()))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A region that runs in parts, as the outer graph has it: bytes that a part needs, and seconds of all parts."""
+
+    region: Region
+    workspace: int
+    cost: float | None
+
+
+def outer_of(graph: Graph, loops: Sequence[Loop]) -> Graph:
+    """The graph with one op in the place of each region. Regions share no op.
+
+    Raises
+    ------
+    NoFission
+        Regions wait for each other.
+    """
+    stands_for: dict[int, int] = {}
+    made: dict[int, Op] = {}
+    fresh = max(graph.op_by_id) + 1
+    for k, loop in enumerate(loops):
+        inside = [op for op, _ in loop.region.axes]
+        inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)
+        name = f"{len(inside)} ops from {graph.op_by_id[inside[0]].name}"
+        made[fresh + k] = Op(
+            fresh + k, tuple(sorted(inputs)), tuple(sorted(loop.region.results)), name, PARTS, loop.workspace,
+            after=(), cost=loop.cost,
+        )  # fmt: skip
+        stands_for.update(dict.fromkeys(inside, fresh + k))
+    ops = [op for op in graph.ops if op.id not in stands_for] + list(made.values())
+    there = {t for op in ops for t in (*op.inputs, *op.outputs)}
+    read = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
+    tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in read])
+    return replace(graph, tensors=tensors, ops=tuple(_sorted(graph, ops, stands_for)), file=None, file_order=())
+
+
+def _sorted(graph: Graph, ops: Sequence[Op], stands_for: Mapping[int, int]) -> list[Op]:
+    """Topologically, else as they stand in the graph: a region where its first op stood."""
+    place: dict[int, int] = {}
+    for i, op in enumerate(graph.ops):
+        place.setdefault(stands_for.get(op.id, op.id), i)
+    maker = {t: op.id for op in ops for t in op.outputs}
+    waits = {
+        op.id: {maker[t] for t in op.inputs if t in maker} | {stands_for.get(u, u) for u in op.after} for op in ops
+    }
+    readers: dict[int, list[int]] = {}
+    for op_id, before in waits.items():
+        for u in before:
+            readers.setdefault(u, []).append(op_id)
+    left = {op_id: len(before) for op_id, before in waits.items()}
+    ready = [(place[op_id], op_id) for op_id, count in left.items() if not count]
+    heapq.heapify(ready)
+    by_id = {op.id: op for op in ops}
+    result: list[Op] = []
+    while ready:
+        _, at = heapq.heappop(ready)
+        result.append(by_id[at])
+        for reader in readers.get(at, ()):
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, (place[reader], reader))
+    if len(result) < len(ops):
+        raise NoFission("regions wait for each other")
+    return result

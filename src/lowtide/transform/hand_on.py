@@ -1,0 +1,191 @@
+"""Pieces handed on: what one region makes and others read in parts is never put together.
+
+    join(a, b, c) -> x;  slice(x, 3:7)     =>     join(slice(b, ...), slice(c, ...))  or a piece itself, where that fits
+
+A join copies: for a moment there is twice what it makes. Where all that read the whole are slices of it along the same
+dimension, they are taken from the pieces, each of which is gone when nobody reads its rows any more, while whoever
+takes its place grows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.access import Box
+from lowtide.ops.index import Range
+from lowtide.ops.part import Glue, Speller, speller
+from lowtide.ops.piece import Part, Piece, Role
+from lowtide.transform.part_values import all_names
+from lowtide.transform.parts import PartGraph
+
+
+@dataclass
+class _Changed:
+    """A part graph as it becomes."""
+
+    cut: Graph
+    parts: PartGraph
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    roles: dict[int, Part] = field(default_factory=dict)
+    tensors: list[Tensor] = field(default_factory=list)
+    constants: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        graph = self.parts.graph
+        self.next_op = max((op.id for op in (*graph.ops, *graph.folded, *self.cut.ops)), default=-1) + 1
+        self.next_tensor = max((t.id for t in (*graph.tensors, *self.cut.tensors)), default=-1) + 1
+        self.names = set(all_names(graph)) | set(all_names(self.cut))
+        for t in self.parts.numbers:
+            if len(graph.tensor_by_id[t].shape or ()) == 1:
+                self.constants.setdefault(graph.tensor_by_id[t].integers, t)
+        spell = speller(graph)
+        assert spell is not None, graph.dialect
+        self.spell: Speller = spell
+
+    def piece(self, of: int, box: Box, word: str) -> int:
+        """A new tensor: rows of another one."""
+        whole = self.cut.tensor_by_id[of]
+        shape = tuple(b - a for a, b in box)
+        size = whole.size
+        for rows, full in zip(shape, whole.shape or (), strict=True):
+            size = size * rows // full
+        name = self._name(f"{whole.label}/{word}")
+        self.tensors.append(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype))
+        self.pieces[self.next_tensor] = Piece(of, box)
+        self.next_tensor += 1
+        return self.next_tensor - 1
+
+    def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int, name: str) -> Op:
+        """A new op between parts."""
+        given = (*operands, *(self._numbers(values) for values in glue.literals))
+        op = Op(self.next_op, given, (output,), self._name(name), glue.type, attributes=glue.attributes, operands=given)
+        self.roles[self.next_op] = Part(role)
+        self.next_op += 1
+        return op
+
+    def _numbers(self, values: tuple[int, ...]) -> int:
+        if values not in self.constants:
+            value = struct.pack(f"<{len(values)}q", *values)
+            name = self._name(f"lowtide/{'_'.join(map(str, values))}")
+            shape = (len(values),)
+            self.tensors.append(Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, shape, "int64", value=value))
+            self.constants[values] = self.next_tensor
+            self.next_tensor += 1
+        return self.constants[values]
+
+    def _name(self, name: str) -> str:
+        free, k = name, 0
+        while free in self.names:
+            k += 1
+            free = f"{name}_{k}"
+        self.names.add(free)
+        return free
+
+
+def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
+    """The parts without joins whose readers can do with the pieces; of formats whose numbers are ``int64``.
+
+    Parameters
+    ----------
+    cut
+        The graph that was cut.
+    """
+    spell = speller(cut)
+    if spell is None or spell.NUMBERS != "int64":
+        return parts
+    lost = {op.outputs[0]: (op, dim) for op in parts.graph.ops for dim in (_joined(cut, parts, op),) if dim is not None}
+    if not lost:
+        return parts
+    at = _Changed(cut, parts)
+    joins = {op.id for op, _ in lost.values()}
+    instead: dict[int, int] = {}
+    ops: list[Op] = []
+    for op in parts.graph.ops:
+        if op.id in joins:
+            continue
+        if op.inputs and op.inputs[0] in lost and op.id in parts.parts and parts.parts[op.id].role == "slice":
+            join, dim = lost[op.inputs[0]]
+            ops += _taken(at, join, dim, op, instead)
+        else:
+            ops.append(_reading(op, instead))
+    return _result(at, ops)
+
+
+def _joined(cut: Graph, parts: PartGraph, op: Op) -> int | None:
+    """The dimension along which an op joins what slices alone read; None: it does not."""
+    part = parts.parts.get(op.id)
+    if part is None or part.role != "join" or op.outputs[0] not in cut.tensor_by_id:
+        return None
+    whole = cut.tensor_by_id[op.outputs[0]]
+    readers = [parts.graph.op_by_id[o] for o in parts.graph.consumers.get(whole.id, ())]
+    shape = whole.shape or ()
+    if whole.kind is Kind.OUTPUT or not readers:
+        return None
+    dims = _cut_dims(parts.pieces[op.inputs[0]].box, shape)
+    for reader in readers:
+        own = parts.parts.get(reader.id)
+        if own is None or own.role != "slice" or _cut_dims(parts.pieces[reader.outputs[0]].box, shape) != dims:
+            return None
+    return dims[0] if len(dims) == 1 else None
+
+
+def _cut_dims(box: Box, shape: Sequence[int]) -> list[int]:
+    return [d for d, (rows, size) in enumerate(zip(box, shape, strict=True)) if rows != (0, size)]
+
+
+def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) -> list[Op]:
+    """What takes rows from pieces in the place of a slice; `instead`: tensors that are read in the place of others."""
+    known, made = at.parts.pieces, op.outputs[0]
+    first, end = known[made].box[dim]
+    held = [(t, known[t].box[dim]) for t in join.inputs]
+    held = [(t, rows) for t, rows in held if rows[0] < end and first < rows[1]]
+    if [rows for _, rows in held] == [(first, end)]:
+        instead[made] = held[0][0]
+        return []
+    ops, operands = [], []
+    for t, rows in held:
+        wanted = (max(first, rows[0]), min(end, rows[1]))
+        if wanted == rows:
+            operands.append(t)
+            continue
+        out = made if len(held) == 1 else at.piece(join.outputs[0], _box(known[made].box, dim, wanted), "rows")
+        ops.append(_slice(at, t, known[t].box, dim, wanted, out, op.name))
+        operands.append(out)
+    if len(held) > 1:
+        ops.append(at.glue(at.spell.joining(dim), "join", operands, made, op.name))
+    return ops
+
+
+def _box(box: Box, dim: int, rows: Range) -> Box:
+    return (*box[:dim], rows, *box[dim + 1 :])
+
+
+def _slice(at: _Changed, read: int, box: Box, dim: int, rows: Range, out: int, name: str) -> Op:
+    begin = box[dim][0]
+    shape = tuple(b - a for a, b in box)
+    glue = at.spell.slicing(at.cut, {dim: (rows[0] - begin, rows[1] - begin)}, shape)
+    return at.glue(glue, "slice", [read], out, name)
+
+
+def _reading(op: Op, instead: Mapping[int, int]) -> Op:
+    if not any(t in instead for t in op.inputs):
+        return op
+    operands = tuple(None if t is None else instead.get(t, t) for t in op.operands)
+    return replace(op, inputs=tuple(instead.get(t, t) for t in op.inputs), operands=operands)
+
+
+def _result(at: _Changed, ops: list[Op]) -> PartGraph:
+    parts, graph = at.parts, at.parts.graph
+    used = {t for op in (*ops, *graph.folded) for t in (*op.inputs, *op.outputs)}
+    new = parts.numbers | parts.pieces.keys()
+    kept = [t for t in graph.tensors if t.id in used or (t.kind is not Kind.ACTIVATION and t.id not in new)]
+    tensors = [t for t in at.tensors if t.id in used]
+    left = {op.id for op in ops}
+    roles = {o: part for o, part in {**parts.parts, **at.roles}.items() if o in left}
+    pieces = {t: piece for t, piece in {**parts.pieces, **at.pieces}.items() if t in used}
+    numbers = frozenset((parts.numbers | set(at.constants.values())) & used)
+    whole = replace(graph, tensors=(*kept, *tensors), ops=tuple(ops))
+    return replace(parts, graph=whole, pieces=pieces, parts=roles, numbers=numbers)

@@ -1,0 +1,332 @@
+"""Plans of steps whose ops run in parts: the body and what stands around it, put together again from the labels alone.
+
+Nothing here is shared with the search or with the room that makes parts: labels are read as text, the graphs are built
+anew, and both plans are checked as any plan is. Seconds are added up in one order, parts of fewer rows first, so that
+the sums are the planner's to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import log, prod
+
+import msgspec
+
+from lowtide.errors import VerificationError
+from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.plan import Plan
+from lowtide.rewrites import Recompute
+from lowtide.sizes import format_count, format_size
+from lowtide.target import Target
+from lowtide.verify.check.memory import work_out
+from lowtide.verify.check.order import simulate
+from lowtide.verify.report import HeldRule, Report
+
+Verify = Callable[[Graph, Plan, Target], Report]
+
+
+def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> Report:
+    """Check a plan whose ops run in parts.
+
+    Parameters
+    ----------
+    verify
+        Checks a plan without parts.
+
+    Raises
+    ------
+    VerificationError
+        ``fission``: the ops cannot run in these parts, or times do not add up; or what else does not hold, of the plan
+        or of a body's.
+    """
+    claim = plan.fission
+    assert claim is not None, plan.graph
+    own = simulate(graph, work_out(graph, target), graph.own_order)
+    if plan.own_order_peak_bytes != own.peak:
+        raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
+    priced = _priced(graph, claim.families)
+    checks: list[HeldRule] = []
+    for part in claim.parts:
+        body = verify(_Region(priced, part, claim.families).body(), _body_plan(part), target)
+        checks += [HeldRule(f"body {r.name}", r.result) for r in body.checks if r.name in ("order", "arena")]
+        checks.append(HeldRule("parts", f"{format_count(len(part.ops), 'op')} in {len(part.ends)} parts"))
+    outer, inner = around_parts(graph, plan, target)
+    report = verify(outer, inner, target)
+    checks.append(HeldRule("fission", _check_times(graph, plan, claim, priced, _seconds(outer, plan))))
+    if plan.exactness != ("sum" if claim.parts else "bits") or plan.proved_over != "orders":
+        raise VerificationError("fission", f"the plan promises {plan.exactness!r}, proved over {plan.proved_over!r}")
+    seen = HeldRule("own_order_peak", format_size(own.peak))
+    held = [seen if rule.name == seen.name else rule for rule in report.checks]
+    numbers = {**report.numbers, "own_order_peak_bytes": own.peak}
+    return replace(report, checks=(*checks, *held), numbers=numbers)
+
+
+def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]:
+    """The graph around a plan's parts, and the plan as one of that graph. Raises as `verify_fission`."""
+    claim = plan.fission
+    if claim is None:
+        return graph, plan
+    outer = _priced(graph, claim.families)
+    if len(claim.parts) > 1:
+        raise VerificationError("fission", "several regions run in parts, and a plan has one at most")
+    for part in claim.parts:
+        region, body = _Region(outer, part, claim.families), _body_plan(part)
+        outer = _around(outer, part, region.loop(body, _seconds(region.body(), body)))
+    peak = simulate(outer, work_out(outer, target), outer.own_order).peak
+    inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=peak)
+    least = plan.least_required_bytes + (plan.reserve_bytes or 0)
+    if plan.status == "over_budget" and plan.recomputation is not None and least > (plan.budget_bytes or least):
+        inner = msgspec.structs.replace(inner, status="impossible")  # of sequences alone, which other parts may not be
+    return outer, inner
+
+
+def _body_plan(part: PlanFission) -> Plan:
+    try:
+        body = msgspec.convert(part.body, Plan)
+    except msgspec.ValidationError as error:
+        raise VerificationError("fission", f"the body's plan is none: {error}") from None
+    if body.fission is not None or body.moves is not None or body.memories is not None or body.loops is not None:
+        raise VerificationError("fission", "a body's ops run whole, in one arena")
+    return body
+
+
+def _check_times(graph: Graph, plan: Plan, claim: StepFission, priced: Graph, planned: float) -> str:
+    """That seconds and floor are what they are said to be."""
+    uncut = sum(op.cost or 0.0 for op in priced.ops)
+    for name, said, real in (
+        ("uncut_seconds", claim.uncut_seconds, uncut),
+        ("predicted_seconds", claim.predicted_seconds, planned),
+        ("overhead", claim.overhead, planned / uncut - 1 if uncut else 0.0),
+    ):
+        if abs(said - real) > 1e-9 * max(1.0, abs(real)):
+            raise VerificationError("fission", f"{name} is {said}; the ops add up to {real}")
+    allowed = claim.max_overhead
+    if allowed is not None and claim.overhead > allowed + 1e-9 and plan.status == "ok":
+        raise VerificationError("fission", f"an overhead of {claim.overhead} is more than {allowed}")
+    at_start = sum(t.size for t in graph.tensors if t.kind is Kind.INPUT and graph.consumers.get(t.id))
+    at_end = sum(t.size for t in graph.tensors if t.kind is Kind.OUTPUT)
+    if claim.floor_bytes > max(at_start, at_end):
+        raise VerificationError("fission", f"a floor of {claim.floor_bytes} is said; {max(at_start, at_end)} is proved")
+    return f"{100 * claim.overhead:+.3f} % predicted time, by the families in the plan"
+
+
+def _cost(families: Mapping[str, PlanFamily], kind: str, flops: float, size: float) -> float:
+    family = families.get(kind, families["other"])
+    for table, work in ((family.by_flops, flops), (family.by_bytes, size)):
+        if table:
+            return _looked_up(table, work)
+    computing, moving = flops * family.seconds_per_flop, size * family.seconds_per_byte
+    return family.launch_seconds + (max(computing, moving) if family.overlapped else computing + moving)
+
+
+def _looked_up(table: list[tuple[float, float]], work: float) -> float:
+    """Seconds of some work: the first row's below it, in proportion above the last, on a line of logarithms between."""
+    if work <= table[0][0]:
+        return table[0][1]
+    if work >= table[-1][0]:
+        return table[-1][1] * (work / table[-1][0])
+    for (low, fast), (high, slow) in pairwise(table):
+        if low <= work < high:
+            return fast * (slow / fast) ** (log(work / low) / log(high / low))
+    raise VerificationError("fission", "a family's sizes do not rise")
+
+
+def _priced(graph: Graph, families: Mapping[str, PlanFamily]) -> Graph:
+    if not {"slice", "join", "merge", "other"} <= set(families):
+        raise VerificationError("fission", "families of the cost file are missing")
+    sizes = {t.id: t.size for t in graph.tensors}
+    ops = [
+        replace(op, cost=_cost(families, op.type, op.flops or 0, sum(sizes[t] for t in (*op.inputs, *op.outputs))))
+        for op in graph.ops
+    ]
+    return replace(graph, ops=tuple(ops))
+
+
+def _seconds(graph: Graph, plan: Plan) -> float:
+    """What a plan's runs take."""
+    of = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    total = 0.0
+    for v in plan.order:
+        at = v
+        while at in of:
+            at = of[at]
+        total += graph.op_by_id[at].cost or 0.0
+    return total
+
+
+@dataclass
+class _Region:
+    """A region as its labels have it; refused where a part would lack rows."""
+
+    graph: Graph
+    part: PlanFission
+    families: Mapping[str, PlanFamily]
+    rows: int = 0
+    made: dict[int, int | None] = field(default_factory=dict)  # dimension of rows; None: a sum
+    read: dict[int, int | None] = field(default_factory=dict)  # likewise; None: whole
+    shared: dict[int, int] = field(default_factory=dict)  # bytes that each part of an op reads or makes whole
+
+    def __post_init__(self) -> None:
+        ids = [v for v, _ in self.part.ops]
+        if ids != [op.id for op in self.graph.ops if op.id in set(ids)] or len(ids) < 1:
+            raise VerificationError("fission", "the ops are not the graph's, in own order, each once")
+        for v, word in self.part.ops:
+            self._enter(self.graph.op_by_id[v], word)
+        ends = self.part.ends
+        if len(ends) < 2 or ends[-1] != self.rows or any(b <= a for a, b in zip((0, *ends), ends, strict=False)):
+            raise VerificationError("fission", f"parts that end at {ends[:20]} do not divide {self.rows} rows")
+        self._check_convex(set(ids))
+
+    def _enter(self, op: Op, word: str) -> None:
+        left, _, right = str(op.attributes.get("labels", "")).partition("->")
+        reads = [words.split() for words in left.split(",")] if left.strip() else []
+        writes = [words.split() for words in right.split(",")] if right.strip() else []
+        if len(reads) != len(op.inputs) or len(writes) != len(op.outputs) or word == "." or op.after:
+            raise VerificationError("fission", f"{op.label} has no labels for its operands and results")
+        if op.attributes.get("random"):
+            raise VerificationError("fission", f"{op.label} is random")
+        dims = [self._along(op, t, words, word) for t, words in zip(op.inputs, reads, strict=True)]
+        outs = [self._along(op, t, words, word) for t, words in zip(op.outputs, writes, strict=True)]
+        if all(d is None for d in (*dims, *outs)):
+            raise VerificationError("fission", f"{op.label} has no rows {word!r}")
+        whole = 0
+        for t, dim in zip(op.inputs, dims, strict=True):
+            size = self.graph.tensor_by_id[t].size
+            whole += size if dim is None else 0
+            if t in self.made:
+                if self.made[t] is None or self.made[t] != dim:
+                    raise VerificationError("fission", f"{op.label} needs more of tensor {t} than a part has")
+            elif self.read.setdefault(t, dim) != dim:
+                raise VerificationError("fission", f"tensor {t} is read in two ways")
+        for t, dim in zip(op.outputs, outs, strict=True):
+            whole += self.graph.tensor_by_id[t].size if dim is None else 0
+            self.made[t] = dim
+        self.shared[op.id] = whole
+
+    def _along(self, op: Op, tensor: int, words: list[str], word: str) -> int | None:
+        """The dimension of a tensor that has the rows; one row under a word of more is read whole."""
+        shape = self.graph.tensor_by_id[tensor].shape
+        if shape is None or len(shape) != len(words):
+            raise VerificationError("fission", f"labels of {op.label} are not for the shape of tensor {tensor}")
+        found = [d for d, w in enumerate(words) if w == word and shape[d] != 1]
+        if len(found) > 1:
+            raise VerificationError("fission", f"{op.label} has rows {word!r} twice in tensor {tensor}")
+        if not found:
+            return None
+        self.rows = self.rows or shape[found[0]]
+        if shape[found[0]] != self.rows:
+            raise VerificationError("fission", f"{op.label} has {shape[found[0]]} rows, others {self.rows}")
+        return found[0]
+
+    def _check_convex(self, inside: set[int]) -> None:
+        after: set[int] = set()
+        for op in self.graph.ops:
+            before = {self.graph.producer[t] for t in op.inputs if t in self.graph.producer}
+            if op.id in inside and before & after:
+                raise VerificationError("fission", f"{op.label} waits for what lies between")
+            if op.id not in inside and before & (inside | after):
+                after.add(op.id)
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """Rows of parts, ascending, and how many parts have as many."""
+        lengths = [b - a for a, b in zip((0, *self.part.ends), self.part.ends, strict=False)]
+        return [(n, lengths.count(n)) for n in sorted(set(lengths))]
+
+    def leaving(self) -> list[int]:
+        """Results that are read outside, or are the step's."""
+        inside = {v for v, _ in self.part.ops}
+        kept = {t.id for t in self.graph.tensors if t.kind is Kind.OUTPUT}
+        return [t for t in self.made if t in kept or not inside.issuperset(self.graph.consumers.get(t, ()))]
+
+    def body(self) -> Graph:
+        """The largest part."""
+        largest = max(n for n, _ in self.counts)
+        tensors: dict[int, Tensor] = {}
+
+        def take(t: int, dim: int | None, kind: Kind) -> None:
+            old = self.graph.tensor_by_id[t]
+            shape = old.shape or ()
+            size = old.size
+            if dim is not None:
+                shape, size = (*shape[:dim], largest, *shape[dim + 1 :]), size * largest // self.rows
+            tensors[t] = replace(old, shape=shape, size=size, kind=kind)
+
+        for t in (t for t, dim in self.read.items() if dim is None):
+            take(t, None, Kind.CONSTANT)
+        for t, dim in self.read.items():
+            if dim is not None:
+                take(t, dim, Kind.CONSTANT)
+        ops: list[Op] = []
+        copied: dict[int, int] = {}
+        tensor_id, op_id = max(t.id for t in self.graph.tensors) + 1, max(self.graph.op_by_id) + 1
+        for v, _ in self.part.ops:
+            op = self.graph.op_by_id[v]
+            for t in dict.fromkeys(op.inputs):
+                dim, old = self.read.get(t), self.graph.tensor_by_id[t]
+                if dim is None or t in copied or prod((old.shape or ())[:dim]) == 1:
+                    continue
+                tensors[tensor_id] = replace(tensors[t], id=tensor_id, kind=Kind.ACTIVATION, name=f"rows of {old.name}")
+                cost = sum(
+                    n * _cost(self.families, "slice", 0, 2 * old.size * rows // self.rows) for rows, n in self.counts
+                )
+                ops.append(Op(op_id, (t,), (tensor_id,), f"slice of {old.name}", "slice", cost=cost))
+                copied[t] = tensor_id
+                tensor_id, op_id = tensor_id + 1, op_id + 1
+            for t in op.outputs:
+                take(t, self.made[t], Kind.ACTIVATION)
+            flops = None if op.flops is None else op.flops * largest // self.rows
+            inputs = tuple([copied.get(t, t) for t in op.inputs])
+            ops.append(replace(op, inputs=inputs, operands=(), flops=flops, cost=self._parts_cost(op), overwrites=None))
+        return replace(
+            self.graph, name=f"{self.graph.name} in parts", tensors=tuple(tensors.values()), ops=tuple(ops), folded=(),
+            file=None, file_order=(),
+        )  # fmt: skip
+
+    def _parts_cost(self, op: Op) -> float:
+        """All parts of an op, and what puts its results together."""
+        sizes = {t: self.graph.tensor_by_id[t].size for t in (*op.inputs, *op.outputs)}
+        own = sum(sizes[t] for t in (*op.inputs, *op.outputs)) - self.shared[op.id]
+        total = 0.0
+        for rows, n in self.counts:
+            moved = self.shared[op.id] + own * rows // self.rows
+            total += n * _cost(self.families, op.type, (op.flops or 0) * rows / self.rows, moved)
+        leaving = set(self.leaving())
+        for t in (t for t in op.outputs if t in leaving):
+            if self.made[t] is None:
+                total += (len(self.part.ends) - 1) * _cost(self.families, "merge", 0, 3 * sizes[t])
+            else:
+                total += sum(
+                    n * _cost(self.families, "join", 0, 2 * sizes[t] * rows // self.rows) for rows, n in self.counts
+                )
+        return total
+
+    def loop(self, body: Plan, seconds: float) -> Op:
+        """The op that stands for the region."""
+        op_id = max(self.graph.op_by_id) + 1
+        if self.part.op != op_id:
+            raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
+        first = self.graph.op_by_id[self.part.ops[0][0]].name
+        return Op(
+            op_id, tuple(sorted(self.read)), tuple(sorted(self.leaving())), f"{len(self.part.ops)} ops from {first}",
+            "Parts", body.required_bytes, cost=seconds,
+        )  # fmt: skip
+
+
+def _around(graph: Graph, part: PlanFission, loop: Op) -> Graph:
+    """The graph with that op in the place of the region's: behind all that it waits for, before what waits for it."""
+    inside = {v for v, _ in part.ops}
+    behind: set[int] = set(inside)
+    for op in graph.ops:
+        if any(graph.producer.get(t) in behind for t in op.inputs) or any(u in behind for u in op.after):
+            behind.add(op.id)
+    first = [op for op in graph.ops if op.id not in behind]
+    last = [op for op in graph.ops if op.id in behind - inside]
+    ops = (*first, loop, *last)
+    there = {t for op in ops for t in (*op.inputs, *op.outputs)}
+    touched = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
+    tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in touched])
+    return replace(graph, tensors=tensors, ops=ops, file=None, file_order=())

@@ -1,0 +1,140 @@
+"""Plans of training steps whose ops run in parts and again: both modes, micro-batches, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowtide
+from lowtide import zoo
+from lowtide.errors import InputError
+from lowtide.plan import Plan, from_json
+from lowtide.report.text import plan_text
+from lowtide.write.graph_json import graph_json_bytes
+from support.steps import labelled_graph, random_step
+
+ALLOW = "recompute,fission"
+BERT = "magis_bert_base:layers=2,batch=8"
+
+
+def _plan(model: str = BERT, **how: Any) -> Plan:
+    graph = zoo.build(model).graph()
+    plan = lowtide.plan(graph, allow=ALLOW, **{"time": 4, **how})
+    lowtide.verify(graph, from_json(plan.to_json()))
+    return plan
+
+
+@pytest.mark.slow
+def test_within_a_bound_on_time_both_together_need_less_than_either() -> None:
+    """Than running ops again alone, and than micro-batches alone."""
+    graph = zoo.build(BERT).graph()
+    both = _plan(max_overhead="10%")
+    micro = _plan(max_overhead="10%", method="microbatch")
+    assert both.fission is not None
+    assert both.fission.overhead <= 0.1
+    assert both.required_bytes < micro.required_bytes < both.own_order_peak_bytes
+    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=4)
+    assert both.required_bytes < again.required_bytes
+
+
+def _priced(graph: Any) -> Any:
+    from lowtide.cost.file import stand_in
+    from lowtide.cost.labelled import priced
+
+    return priced(graph, stand_in("rtx3090.json")[0].families)
+
+
+@pytest.mark.slow
+def test_a_budget_is_met_in_the_least_time_found() -> None:
+    """And a plan says what it takes: in its text too."""
+    plan = _plan(budget="40%")
+    assert plan.status == "ok"
+    assert plan.required_bytes <= 0.4 * plan.own_order_peak_bytes
+    assert plan.fission is not None
+    assert 0 < plan.fission.overhead < 0.5
+    assert plan.fission.floor_bytes <= plan.required_bytes
+    assert "in parts" in plan_text(plan)
+
+
+def test_the_same_call_gives_the_same_plan() -> None:
+    """Where its search ends before its time."""
+    graph = random_step(3, batch=6)
+    how: dict[str, Any] = {"allow": ALLOW, "method": "microbatch", "options": {"parts": "3"}, "max_overhead": 900}
+    first, second = (lowtide.plan(graph, **how) for _ in range(2))
+    assert first.fission == second.fission
+    assert first.order == second.order
+
+
+def test_a_step_in_graph_json_is_planned(tmp_path: Path) -> None:
+    """Labels and all, from a file, and its plan verified from files."""
+    model, plan_file = tmp_path / "step.graph.json", tmp_path / "plan.json"
+    model.write_bytes(graph_json_bytes(random_step(5, batch=4)))
+    plan = lowtide.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
+    plan.save(plan_file)
+    report = lowtide.verify(model, plan_file)
+    assert "parts" in [rule.name for rule in report.checks]
+
+
+def test_statistics_over_the_batch_forbid_micro_batches() -> None:
+    """And the op that takes them is named."""
+    graph = labelled_graph(
+        [
+            ("einsum", ["x", "w"], "y", "n k, k m -> n m"),
+            ("batch_norm", ["y"], "z", ". m -> . m"),
+            ("square", ["z"], "loss", "n m -> n m"),
+            ("mul", ["loss", "z"], "dz", "n m, n m -> n m"),
+            ("batch_norm_backward", ["dz"], "dy", ". m -> . m"),
+            ("einsum", ["x", "dy"], "dw", "n k, n m -> k m"),
+            ("update", ["w", "dw"], "new", "k m, k m -> k m"),
+        ],
+        {
+            "x": (6, 2), "w": (2, 3), "y": (6, 3), "z": (6, 3), "loss": (6, 3), "dz": (6, 3), "dy": (6, 3),
+            "dw": (2, 3), "new": (2, 3),
+        },
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"microbatch cannot do this: .*batch_norm.* lies between"):
+        lowtide.plan(graph, allow=ALLOW, method="microbatch", max_overhead="10%")
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "needs --budget or --max-overhead"),
+    ({"budget": "50%", "max_overhead": "10%"}, "takes one of them"),
+    ({"budget": "50%", "method": "chen"}, "runs ops again and cuts none"),
+    ({"budget": "50%", "method": "microbatch", "options": {"parts": "1"}}, "parts is 1"),
+    ({"budget": "50%", "method": "microbatch", "options": {"parts": "99"}}, "parts is 99"),
+    ({"budget": "50%", "exact_bits": True}, "another order"),
+    ({"budget": "50%", "max_ops": 5}, "not for --allow recompute,fission"),
+]
+
+
+@pytest.mark.parametrize(("how", "why"), REFUSED)
+def test_what_does_not_go_together_is_said(how: dict[str, Any], why: str) -> None:
+    """Each with its mend."""
+    with pytest.raises(InputError, match=why):
+        lowtide.plan(random_step(1, batch=4), allow=ALLOW, **how)
+
+
+def test_other_graphs_are_refused() -> None:
+    """Their ops do not say which rows they need."""
+    with pytest.raises(InputError, match="labels"):
+        lowtide.plan("zoo:nasnet_a_cifar", allow=ALLOW, budget="50%")
+
+
+def test_microbatch_alone_runs_nothing_again() -> None:
+    """And says so where fission is not allowed."""
+    with pytest.raises(InputError, match="--allow recompute,fission"):
+        lowtide.plan(random_step(1, batch=4), allow="recompute", method="microbatch", budget="50%")
+
+
+def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:
+    """No file of a model, and no picture; its bound is proved again of what runs around the parts."""
+    model = tmp_path / "step.graph.json"
+    model.write_bytes(graph_json_bytes(random_step(5, batch=4)))
+    plan = lowtide.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
+    with pytest.raises(InputError, match="write the plan alone"):
+        plan.apply(model, tmp_path / "out.graph.json")
+    with pytest.raises(InputError, match="no picture"):
+        plan.report(tmp_path / "plan.html")
+    assert lowtide.verify(model, plan, prove=True).proof is not None

@@ -1,0 +1,286 @@
+"""Plans as C: compiled with sanitizers and guarded memory, and equal to TFLM bit by bit."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lowtide
+from lowtide.cli import main
+from lowtide.emit.project import project
+from lowtide.errors import InputError
+from support.emit_nets import (
+    FLAGS,
+    compiled,
+    compiler,
+    emit_net,
+    feeds_of,
+    output_of,
+    sanitizers,
+    tflm_outputs,
+    wide_net,
+)
+from support.tflite_builder import Net, residual, s
+
+pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
+pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
+BOARD = Path(__file__).parents[2] / "examples/emit/mps2"
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
+WAYS: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "rows": {"allow": "loops"},
+    "handed over": {"allow": "loops", "stream_input": True},
+}
+
+
+def written(net: Net, folder: Path, way: str) -> tuple[Path, lowtide.Plan]:
+    """A network's file, and its plan as C beside it."""
+    model = folder / "net.tflite"
+    model.write_bytes(net.bytes())
+    plan = lowtide.plan(model, target="loops", time=5, **WAYS[way])
+    sizes = lowtide.emit_c(plan, model, folder)
+    assert sizes.arena_bytes == plan.arena_bytes
+    return model, plan
+
+
+def check(net: Net, folder: Path, way: str, inputs: int = 3) -> lowtide.Plan:
+    """What a network's C makes of random inputs is what TFLM makes, and nothing outside the arena is written."""
+    model, plan = written(net, folder, way)
+    feeds = feeds_of(net, inputs)
+    program = compiled(folder, sanitizers(folder))
+    data = b"".join(value.tobytes() for feed in feeds for value in feed)
+    assert output_of(program, data) == tflm_outputs(model, feeds)
+    return plan
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", [16, 43])
+def test_a_network_runs_as_in_tflm(tmp_path: Path, way: str, seed: int) -> None:
+    """Whole, in loops, and handed over; the plan holds in the simulation too."""
+    net = emit_net(random.Random(seed).choice, seed, 10)
+    plan = check(net, tmp_path, way)
+    assert bool(plan.loops) == (way != "whole")
+    assert any(loop.streamed for loop in plan.loops or ()) == (way == "handed over")
+    if plan.loops:
+        lowtide.verify(tmp_path / "net.tflite", plan, run=True)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("window", [1, 3])
+def test_channels_are_added_up_one_by_one(tmp_path: Path, window: int) -> None:
+    """A wide tensor between two convolutions is there a channel at a time."""
+    plan = check(wide_net(window), tmp_path, "rows")
+    assert [list(loop.merge.values()) for loop in plan.loops or ()] == [["sum"]]
+    assert (plan.arena_bytes or 0) < 4 * 5 * 300
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """One of them is read by nobody, and has no place in the arena."""
+    net = Net()
+    a, idle, b = (net.tensor((1, 5, 4, 2), zero=3) for _ in range(3))
+    total = net.add(a, b)
+    net.ends([a, idle, b], [net.conv(total, 3), total])
+    model, _ = written(net, tmp_path, "whole")
+    header = (tmp_path / "model.h").read_text()
+    assert "const int8_t *in_0, const int8_t *in_1, const int8_t *in_2, int8_t *out_0, int8_t *out_1" in header
+    feeds = feeds_of(net, 3)
+    data = b"".join(value.tobytes() for feed in feeds for value in feed)
+    assert output_of(compiled(tmp_path, sanitizers(tmp_path)), data) == tflm_outputs(model, feeds, 2)
+
+
+@pytest.mark.slow
+@needs_compiler
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), way=st.sampled_from(list(WAYS)))
+def test_random_networks_run_as_in_tflm(seed: int, way: str) -> None:
+    """Of all operators, scales, windows and ways."""
+    with TemporaryDirectory() as folder:
+        check(emit_net(random.Random(seed).choice, seed), Path(folder), way)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no compiler for a Cortex-M here")
+@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="no emulator of a Cortex-M here")
+@pytest.mark.skipif(not BOARD.is_dir(), reason="lowtide is installed without its examples")
+def test_it_runs_on_an_emulated_cortex_m(tmp_path: Path) -> None:
+    """With files over semihosting, as examples/emit/mps2/start.c says."""
+    net = emit_net(random.Random(16).choice, 16, 10)
+    model, _ = written(net, tmp_path, "handed over")
+    feeds = feeds_of(net, 3)
+    (tmp_path / "in.bin").write_bytes(b"".join(value.tobytes() for feed in feeds for value in feed))
+    (tmp_path / "want.bin").write_bytes(tflm_outputs(model, feeds))
+    board = [str(BOARD / "start.c"), "-T", str(BOARD / "board.ld"), "--specs=rdimon.specs", "-nostartfiles"]
+    arm = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O2", *FLAGS[:5], "-DMODEL_GUARD=64"]
+    sources = ["model.c", "model_weights.c", "main.c"]
+    subprocess.run([*arm, *sources, *board, "-o", "model.elf"], cwd=tmp_path, check=True)
+    emulator = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "model.elf"]
+    done = subprocess.run(
+        emulator, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, done.stdout) == (0, "3 runs, 0 wrong\n")
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_the_example_of_the_page_compiles(tmp_path: Path) -> None:
+    """What docs/emit.md shows of a microcontroller, with the header of a network whose input is handed over."""
+    page = BOARD.parents[2] / "docs/emit.md"
+    if not page.is_file():
+        pytest.skip("lowtide is installed without its pages")
+    written(emit_net(random.Random(16).choice, 16, 10), tmp_path, "handed over")
+    code = page.read_text().partition("```c\n")[2].partition("```")[0]
+    (tmp_path / "board.c").write_text(code)
+    subprocess.run([compiler() or "cc", *FLAGS, "-c", "board.c", "-o", "board.o"], cwd=tmp_path, check=True)
+
+
+def test_the_same_plan_is_the_same_text(tmp_path: Path) -> None:
+    """Nothing hangs on the folder or on the run; every row ends a line; names are C's."""
+    model, plan = written(residual(), tmp_path, "rows")
+    graph = lowtide.load(model)
+    once, again = (project(graph, plan, model.read_bytes()) for _ in range(2))
+    assert once == again
+    for name, text in once.files.items():
+        assert text.isascii(), name
+        assert text.endswith("\n"), name
+        assert "@" not in text, name
+        assert (tmp_path / name).read_text() == text
+    for word in ("malloc", "float ", "double ", "printf"):
+        assert word not in once.files["model.c"]
+
+
+def test_macs_and_bytes_are_counted(tmp_path: Path) -> None:
+    """Of a convolution by hand."""
+    net = Net()
+    x = net.tensor((1, 8, 6, 3))
+    net.ends([x], [net.conv(x, 4, (3, 3), (2, 2))])
+    _, plan = written(net, tmp_path, "whole")
+    sizes = lowtide.emit_c(plan, tmp_path / "net.tflite", tmp_path)
+    assert sizes.macs == 4 * 3 * 4 * 27
+    assert sizes.moved_bytes == 144 + 48 + 108 + 16
+    assert sizes.weight_bytes == 108 + 16 + 16 + 4
+
+
+def refused() -> Iterator[tuple[Net, str]]:
+    """Networks that have no C, and what is said."""
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    net.ends([x], [net.unary("TANH", x)])
+    yield net, "C is not written for this operator"
+    net = Net()
+    x = net.tensor((1, 4, 4, 2), "float32")
+    net.ends([x], [net.conv(x, 2)])
+    yield net, "quantise inputs and outputs"
+    net = Net()
+    x = net.tensor((2, 4, 4, 2))
+    net.ends([x], [net.conv(x, 2)])
+    yield net, "batch of 1"
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    y = net.tensor((1, 4, 4, 2), data=[1] * 32)
+    net.ends([x], [net.add(x, y)])
+    yield net, "its input 1 is a constant"
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    net.ends([x], [net.conv(x, 2)])
+    net.graph.tensors[net.graph.outputs[0]].shape = [1, 3, 4, 2]
+    yield net, "its shapes do not fit together"
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    y = net.tensor((1, 4, 2), scale=0.1)
+    o = s.ReducerOptionsT()
+    net.op("MEAN", [x, net.tensor((1,), "int32", [1], scale=0.0)], [y], o)
+    net.ends([x], [y])
+    yield net, "C is written for rows and columns"
+
+
+@pytest.mark.parametrize(("net", "why"), list(refused()))
+def test_what_has_no_c_is_refused_before_anything_is_planned(
+    tmp_path: Path, net: Net, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the file and the op; no folder is left."""
+    model, folder = tmp_path / "net.tflite", tmp_path / "code"
+    model.write_bytes(net.bytes())
+    assert main(["plan", str(model), "--emit", "c", "-o", str(folder)]) == 2
+    error = capsys.readouterr().err.strip()
+    assert why in error
+    assert str(model) in error
+    assert error.count("\n") == 0
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ([], "name it with -o"),
+        (["-o", "code", "--header", "h.h"], "--header does not go with --emit c"),
+        (["-o", "code", "--target", "tflm"], "leave out --target"),
+        (["-o", "code", "--allow", "fission"], "no --allow but loops"),
+    ],
+)
+def test_what_does_not_go_with_code_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options of other files, and plans with what code does not do."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.tflite").write_bytes(residual().bytes())
+    assert main(["plan", "net.tflite", "--emit", "c", *more]) == 2
+    assert why in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tflite"]
+
+
+def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And prints the sizes; what was in the folder stays."""
+    model, plan = written(residual(), tmp_path, "rows")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    words = ["plan", str(model), "--emit", "c", "-o", str(folder), "--allow", "loops", "--plan", f"{folder}/p.json"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "C: arena" in shown
+    assert f"{plan.arena_bytes:,} B" in shown
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".c", ".h"):
+            assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+    assert {path.name for path in folder.iterdir()} == {
+        "CMakeLists.txt", "main.c", "mine.txt", "model.c", "model.h", "model_weights.c", "model_weights.h", "p.json",
+    }  # fmt: skip
+
+
+def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A product reads all of its input at once for each of its channels."""
+    net = Net()
+    x = net.tensor((1, 8))
+    w = net.tensor((4, 8), data=range(32), scale=0.01)
+    y = net.tensor((1, 4), scale=0.1)
+    net.op("FULLY_CONNECTED", [x, w], [y], s.FullyConnectedOptionsT())
+    net.ends([x], [y])
+    model = tmp_path / "net.tflite"
+    model.write_bytes(net.bytes())
+    assert main(["plan", str(model), "--emit", "c", "-o", f"{tmp_path}/c", "--allow", "loops", "--stream-input"]) == 0
+    assert "no model_feed_rows" in capsys.readouterr().err
+    assert "model_feed_rows" not in (tmp_path / "c/model.h").read_text()
+
+
+def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:
+    """By its hash."""
+    _, plan = written(residual(), tmp_path, "whole")
+    other = tmp_path / "other.tflite"
+    other.write_bytes(residual(20).bytes())
+    with pytest.raises(InputError, match="another model"):
+        lowtide.emit_c(plan, other, tmp_path / "code")
+    assert not (tmp_path / "code").exists()

@@ -1,0 +1,102 @@
+"""A region in parts as a search sees it: against the graphs that a plan would be made of, and the front of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
+from lowtide.cost.file import stand_in
+from lowtide.cost.labelled import priced
+from lowtide.errors import InputError
+from lowtide.graph import Graph
+from lowtide.optimize.parted import Parted, front, least_peak, least_time, part_counts, parted, whole
+from lowtide.optimize.step_regions import step_regions
+from lowtide.report.curve import front_text
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
+from lowtide.transform.fission import Loop, outer_of
+from support.steps import random_step
+
+FAMILIES = stand_in("rtx3090.json")[0].families
+TARGET = BUILT_IN["generic"]
+
+
+def _own(graph: Graph) -> Sequence[int]:
+    return range(len(graph.ops))
+
+
+def _choices(seed: int, batch: int = 6) -> tuple[Graph, list[Parted]]:
+    graph = priced(random_step(seed, batch=batch), FAMILIES)
+    region = step_regions(graph).regions[0]
+    choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
+    return graph, [whole(graph, TARGET, _own(graph)), *choices]
+
+
+def test_of_numbers_whose_largest_part_is_alike_the_smallest_counts() -> None:
+    """By trying all."""
+    for rows in range(2, 40):
+        sizes = {n: -(-rows // n) for n in range(2, rows + 1)}
+        expected = sorted({size: n for n, size in sorted(sizes.items(), reverse=True)}.values())
+        assert part_counts(rows) == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_peaks_and_seconds_are_those_of_the_graphs(seed: int) -> None:
+    """What stands around, with the body's peak as its workspace, in the same order; and all ops, part by part."""
+    graph, choices = _choices(seed)
+    assert choices[0].seconds(choices[0].begin) == pytest.approx(sum(op.cost or 0 for op in graph.ops))
+    for choice in choices[1:]:
+        assert choice.region is not None
+        assert choice.body is not None
+        begin = choice.begin
+        outer = outer_of(graph, [Loop(choice.region, begin.peak, 0.0)])
+        assert choice.peak(begin) == profile(memory_model(outer, TARGET), _own(outer)).peak
+        outside = [op for op in graph.ops if op.id not in dict(choice.region.axes)]
+        seconds = sum(op.cost or 0 for op in (*outside, *choice.body.graph.ops))
+        assert choice.seconds(begin) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_choice_without_runs_again_is_below_what_is_found(seed: int) -> None:
+    """Both modes, against all choices as they begin; and the bounds that are asked for are kept."""
+    graph, choices = _choices(seed)
+    uncut = sum(op.cost or 0 for op in graph.ops)
+    for extra in (0.0, 0.5, 2.0, 8.0):
+        best = least_peak(choices, uncut * (1 + extra), Limits(1.0))
+        assert best is not None
+        assert best.parted.seconds(best.spent) <= uncut * (1 + extra) * (1 + 1e-9)
+        plain = [c.peak(c.begin) for c in choices if c.seconds(c.begin) <= uncut * (1 + extra) * (1 + 1e-12)]
+        assert best.parted.peak(best.spent) <= min(plain)
+    highest = choices[0].peak(choices[0].begin)
+    for share in (0.95, 0.7, 0.5):
+        fitting = [c.seconds(c.begin) for c in choices if c.peak(c.begin) <= share * highest]
+        quick = least_time(choices, int(share * highest), Limits(1.0))
+        assert quick is not None or not fitting
+        if quick is not None:
+            assert quick.parted.peak(quick.spent) <= share * highest
+            assert quick.parted.seconds(quick.spent) <= min(fitting, default=float("inf"))
+
+
+def test_a_front_falls_and_grows_dearer() -> None:
+    """Of all choices; and as a table."""
+    _, choices = _choices(4)
+    points, complete = front(choices, Limits(10.0))
+    assert complete
+    peaks = [c.peak(s) for c, s in points]
+    seconds = [c.seconds(s) for c, s in points]
+    assert peaks == sorted(set(peaks), reverse=True)
+    assert seconds == sorted(set(seconds))
+    told = lowtide.front(random_step(4, batch=6), allow="recompute,fission", time=5)
+    assert any(point.parts > 1 for point in told.points)
+    assert "ops in parts" in front_text(told)
+
+
+def test_a_front_is_of_one_thing() -> None:
+    """Cuts alone are `curve`'s, and a cost file is for steps."""
+    for how in ({"allow": "fission"}, {"cost": stand_in("rtx3090.json")[0]}):
+        with pytest.raises(InputError, match="a front is of"):
+            lowtide.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]

@@ -1,0 +1,111 @@
+"""Training steps in numpy: gradients against differences, plans against the step as it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lowtide
+from lowtide import zoo
+from lowtide.errors import InputError
+from lowtide.graph import Graph, Kind
+from lowtide.plan import Plan
+from lowtide.run.steps import random_feeds, run_plan, run_step
+from lowtide.zoo.step_net import StepNet
+from support.steps import SMALL, labelled_graph, random_step
+
+
+def _gradients_hold(net: StepNet, seed: int = 0) -> None:
+    """What the update adds to some weights is the difference quotient of the summed loss."""
+    graph = net.graph()
+    feeds = random_feeds(graph, seed)
+    results = run_step(graph, feeds)
+    loss = next(
+        t.id for t in graph.tensors if t.kind is Kind.OUTPUT and graph.op_by_id[graph.producer[t.id]].type == "square"
+    )
+    random = np.random.default_rng(seed)
+    for op in (op for op in graph.ops if op.type == "update"):
+        weight = op.inputs[0]
+        at = tuple(int(random.integers(0, d)) for d in feeds[weight].shape)
+        losses = []
+        for step in (-1e-5, 1e-5):
+            moved = feeds[weight].copy()
+            moved[at] += step
+            losses.append(run_step(graph, {**feeds, weight: moved})[loss].sum())
+        quotient = (losses[1] - losses[0]) / 2e-5
+        gradient = results[op.outputs[0]][at] - feeds[weight][at]
+        assert gradient == pytest.approx(quotient, rel=1e-3, abs=1e-4 * abs(results[loss]).max()), op.label
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_gradients_of_the_workloads_are_those_of_their_loss(name: str) -> None:
+    """By differences, one element of each weight."""
+    net = zoo.build(f"{name}:{SMALL[name]}")
+    assert isinstance(net, StepNet)
+    _gradients_hold(net)
+
+
+def _same(graph: Graph, plan: Plan, seed: int) -> float:
+    """The largest difference of a result over its largest value, in float64."""
+    feeds = random_feeds(graph, seed)
+    own, planned = run_step(graph, feeds), run_plan(graph, plan, feeds)
+    assert own.keys() == planned.keys()
+    assert any(abs(own[t]).max() > 0 for t in own)
+    if plan.fission is not None and not plan.fission.parts:
+        assert all((own[t] == planned[t]).all() for t in own)
+    return max(float(abs(own[t] - planned[t]).max() / max(abs(own[t]).max(), 1e-300)) for t in own)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), parts=st.integers(2, 7), share=st.integers(30, 95))
+def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int, share: int) -> None:
+    """In parts, equal or not, and with ops that run again; to 1e-6, and to the bit where nothing is added up."""
+    graph = random_step(seed)
+    rows = (graph.tensors[0].shape or (1,))[0]
+    options = {"parts": str(min(parts, rows))}
+    plan = lowtide.plan(
+        graph, allow="recompute,fission", method="microbatch", options=options, max_overhead=900, time=2
+    )
+    assert plan.fission is not None
+    assert [len(part.ends) for part in plan.fission.parts] == [min(parts, rows)]
+    assert _same(graph, plan, seed) < 1e-6
+    plan = lowtide.plan(graph, allow="recompute,fission", budget=f"{share}%", time=0.5)
+    assert _same(graph, plan, seed) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "how", [{"budget": "50%"}, {"max_overhead": 5.0}, {"max_overhead": 9.0, "method": "microbatch"}]
+)
+def test_plans_of_the_workloads_compute_what_they_do(name: str, how: dict[str, object]) -> None:
+    """Each of the seven, small."""
+    graph = zoo.build(f"{name}:{SMALL[name]}").graph()
+    plan = lowtide.plan(graph, allow="recompute,fission", time=3, **how)  # type: ignore[arg-type]
+    assert _same(graph, plan, 1) < 1e-6
+
+
+def test_rows_along_another_dimension_come_together_again() -> None:
+    """Copies of rows that do not lie together, results written where they belong: equal to the bit."""
+    graph = labelled_graph(
+        [("relu", ["x"], "y", "a s -> a s"), ("add", ["x", "y"], "z", "a s, a s -> a s")],
+        {"x": (1, 6), "y": (1, 6), "z": (1, 6)},
+    )
+    plan = lowtide.plan(
+        graph, allow="recompute,fission", method="microbatch", options={"parts": "4"}, max_overhead=900, time=1
+    )
+    assert plan.fission is not None
+    assert [part.ends for part in plan.fission.parts] == [[2, 4, 5, 6]]
+    feeds = random_feeds(graph)
+    own, planned = run_step(graph, feeds), run_plan(graph, plan, feeds)
+    assert all((own[t] == planned[t]).all() for t in own)
+
+
+def test_an_op_of_another_kind_is_named() -> None:
+    """There is no way to compute it."""
+    graph = labelled_graph([("unheard", ["x"], "y", "n -> n")], {"x": (4,), "y": (4,)})
+    with pytest.raises(InputError, match="unheard"):
+        run_step(graph, random_feeds(graph))

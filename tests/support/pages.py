@@ -1,0 +1,142 @@
+"""Code blocks of Markdown pages, run as a reader would run them: a page from top to bottom, in one empty folder.
+
+- ``console`` (and a bare block that begins with ``$``): each line behind ``$`` runs in bash, `lowtide` on the path;
+  what stands below it is what it prints on stdout, where ``...`` stands for anything, and seconds for any seconds.
+  ``pip`` is not called.
+- ``python``: the blocks of a page are one program; one with ``>>>`` is compared line by line.
+- ``{code-block}`` with a ``:caption:``: a file of that name, which the block becomes.
+- ``c``, ``cpp``, ``text``, ``html``: for reading.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lowtide
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+READ_ONLY = {"c", "cpp", "text", "html", "{toctree}", "{literalinclude}", "{eval-rst}", "{include}"}
+_FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block: its language, its text, and the line of the page behind its fence."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    for match in _FENCE.finditer(page):
+        language = match["language"].split()[0] if match["language"].strip() else ""
+        text = match["text"]
+        if not language and text.lstrip().startswith("$ "):
+            language = "console"
+        yield Block(language, text, page.count("\n", 0, match.start()) + 2)
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block, and what should be printed."""
+    command, expected = "", []
+    for line in text.splitlines():
+        if line.startswith("$ ") or (command.endswith("\\\n") and not expected):
+            if command and not command.endswith("\\\n"):
+                yield command, "\n".join(expected)
+                command, expected = "", []
+            command += line.removeprefix("$ ") + ("\n" if line.endswith("\\") else "")
+        else:
+            expected.append(line)
+    if command:
+        yield command, "\n".join(expected)
+
+
+def run_page(path: Path, folder: Path) -> list[str]:
+    """Run a page's blocks in a folder; what is not as the page says, a text each, with the line."""
+    wrong: list[str] = []
+    names: dict[str, Any] = {"__name__": "__page__"}
+    environment = _environment(folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    try:
+        for block in blocks(path.read_text(encoding="utf-8")):
+            place = f"{path.name}:{block.line}"
+            if block.language == "console":
+                wrong += [f"{place}: {text}" for text in _console(block, environment)]
+            elif block.language == "python":
+                wrong += [f"{place}: {text}" for text in _python(block, names, place)]
+            elif block.language == "{code-block}":
+                options, _, text = block.text.partition("\n\n")
+                name = re.search(r"^:caption: (\S+)$", options, re.MULTILINE)
+                if name is None:
+                    wrong.append(f"{place}: no caption names its file")
+                else:
+                    (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
+                    (folder / name[1]).write_text(text, encoding="utf-8")
+            elif block.language not in READ_ONLY:
+                wrong.append(f"{place}: nothing is known of blocks of {block.language!r}")
+    finally:
+        sys.path.remove(str(folder))
+        os.chdir(before)
+    return wrong
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """`lowtide` and `python` are those of the tests; other programs are the machine's."""
+    bin_folder = folder / ".bin"
+    bin_folder.mkdir(exist_ok=True)
+    for name, words in (("lowtide", '-m lowtide "$@"'), ("python", '"$@"')):
+        file = bin_folder / name
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}\n')
+        file.chmod(0o755)
+    places = [str(Path(lowtide.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "PYTHONPATH": os.pathsep.join(places), "LC_ALL": "C.UTF-8", "COLUMNS": "200"}
+
+
+def _console(block: Block, environment: dict[str, str]) -> Iterator[str]:
+    for command, expected in commands(block.text):
+        if command.startswith("pip "):
+            continue
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
+        if done.returncode != 0 and not re.search(r"echo (\S+ )*\$\?", command):
+            yield f"{command!r} exits with {done.returncode}: {done.stderr}"
+        elif expected.strip() and not _same(expected, done.stdout):
+            yield f"{command!r} prints\n{done.stdout}\nand not\n{expected}"
+
+
+def _same(expected: str, printed: str) -> bool:
+    wanted, seen = (_timeless(text).strip() + "\n" for text in (expected, printed))
+    return doctest.OutputChecker().check_output(wanted, seen, FLAGS)
+
+
+def _timeless(text: str) -> str:
+    """Seconds and milliseconds are another's on another machine; so are blank lines, which a doctest marks."""
+    text = re.sub(r"^seconds .*$", "seconds", text, flags=re.MULTILINE)
+    return re.sub(r"\b\d+(\.\d+)? (m?s)\b", r"N \2", "\n".join(line for line in text.splitlines() if line.strip()))
+
+
+def _python(block: Block, names: dict[str, Any], place: str) -> Iterator[str]:
+    if ">>> " in block.text:
+        lines: list[str] = []
+        example = doctest.DocTestParser().get_doctest(block.text, names, place, None, 0)
+        doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(example, out=lines.append, clear_globs=False)
+        names.update(example.globs)
+        if lines:
+            yield "".join(lines)
+        return
+    try:
+        exec(compile(block.text, place, "exec"), names)
+    except Exception as error:
+        yield f"{type(error).__name__}: {error}"

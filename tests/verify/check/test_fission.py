@@ -1,0 +1,91 @@
+"""Plans whose ops run in parts: every claim that is changed is refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.errors import VerificationError
+from lowtide.plan import Plan
+from support.steps import random_step
+
+GRAPH = random_step(7, batch=6)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """Of three parts."""
+    return lowtide.plan(
+        GRAPH, allow="recompute,fission", method="microbatch", options={"parts": "3"}, max_overhead=900, time=2
+    )
+
+
+def _part(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(claim: dict[str, Any]) -> None:
+        part = claim["parts"][0]
+        for key, value in changes.items():
+            part[key] = value(part[key])
+
+    return change
+
+
+def _body(key: str, value: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def change(claim: dict[str, Any]) -> None:
+        body = claim["parts"][0]["body"]
+        body[key] = value(body[key])
+
+    return change
+
+
+def _set(key: str, value: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def change(claim: dict[str, Any]) -> None:
+        claim[key] = value(claim[key])
+
+    return change
+
+
+CHANGES = {
+    "an end too many": _part(ends=lambda ends: [*ends, ends[-1] + 1]),
+    "unequal ends": _part(ends=lambda ends: [1, 2, 6]),
+    "an op less": _part(ops=lambda ops: ops[1:]),
+    "another word": _part(ops=lambda ops: [[ops[0][0], "d"], *ops[1:]]),
+    "another id": _part(op=lambda op: op + 1),
+    "a smaller body": _body("required_bytes", lambda size: size - 64),
+    "a lower peak": _body("peak_bytes", lambda size: size - 4),
+    "another order": _body("order", lambda order: order[::-1]),
+    "an op forgotten": _body("order", lambda order: order[1:]),
+    "less time": _set("predicted_seconds", lambda s: s * 0.99),
+    "less overhead": _set("overhead", lambda s: s - 0.01),
+    "a longer step": _set("uncut_seconds", lambda s: s * 1.01),
+    "a higher floor": _set("floor_bytes", lambda size: size + 1),
+    "no families": _set("families", lambda families: {"other": families["other"]}),
+    "two regions": _set("parts", lambda parts: parts * 2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_claim_is_refused(plan: Plan, change: str) -> None:
+    """Whatever of the parts is not as it was."""
+    assert plan.fission is not None
+    claim = msgspec.to_builtins(plan.fission)
+    CHANGES[change](claim)
+    changed = msgspec.structs.replace(plan, fission=msgspec.convert(claim, type(plan.fission)))
+    with pytest.raises(VerificationError):
+        lowtide.verify(GRAPH, changed)
+
+
+def test_the_plan_itself_holds(plan: Plan) -> None:
+    """With the rules of parts and of the body among those that held."""
+    names = [rule.name for rule in lowtide.verify(GRAPH, plan).checks]
+    assert {"body order", "body arena", "parts", "fission", "arena"} <= set(names)
+
+
+def test_a_smaller_workspace_is_refused(plan: Plan) -> None:
+    """What the body needs is what the op around it has."""
+    lower = msgspec.structs.replace(plan, peak_bytes=plan.peak_bytes - 64)
+    with pytest.raises(VerificationError, match="peak"):
+        lowtide.verify(GRAPH, lower)
