@@ -1,6 +1,6 @@
 """What cuts cost in time: predicted and measured, for bounds on the predicted overhead.
 
-    python bench/overhead.py FOLDER [--only NAME ...] [--measure 45] [--time 6] -o bench/results/overhead
+    python bench/overhead.py FOLDER [--only NAME ...] [--measure 40] [--time 6] -o bench/results/overhead
 
 Each model gets random weights and goes through onnxruntime's optimiser (level extended). Its ops are timed, plans for
 at most 0, 5, 10 and 30 % more time are tried (`lowtide measure --max-overhead`), and by the cost file the model is
@@ -35,7 +35,7 @@ BOUNDS = (0.0, 0.05, 0.1, 0.3)
 MODELS = (
     "mobilenet_v2", "resnet50", "densenet121", "whisper_tiny_encoder", "swin_t", "inception_v3_299", "nasnetamobile",
 )  # fmt: skip
-ROUNDS, RUNS, SECONDS = 3, 15, 3.0
+ROUNDS, RUNS, SECONDS = 3, 15, 2.0
 """Measurements of a pair; runs of each in turn, and the time after which a measurement ends with fewer, 4 at least."""
 
 
@@ -158,7 +158,7 @@ def lines(document: dict[str, Any]) -> list[str]:
         "*extended*: the file in parts beside the file that was cut, in the same kernels. *all*: cut for the blocked",
         "kernels, then optimised at that level and put in order, beside the model as onnxruntime runs it by its",
         "defaults. *bound*: as `--max-overhead` has it. *predicted*: by the cost file with its trials. *measured*: the",
-        "median of three ratios, each of medians of 15 runs in turn (fewer if they take over 3 s), in processor time;",
+        "median of three ratios, each of medians of 15 runs in turn (fewer if they take over 2 s), in processor time;",
         "*from*, *to*: the least and the largest.",
         "",
         *table(HEAD, rows),
@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=MODELS, metavar="NAME", help="models (default: seven)")
     parser.add_argument("--blocked", nargs="*", default=[], metavar="NAME", help="models to cut for level all too")
-    parser.add_argument("--measure", type=float, default=45.0, help="seconds to time a model's ops (default: 45)")
+    parser.add_argument("--measure", type=float, default=40.0, help="seconds to time a model's ops (default: 40)")
     parser.add_argument("--time", type=float, default=6.0, help="seconds of search for each plan (default: 6)")
     parser.add_argument("--keep", action="store_true", help="rows of other models stay in the results")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")

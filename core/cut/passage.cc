@@ -76,7 +76,6 @@ bool Passage::step(int end, Bytes limit, bool coarse) {
   return false;
 }
 
-// Whether less is live here than before the op before or behind the op behind.
 bool Passage::valley(int at) const {
   if (at == 0 || at == n_) return true;
   const Bytes here = m_.before[at], left = m_.before[at - 1], right = m_.before[at + 1];

@@ -27,6 +27,8 @@ class Passage {
   // Goes back to an order, in positions of the first one.
   void restore(const std::vector<int>& order);
   bool stopped() const { return stopped_; }
+  // Whether less is live here than before the op before or behind the op behind.
+  bool valley(int at) const;
 
  private:
   struct Attempt {
@@ -37,7 +39,6 @@ class Passage {
 
   int reach(Bytes limit, bool coarse, int from);
   bool step(int end, Bytes limit, bool coarse);
-  bool valley(int at) const;
   const PathRegion* fixed_around(int at) const;
   int gather(Bytes limit, int at);
   void try_set(const GrownSet& set, Bytes limit, int at, Attempt& best);

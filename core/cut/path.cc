@@ -22,7 +22,10 @@ class Path {
   PathResult run() {
     PathResult best = uncut();
     if (o_.most_ops || o_.most_weight || m_.weighed) {
-      narrow(best, [&](Bytes limit, PathResult& found) { return way(limit, found) && few(found); });
+      for (const bool coarse : {true, false})
+        narrow(best, [&](Bytes limit, PathResult& found) { return way(limit, found, coarse) && few(found); });
+      PathResult lighter;
+      if (!stopped_ && way(best.peak, lighter) && lighter.weight < best.weight) best = std::move(lighter);
     } else {
       in_stages(best);
     }
@@ -47,15 +50,21 @@ class Path {
     return ways;
   }
 
+  // Coarse ones first; fine ones take their place as far down as time lasts.
   std::vector<PathResult> front() {
+    PathResult rough = uncut();
+    narrow(rough, [&](Bytes limit, PathResult& found) { return way(limit, found, true); });
     std::vector<PathResult> ways{uncut()};
+    descend(ways, rough.peak, true);
+    ways.push_back(std::move(rough));
     const PathResult lowest = run();
-    while (!stopped_) {
-      PathResult next;
-      const Bytes limit = ways.back().peak - std::max<Bytes>(1, ways.back().peak / 10);
-      if (limit <= lowest.peak || !way(limit, next)) break;
-      ways.push_back(std::move(next));
+    std::vector<PathResult> fine{uncut()};
+    descend(fine, lowest.peak, false);
+    if (stopped_) {
+      for (PathResult& found : ways)
+        if (found.peak < fine.back().peak) fine.push_back(std::move(found));
     }
+    ways = std::move(fine);
     if (lowest.peak < ways.back().peak) ways.push_back(lowest);
     for (PathResult& found : ways) {
       found.evaluated = intervals_.evaluated();
@@ -68,6 +77,16 @@ class Path {
   static std::vector<std::vector<int>> given(const CutModel& model, std::vector<std::vector<int>> before) {
     before.resize(model.ops.size());
     return before;
+  }
+
+  // Adds ways below the last one, under limits that fall by a tenth at least, down to a peak.
+  void descend(std::vector<PathResult>& ways, Bytes lowest, bool coarse) {
+    while (!stopped_) {
+      PathResult next;
+      const Bytes limit = ways.back().peak - std::max<Bytes>(1, ways.back().peak / 10);
+      if (limit <= lowest || !way(limit, next, coarse)) break;
+      ways.push_back(std::move(next));
+    }
   }
 
   // Lowers the peak by bisection over limits below which a way is looked for, until it is nearly as low as can be.
@@ -151,8 +170,8 @@ class Path {
                                       (o_.most_weight == 0 || result.weight <= o_.most_weight));
   }
 
-  // The way of least weight below a limit.
-  bool way(Bytes limit, PathResult& result) {
+  // The way of least weight below a limit; `coarse`: its regions begin and end only where less is live than beside.
+  bool way(Bytes limit, PathResult& result, bool coarse = false) {
     const int n = static_cast<int>(m_.ops.size());
     std::vector<int64_t> weight(n + 1, kNever);
     std::vector<int> from(n + 1, -1);
@@ -164,10 +183,12 @@ class Path {
         from[end] = end - 1;
       }
       if (intervals_.follows(end) || m_.before[end] + intervals_.copied(end) > limit) continue;
+      if (coarse && !passage_.valley(end)) continue;
       bool hot = false;
       for (int begin = end - 1; begin >= std::max(0, end - o_.longest); --begin) {
         hot = hot || m_.footprint[begin] > limit;
         if (!hot || weight[begin] == kNever || intervals_.follows(begin) || m_.before[begin] > limit) continue;
+        if (coarse && !passage_.valley(begin)) continue;
         if (o_.stop && (++tried_ & 15) == 0 && o_.stop()) {
           stopped_ = true;
           return false;

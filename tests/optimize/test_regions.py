@@ -31,6 +31,8 @@ from support.small_nets import Nets, pyramid, random_net
 
 STRICT = BUILT_IN["strict"]
 PACE = st.sampled_from(PACES)
+_EARLY = 6
+"""Questions after which a search is stopped."""
 
 
 @st.composite
@@ -277,6 +279,24 @@ def test_the_core_adds_up_time_as_the_part_graph(
     assert found is not None
     outside = sum(cost.op(op)[0] for op in ids if op not in interval)
     assert found[3] + outside == cost.parts(parts).nanoseconds
+
+
+def test_a_search_that_is_stopped_early_has_cut() -> None:
+    """A long network with a cost file: intervals between low points are looked at first, and are enough."""
+    nets = Nets(lambda options: options[0])
+    x = nets.input((1, 2, 16, 8))
+    for _ in range(12):
+        (wide,) = nets.node("Conv", [x, nets.floats((16, 2, 3, 3), 0.3)], pads=[1, 1, 1, 1])
+        (wide,) = nets.node("Relu", [wide])
+        (x,) = nets.node("Conv", [wide, nets.floats((2, 16, 3, 3), 0.1)], pads=[1, 1, 1, 1])
+    graph = _read(nets)
+    cutter, memory = Cutter(graph), memory_model(graph, STRICT)
+    order, cost = range(len(graph.ops)), CostModel(costs([], launch=1e-9, byte=1e-9), cutter)
+    calls = iter(range(10**9))
+    model = cut_model(cutter, memory, order, cost)
+    way = _core.best_path(model, LONGEST, MOST_STRIPES, 0, 0, lambda: next(calls) >= _EARLY, 0)
+    assert not way.complete
+    assert way.peak < profile(memory, order).peak
 
 
 def test_ways_fall_and_take_longer() -> None:

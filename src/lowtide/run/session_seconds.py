@@ -21,7 +21,7 @@ from lowtide.run.node_seconds import LAYOUTS, node_session, profile_events
 from lowtide.run.onnx import draw
 from lowtide.sizes import Dims
 
-_RUNS, _SECONDS, _MOST_RUNS = 8, 3.0, 40
+_RUNS, _SECONDS, _MOST_RUNS = 5, 3.0, 40
 """Runs at the least, the time for which the session is run again, and runs at the most."""
 _BLOCKED = "_nchwc"
 """What onnxruntime adds to a result's name to name the node that it puts in the place of who makes it."""
