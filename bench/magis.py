@@ -62,7 +62,7 @@ class Row:
 
     def measured(self, *, methods: bool) -> dict[str, Any]:
         """Shares of the peak, and overheads."""
-        entry: dict[str, Any] = {"name": self.name}
+        entry: dict[str, Any] = {"name": self.name, "commit": machine().commit}
         joint = self.joint(max_overhead="10%", time=self.seconds)
         entry["own_order_peak_bytes"] = self.own = joint["own"]
         entry["joint_10"], entry["joint_5"] = joint, self.joint(max_overhead="5%", time=self.seconds)
@@ -144,11 +144,16 @@ def page(document: dict[str, Any], title: str) -> list[str]:
     here, rows = document["machine"], document["rows"]
     lines = [
         f"## {title}", "",
-        f"lowtide {here['lowtide']}, commit {here['commit']}, {here['python']}, {here['system']}, {here['cpu']}, "
+        f"lowtide {here['lowtide']}, {here['python']}, {here['system']}, {here['cpu']}, "
         f"{here['cores']} cores, other work beside it. {document['time']:g} s for each joint search within a bound "
         f"on time, {document['short']:g} s for every other. All plans verified.", "",
         "Least peak within so much more time, as a share of the own order's peak; in brackets how many parts.", "",
     ]  # fmt: skip
+    by_commit: dict[str, list[str]] = {}
+    for row in rows:
+        by_commit.setdefault(str(row["commit"])[:7], []).append(row["name"].removeprefix("magis_"))
+    made = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in by_commit.items())
+    lines[2:3] = [lines[2] + f" Rows by commit: {made}."]
     head = ["workload", "own order, GiB"]
     for bound in ("10", "5"):
         head += [f"joint, {bound} %", f"micro-batches, {bound} %", f"runs again, {bound} %"]
