@@ -169,6 +169,10 @@ def _extra(cell: dict[str, Any] | None) -> str:
     return f"{100 * cell['overhead']:.2f} %{number}"
 
 
+def _least(cell: dict[str, Any] | None) -> str:
+    return "not run" if cell is None else f"{100 * cell['least_overhead']:.2f} %"
+
+
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [
         "| " + " | ".join(head) + " |",
@@ -203,6 +207,11 @@ def page(document: dict[str, Any], title: str) -> list[str]:
             cells += [_share(row.get(f"{kind}_{bound}")) for kind in ("joint", "micro", "again")]
         body.append([*cells, f"{row['joint_10']['floor'] / row['own_order_peak_bytes']:.3f}"])
     lines += _table([*head, "floor"], body)
+    again = [
+        f"{row['name'].removeprefix('magis_')} {name}: {cell['time']:g} s, {str(cell['commit'])[:7]}"
+        for row in rows for name, cell in row.items() if isinstance(cell, dict) and "commit" in cell
+    ]  # fmt: skip
+    lines += [f"Measured by themselves: {'; '.join(again)}.", ""] if again else []
     methods = [m for m in METHODS if f"{m}_at_80%" in rows[0]]
     for share in ("80", "40"):
         if f"joint_at_{share}%" not in rows[0]:
@@ -212,7 +221,7 @@ def page(document: dict[str, Any], title: str) -> list[str]:
         names = ["workload", "joint", "micro-batches", "runs again", *methods, "runs again: at least"]
         body = [
             [row["name"], *(_extra(row.get(f"{kind}_at_{share}%")) for kind in kinds),
-             f"{100 * row[f'again_at_{share}%']['least_overhead']:.2f} %"]
+             _least(row.get(f"again_at_{share}%"))]
             for row in rows
         ]  # fmt: skip
         lines += _table(names, body)
