@@ -166,7 +166,11 @@ def _extra(cell: dict[str, Any] | None) -> str:
     number = f" ({parts[0]})" if parts else ""
     if cell["status"] not in ("ok", "unproved"):
         return f"not found, {cell['share']:.3f}"
-    return f"{100 * cell['overhead']:.2f} %{number}"
+    return f"{100 * max(0.0, cell['overhead']):.2f} %{number}"
+
+
+def _floor(row: dict[str, Any]) -> str:
+    return f"{row['joint_10']['floor'] / row['own_order_peak_bytes']:.3f}" if "joint_10" in row else "not run"
 
 
 def _least(cell: dict[str, Any] | None) -> str:
@@ -205,13 +209,14 @@ def page(document: dict[str, Any], title: str) -> list[str]:
         cells = [row["name"], f"{row['own_order_peak_bytes'] / 2**30:.2f}"]
         for bound in ("10", "5"):
             cells += [_share(row.get(f"{kind}_{bound}")) for kind in ("joint", "micro", "again")]
-        body.append([*cells, f"{row['joint_10']['floor'] / row['own_order_peak_bytes']:.3f}"])
+        body.append([*cells, _floor(row)])
     lines += _table([*head, "floor"], body)
     again = [
         f"{row['name'].removeprefix('magis_')} {name}: {cell['time']:g} s, {str(cell['commit'])[:7]}"
         for row in rows for name, cell in row.items() if isinstance(cell, dict) and "commit" in cell
     ]  # fmt: skip
-    lines += [f"Measured by themselves: {'; '.join(again)}.", ""] if again else []
+    if again and "joint_5" in rows[0]:
+        lines += [f"Measured by themselves: {'; '.join(again)}.", ""]
     methods = [m for m in METHODS if f"{m}_at_80%" in rows[0]]
     for share in ("80", "40"):
         if f"joint_at_{share}%" not in rows[0]:
