@@ -21,11 +21,13 @@ from typing import Any
 
 import lowtide
 from lowtide import zoo
+from lowtide.api.problem import Problem
 from lowtide.bench.machine import machine
 from lowtide.cost.file import read_cost, stand_in
 from lowtide.cost.labelled import priced
 from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.target import BUILT_IN
 
 WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
              "magis_btlm")  # fmt: skip
@@ -62,7 +64,7 @@ class Row:
 
     def measured(self, *, methods: bool) -> dict[str, Any]:
         """Shares of the peak, and overheads."""
-        entry: dict[str, Any] = {"name": self.name}
+        entry: dict[str, Any] = {"name": self.name, "commit": machine().commit}
         joint = self.joint(max_overhead="10%", time=self.seconds)
         entry["own_order_peak_bytes"] = self.own = joint["own"]
         entry["joint_10"], entry["joint_5"] = joint, self.joint(max_overhead="5%", time=self.seconds)
@@ -75,6 +77,16 @@ class Row:
             for method in METHODS if methods else ():
                 entry[f"{method}_at_{share}"] = self.again(budget=share, method=method)
         return entry
+
+    def cell(self, name: str) -> dict[str, Any]:
+        """One of these again, by its name."""
+        kind, _, bound = name.rpartition("_")
+        how: dict[str, Any] = {"budget": bound} if bound.endswith("%") else {"max_overhead": f"{bound}%"}
+        kind = kind.removesuffix("_at")
+        if kind == "again":
+            return self.again(**how)
+        extra = {"method": "microbatch"} if kind == "micro" else {}
+        return self.joint(time=self.seconds if kind == "joint" else self.short, **how, **extra)
 
     def joint(self, **how: Any) -> dict[str, Any]:
         """A plan with parts and runs again."""
@@ -116,18 +128,53 @@ def run(names: list[str], cost: str | None, seconds: float, short: float, out: P
         print(name, round(entries[-1]["joint_10"]["share"], 3), flush=True)
 
 
-def _share(cell: dict[str, Any]) -> str:
+def begun(names: list[str], cost: str | None, seconds: float, short: float, out: Path) -> None:
+    """A file whose rows have no cells yet."""
+    rows = []
+    for name in names:
+        peak = Problem.of(zoo.build(name).graph(), BUILT_IN["generic"]).own_order_peak_bytes
+        rows.append({"name": name, "commit": machine().commit, "own_order_peak_bytes": peak})
+    document = {"machine": asdict(machine()), "cost": cost and Path(cost).name, "time": seconds, "short": short,
+                "rows": rows}  # fmt: skip
+    out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def mend(names: list[str], cost: str | None, seconds: float, short: float, out: Path, cells: list[str]) -> None:
+    """Cells of a file measured again, perhaps for longer."""
+    document = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    for entry in document["rows"]:
+        if entry["name"] in names:
+            row = Row(entry["name"], cost, seconds, short)
+            for cell in cells:
+                entry[cell] = {**row.cell(cell), "commit": machine().commit, "time": max(seconds, short)}
+                print(entry["name"], cell, round(entry[cell]["share"], 3), entry[cell]["status"], flush=True)
+            out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _share(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return "not run"
     parts = cell.get("parts")
     number = f" ({parts[0]})" if parts else ""
     return f"{cell['share']:.3f}{number}"
 
 
-def _extra(cell: dict[str, Any]) -> str:
+def _extra(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return "not run"
     parts = cell.get("parts")
     number = f" ({parts[0]})" if parts else ""
     if cell["status"] not in ("ok", "unproved"):
         return f"not found, {cell['share']:.3f}"
-    return f"{100 * cell['overhead']:.2f} %{number}"
+    return f"{100 * max(0.0, cell['overhead']):.2f} %{number}"
+
+
+def _floor(row: dict[str, Any]) -> str:
+    return f"{row['joint_10']['floor'] / row['own_order_peak_bytes']:.3f}" if "joint_10" in row else "not run"
+
+
+def _least(cell: dict[str, Any] | None) -> str:
+    return "not run" if cell is None else f"{100 * cell['least_overhead']:.2f} %"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -144,11 +191,16 @@ def page(document: dict[str, Any], title: str) -> list[str]:
     here, rows = document["machine"], document["rows"]
     lines = [
         f"## {title}", "",
-        f"lowtide {here['lowtide']}, commit {here['commit']}, {here['python']}, {here['system']}, {here['cpu']}, "
+        f"lowtide {here['lowtide']}, {here['python']}, {here['system']}, {here['cpu']}, "
         f"{here['cores']} cores, other work beside it. {document['time']:g} s for each joint search within a bound "
         f"on time, {document['short']:g} s for every other. All plans verified.", "",
         "Least peak within so much more time, as a share of the own order's peak; in brackets how many parts.", "",
     ]  # fmt: skip
+    by_commit: dict[str, list[str]] = {}
+    for row in rows:
+        by_commit.setdefault(str(row["commit"])[:7], []).append(row["name"].removeprefix("magis_"))
+    made = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in by_commit.items())
+    lines[2:3] = [lines[2] + f" Rows by commit: {made}."]
     head = ["workload", "own order, GiB"]
     for bound in ("10", "5"):
         head += [f"joint, {bound} %", f"micro-batches, {bound} %", f"runs again, {bound} %"]
@@ -156,17 +208,25 @@ def page(document: dict[str, Any], title: str) -> list[str]:
     for row in rows:
         cells = [row["name"], f"{row['own_order_peak_bytes'] / 2**30:.2f}"]
         for bound in ("10", "5"):
-            cells += [_share(row[f"{kind}_{bound}"]) for kind in ("joint", "micro", "again")]
-        body.append([*cells, f"{row['joint_10']['floor'] / row['own_order_peak_bytes']:.3f}"])
+            cells += [_share(row.get(f"{kind}_{bound}")) for kind in ("joint", "micro", "again")]
+        body.append([*cells, _floor(row)])
     lines += _table([*head, "floor"], body)
+    again = [
+        f"{row['name'].removeprefix('magis_')} {name}: {cell['time']:g} s, {str(cell['commit'])[:7]}"
+        for row in rows for name, cell in row.items() if isinstance(cell, dict) and "commit" in cell
+    ]  # fmt: skip
+    if again and "joint_5" in rows[0]:
+        lines += [f"Measured by themselves: {'; '.join(again)}.", ""]
     methods = [m for m in METHODS if f"{m}_at_80%" in rows[0]]
     for share in ("80", "40"):
+        if f"joint_at_{share}%" not in rows[0]:
+            continue
         lines += [f"Least added time at {share} % of the own order's peak.", ""]
         kinds = ("joint", "micro", "again", *methods)
         names = ["workload", "joint", "micro-batches", "runs again", *methods, "runs again: at least"]
         body = [
-            [row["name"], *(_extra(row[f"{kind}_at_{share}%"]) for kind in kinds),
-             f"{100 * row[f'again_at_{share}%']['least_overhead']:.2f} %"]
+            [row["name"], *(_extra(row.get(f"{kind}_at_{share}%")) for kind in kinds),
+             _least(row.get(f"again_at_{share}%"))]
             for row in rows
         ]  # fmt: skip
         lines += _table(names, body)
@@ -197,8 +257,14 @@ def main() -> None:
     parser.add_argument("--short", type=float, default=20.0)
     parser.add_argument("--only", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--no-methods", action="store_true")
+    parser.add_argument("--cells", nargs="*", help="only these again, in a file that is there: joint_at_40%% again_10")
     parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json and PAGE-cpu.json")
     options = parser.parse_args()
+    if options.cells:
+        if not options.out.with_suffix(".json").exists():
+            begun(options.only, options.cost, options.time, options.short, options.out)
+        mend(options.only, options.cost, options.time, options.short, options.out, options.cells)
+        return
     if options.page is None:
         run(options.only, options.cost, options.time, options.short, options.out, methods=not options.no_methods)
         return

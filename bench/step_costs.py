@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def measured(torch: Any, repeats: int) -> dict[str, CostFamily]:
 
 def main() -> None:
     """Measure and write."""
-    import torch
+    torch: Any = import_module("torch")
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("-o", "--out", type=Path, required=True)

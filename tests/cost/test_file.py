@@ -92,12 +92,14 @@ def test_seconds_of_a_family() -> None:
 
 def test_a_table_of_sizes_goes_before_the_rates() -> None:
     """Its first time below the smallest, a line of logarithms between, in proportion above the largest."""
-    rates = {"launch_seconds": 9.0, "seconds_per_flop": 9.0, "seconds_per_byte": 9.0}
-    family = CostFamily(**rates, by_flops=[(10, 1e-6), (1000, 1e-5)])
+    rates = CostFamily(launch_seconds=9.0, seconds_per_flop=9.0, seconds_per_byte=9.0)
+    family = msgspec.structs.replace(rates, by_flops=[(10, 1e-6), (1000, 1e-5)])
     assert family.seconds(1, 0) == 1e-6
     assert family.seconds(100, 0) == pytest.approx(10**-5.5)
     assert family.seconds(5000, 0) == pytest.approx(5e-5)
-    assert CostFamily(**rates, by_bytes=[(10, 1e-6), (1000, 1e-5)]).seconds(0, 100) == pytest.approx(10**-5.5)
+    assert msgspec.structs.replace(rates, by_bytes=[(10, 1e-6), (1000, 1e-5)]).seconds(0, 100) == pytest.approx(
+        10**-5.5
+    )
 
 
 @pytest.mark.parametrize("table", [[(10, 1e-6), (10, 2e-6)], [(0, 1e-6), (10, 2e-6)], [(1, 0), (10, 2e-6)]])

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from lowtide.optimize.recompute.least_bytes import Spent
     from lowtide.transform.fission import Loop, Region
 
-_ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.9
+_ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.8
 """Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
 
 _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
 which on one is taken for it, and the share of the time after which no further one is tried."""
 
-_PLACED = 3
-"""Times that a plan is placed, each for less room, until its arena fits the budget."""
+_PLACED, _MENDS = 6, 256
+"""Times that a plan is placed, each for less room, until its arena fits the budget; and repairs tried for each."""
 
 
 def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -148,12 +148,10 @@ class _Step:
         choices = self.choices()
         lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
         best: _Placed | None = None
-        room = budget
+        room, found = budget, self._best(choices, budget)
         for _ in range(_PLACED):
-            found = self._best(choices, room)
             if found is None:
                 break
-            choices = [found[0]]
             placed_one = self._place(*found)
             if best is None or placed_one.answer.keys["required_bytes"] < best.answer.keys["required_bytes"]:
                 best = placed_one
@@ -161,6 +159,7 @@ class _Step:
             if room is None or over <= 0:
                 break
             room -= max(over, self.problem.target.alignment)
+            found = self._lower(*found, room)
         if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
             best = self._place(self._whole() if budget is None else lowest, None)
         return self._answer(best)
@@ -230,6 +229,15 @@ class _Step:
         else:
             best = least_peak(choices, self._most_seconds(), share)
         return None if best is None else (best.parted, best.spent)
+
+    def _lower(self, choice: Parted, spent: Spent, room: int) -> tuple[Parted, Spent] | None:
+        """The same parts in less room, from the sequence that there is; None if none is found."""
+        from lowtide.optimize.recompute.least_bytes import Spent
+        from lowtide.optimize.recompute.sequence import search
+
+        limits = Limits(max(1.0, self.limits.left_seconds / _PLACED), seed=self.limits.seed)
+        result = search(choice.sequence, spent.order, room - choice.base, limits, steps=_MENDS)
+        return (choice, Spent(tuple(result.order), result.peak, result.cost)) if result.found else None
 
     def _most_seconds(self) -> float:
         return self.uncut_seconds * (1 + (self.max_overhead or 0.0))

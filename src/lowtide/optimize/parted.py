@@ -18,7 +18,7 @@ from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, reckoned
 from lowtide.graph import Graph
-from lowtide.optimize.recompute.least_bytes import Spent, least_bytes, once, sweep
+from lowtide.optimize.recompute.least_bytes import Spent, lower, once, sweep
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
 from lowtide.stop import Limits
 from lowtide.target import Target
@@ -30,8 +30,11 @@ _FINALISTS = 3
 _ROUNDED = 1e-12
 """Part of a time that rounding costs to whole units may add."""
 
-_BUDGETS = 12
-"""Of a front, for each number of parts."""
+_BUDGETS, _SWEEP_STEPS = 24, 64
+"""Of a sweep of one number of parts: budgets, and repairs that are tried for each."""
+
+_DESCENT = 0.6
+"""Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
 
 _QUICK = 0.5
 """Part of the time in which all of them are searched."""
@@ -138,9 +141,12 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
 
     def improve(choice: Parted, spent: Spent, seconds: float) -> Spent:
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
-        if spent.peak <= least or choice.units(most_seconds) <= spent.units:
+        units = choice.units(most_seconds)
+        if spent.peak <= least or units <= spent.units:
             return spent
-        lowest = least_bytes(choice.sequence, choice.order, choice.units(most_seconds), least, _share(limits, seconds))
+        share = _share(limits, seconds)
+        spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
+        lowest = lower(choice.sequence, spent, units, least, share)
         return min((spent, lowest.found[-1]), key=lambda s: (s.peak, s.units))
 
     quick = limits.left_seconds * _QUICK / len(found)
@@ -151,6 +157,20 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
     finalists = [(c, improve(c, s, long)) for c, s in finalists]
     best = min(finalists, key=lambda entry: (entry[0].peak(entry[1]), entry[0].seconds(entry[1])))
     return Best(*best, len(within))
+
+
+def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limits) -> Spent:
+    """One sweep of ever lower budgets, each begun at the sequence before, until one costs too much."""
+    best, most = begin, most - choice.sequence.unmoved_units
+    for k in range(1, _BUDGETS + 1):
+        budget = begin.peak - (begin.peak - least) * k // _BUDGETS
+        if limits.over() or budget >= best.peak:
+            continue
+        result = search(choice.sequence, best.order, budget, limits, steps=_SWEEP_STEPS)
+        if not result.found or result.cost > most:
+            break
+        best = Spent(tuple(result.order), result.peak, result.cost)
+    return best
 
 
 def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best | None:

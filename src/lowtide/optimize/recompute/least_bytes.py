@@ -66,6 +66,11 @@ def least_bytes(problem: Sequenced, order: Sequence[int], most: int, least: int,
     return _Halving(problem, once(problem, order), most - problem.unmoved_units, least, limits).run()
 
 
+def lower(problem: Sequenced, begin: Spent, most: int, least: int, limits: Limits) -> Lowest:
+    """The same from a sequence whose ops may run again already."""
+    return _Halving(problem, begin, most - problem.unmoved_units, least, limits).run()
+
+
 class _Halving:
     """Budgets between what is proved and what is found, halved in rounds of ever more repairs."""
 
