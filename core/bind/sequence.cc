@@ -1,6 +1,8 @@
 // Python bindings of sequences with repeated runs.
 #include <chrono>
+#include <ctime>
 #include <limits>
+#include <stdexcept>
 
 #include "bind/record.h"
 #include "bind/search.h"
@@ -56,6 +58,37 @@ std::vector<std::pair<std::vector<int>, Bytes>> shuffle(const tide::SequenceProb
     seen.emplace_back(line.order(), line.peak());
   }
   return seen;
+}
+
+// Seconds of processor time that so many runs take which are put in somewhere, at random, and taken away again, the
+// peak being read each time.
+double put_and_take(const tide::SequenceProblem& problem, const std::vector<int>& order, int rounds, uint64_t seed) {
+  tide::Timeline line(problem, order);
+  tide::Shaver random(line, seed);
+  struct Place {
+    int op, slot, before;
+  };
+  std::vector<Place> places;
+  constexpr int kPlaces = 4096;
+  for (int tries = 0; tries < 1000 * kPlaces && static_cast<int>(places.size()) < kPlaces; ++tries) {
+    const int op = random.below(problem.n()), slot = 1 + random.below(line.end() - 1);
+    if (line.op(slot) < 0 && !problem.ops[op].once && line.can_put(op, slot))
+      places.push_back({op, slot, line.before(slot)});
+  }
+  if (places.empty()) return 0;
+  const Bytes before = line.peak();
+  Bytes most = before;
+  const std::clock_t began = std::clock();
+  for (int i = 0; i < rounds; ++i) {
+    const Place& place = places[i % places.size()];
+    const size_t mark = line.mark();
+    line.put(place.op, place.slot, place.before);
+    most = std::max(most, line.peak());
+    line.undo(mark);
+  }
+  const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  if (line.peak() != before || most < before) throw std::logic_error("what was put in was not taken away");
+  return seconds;
 }
 
 using Searcher = tide::SequenceResult (*)(const tide::SequenceProblem&, const std::vector<int>&,
@@ -119,7 +152,9 @@ void sequence(nb::module_& m) {
           },
           "order"_a, "Time of a sequence, until its last op has ended.")
       .def("shuffle", &shuffle, "order"_a, "steps"_a, "seed"_a,
-           "A sequence after so many random changes of it, and the peak after each.");
+           "A sequence after so many random changes of it, and the peak after each.")
+      .def("put_and_take", &put_and_take, "order"_a, "rounds"_a, "seed"_a,
+           "Processor seconds of so many runs put in, the peak read, and taken away; 0 if none can be.");
   using R = tide::SequenceResult;
   record(m, "SequenceResult", "What the search for a sequence with repeated runs found.",
          Field{"found", &R::found, "Whether the peak is within the budget."},

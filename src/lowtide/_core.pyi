@@ -936,6 +936,11 @@ class SequenceProblem:
         A sequence after so many random changes of it, and the peak after each.
         """
 
+    def put_and_take(self, order: Sequence[int], rounds: int, seed: int) -> float:
+        """
+        Processor seconds of so many runs put in, the peak read, and taken away; 0 if none can be.
+        """
+
 class SequenceResult:
     """What the search for a sequence with repeated runs found."""
 

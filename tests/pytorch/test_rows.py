@@ -86,6 +86,19 @@ def test_any_number_of_parts_computes_what_the_step_does(loss: str, bias: bool, 
             assert abs(peak - cut.own.peak_bytes) <= 8
 
 
+def test_each_part_moves_the_weight_and_its_gradient_whole() -> None:
+    """What a roofline takes longer by for many parts: 400 words by 32 in float32, the gradient read and written."""
+    net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 400)
+    step, own, those = found(net)
+    cut = sliced(step.program, own.graph, those[0], 4)
+    body = next(iter(cut.bodies.values()))
+    names = [action.call.target.split(".")[1] for action in body.actions]
+    moved = dict(zip(zip(names, range(len(names)), strict=True), body.whole_bytes, strict=True))
+    products = sorted(size for (name, _), size in moved.items() if name == "mm")
+    assert products == [400 * 32 * 4, 400 * 32 * 4, 2 * 400 * 32 * 4]
+    assert all(size <= 16 for (name, _), size in moved.items() if name != "mm")
+
+
 def test_the_head_of_a_language_model_is_found() -> None:
     """From the scores to both of their gradients, over all tokens; only what is small goes in and out."""
     net = gpt_plain(torch, torch.nn, 2, 32, 2, 32, 400)

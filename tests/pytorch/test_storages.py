@@ -51,17 +51,43 @@ def test_views_stand_where_they_are_read() -> None:
         call("t", "aten.t.default", "w"), call("tt", "aten.t.default", "t"), call("v", "aten.view.default", "w", (12,)),
         call("u", "aten.view.default", "v", (3, 4)), call("d", "aten.detach.default", "w"),
         call("s", "aten.split.Tensor", "w", 3, outputs=("s_0", "s_1")), call("y", "aten.relu.default", "tt"),
-        call("z", "aten.neg.default", "u"), call("q", "aten.mm.default", "s_1", "t"),
+        call("z", "aten.cumsum.default", "u", 0), call("q", "aten.mm.default", "s_1", "t"),
     ]  # fmt: skip
     forms["d"] = forms["w"]
     results = [Result("output", str(k), Ref(name)) for k, name in enumerate("yzq")]
     program = settle(traced(forms, ("w",), calls, results, {"t", "tt", "v", "u", "d", "s"}))
     assert [expression(action.call) for action in program.actions] == [
         "aten.relu.default(w)",
-        "aten.neg.default(aten.view.default(w, [3, 4]))",
+        "aten.cumsum.default(aten.view.default(w, [3, 4]), 0)",
         "aten.mm.default(aten.split.Tensor(w, 3)[1], aten.t.default(w))",
     ]
     assert {root_of(action.call) for action in program.actions} == {"w"}
+
+
+def test_elementwise_ops_run_on_the_shape_in_which_tensors_lie() -> None:
+    """A cast and a product between two shapes have the rows of what is below; what reads them sees the other shape.
+    One that broadcasts, or whose tensors lie in two shapes, stays."""
+    forms = {"w": form(6, 2), "v": form(3, 4), "c": form(3, 4), "y": form(3, 4), "u": form(6, 2), "z": form(6, 2)}
+    forms |= {"b": form(4), "s": form(3, 4), "m": form(3, 4)}
+    calls = [
+        call("v", "aten.view.default", "w", (3, 4)), call("c", "aten._to_copy.default", "v"),
+        call("y", "aten.mul.Tensor", "c", "v"), call("u", "aten.view.default", "y", (6, 2)),
+        call("z", "aten.cumsum.default", "u", 0), call("s", "aten.add.Tensor", "v", "b"),
+        call("m", "aten.mul.Tensor", "s", "v"), call("t", "aten.cumsum.default", "c", 1),
+    ]  # fmt: skip
+    forms["t"] = forms["c"]
+    results = [Result("output", str(k), Ref(name)) for k, name in enumerate("zmty")]
+    program = settle(traced(forms, ("w", "b"), calls, results, {"v", "u"}))
+    assert [expression(action.call) for action in program.actions] == [
+        "aten._to_copy.default(w)",
+        "aten.mul.Tensor(c, w)",
+        "aten.cumsum.default(y, 0)",
+        "aten.add.Tensor(aten.view.default(w, [3, 4]), b)",
+        "aten.mul.Tensor(s, aten.view.default(w, [3, 4]))",
+        "aten.cumsum.default(aten.view.default(c, [3, 4]), 1)",
+    ]
+    assert (program.forms["c"].shape, program.forms["c"].strides) == ((6, 2), (2, 1))
+    assert expression(program.results[-1].value) == "aten.view.default(y, [3, 4])"
 
 
 def test_a_clone_is_its_source_only_where_that_is_the_same() -> None:

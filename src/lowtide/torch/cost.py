@@ -7,6 +7,7 @@ A signature is the op as it stands in the source, with the type, shape and strid
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +19,19 @@ from lowtide.outputs import Outputs
 from lowtide.torch.generate import expression
 from lowtide.torch.program import Action, Program, refs
 
-LAUNCH_SECONDS, BYTES_PER_SECOND, FLOPS_PER_SECOND = 5e-6, 1e10, 1e11
+LAUNCH_SECONDS = 5e-6
+"""What starting an op takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """A roofline: bytes and operations a second."""
+
+    bytes: float
+    operations: float
+
+
+ANY = Rates(1e10, 1e11)
 """The roofline that stands in for what is not measured: no machine in particular."""
 
 HOST_BYTES_PER_SECOND = 1.2e10
@@ -83,9 +96,20 @@ def signature(program: Program, action: Action) -> str:
     return expression(action.call, texts)
 
 
-def roofline(program: Program, action: Action, operations: int) -> float:
-    """Seconds by bytes and operations, for an op that nobody measured."""
+def roofline(
+    program: Program, action: Action, operations: int, rates: Rates = ANY, parts: int = 1, whole: int = 0
+) -> float:
+    """Seconds by bytes and operations, for an op that nobody measured.
+
+    Parameters
+    ----------
+    parts
+        How often it runs, each time for some of the rows.
+    whole
+        Bytes that each of these runs moves all the same: operands without rows, sums over rows.
+    """
     names = dict.fromkeys(ref.name for ref in refs(action.call))
     read = sum(program.forms[name].extent_bytes for name in names)
     written = sum(program.forms[name].extent_bytes for name in action.outputs if name is not None)
-    return LAUNCH_SECONDS + max((read + written) / BYTES_PER_SECOND, operations / FLOPS_PER_SECOND)
+    moved = max(0, read + written - whole) / parts + whole
+    return parts * (LAUNCH_SECONDS + max(moved / rates.bytes, operations / parts / rates.operations))

@@ -8,8 +8,8 @@ from typing import Any
 
 from lowtide.graph import Graph
 from lowtide.optimize.recompute.swaps import Bandwidth
-from lowtide.torch.cost import HOST_BYTES_PER_SECOND, LAUNCH_SECONDS, Costs, OpCost, roofline, signature
-from lowtide.torch.program import Action, Program
+from lowtide.torch.cost import ANY, HOST_BYTES_PER_SECOND, LAUNCH_SECONDS, Costs, OpCost, Rates, roofline, signature
+from lowtide.torch.program import Action, Body, Program
 from lowtide.torch.sequence import Sequence, sequence_of
 from lowtide.torch.storages import as_graph
 from lowtide.torch.swap import seconds_with_transfers
@@ -71,12 +71,16 @@ def _guessed(
     body = program.bodies.get(action.call.target.removeprefix("body."))
     if body is None:
         return roofline(program, action, operations), 0
-    total = LAUNCH_SECONDS * len(body.actions) * (body.parts - 1)
-    for inner in body.actions:
-        cost = table.get(signature(program, inner))
-        if cost is None:
+    known = [table.get(signature(program, inner)) for inner in body.actions]
+    total = sum(cost.seconds + LAUNCH_SECONDS * (body.parts - 1) for cost in known if cost is not None)
+    return total + seconds_in_parts(torch, program, body, [cost is None for cost in known]), body.workspace_bytes
+
+
+def seconds_in_parts(torch: Any, program: Program, body: Body, wanted: list[bool], rates: Rates = ANY) -> float:
+    """Seconds by a roofline of those ops of a body that are wanted, all parts together."""
+    total = 0.0
+    for inner, whole, asked in zip(body.actions, body.whole_bytes, wanted, strict=True):
+        if asked:
             alone = Program(program.name, (), (inner,), program.forms, ())
-            total += roofline(program, inner, operations_of(torch, alone)[0])
-        else:
-            total += cost.seconds
-    return total, body.workspace_bytes
+            total += roofline(program, inner, operations_of(torch, alone)[0], rates, body.parts, whole)
+    return total

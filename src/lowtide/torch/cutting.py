@@ -52,13 +52,26 @@ def proposals(torch: Any, own: Costed, costs: Costs | None, budget: int) -> list
     return [(cut, record) for _, cut, record in ranked[:_KEPT]]
 
 
-def usual(torch: Any, own: Costed, costs: Costs | None) -> list[tuple[Costed, StepCut]]:
-    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region."""
-    cuts = []
-    for region, parts in itertools.product(_regions(torch, own)[:_REGIONS], _FEW_AND_MANY):
-        cut = cut_step(torch, own, region, min(parts, region.rows), costs)
-        if cut.own.peak_bytes < own.own.peak_bytes:
-            cuts.append((cut, StepCut(ops=list(region.indices), parts=min(parts, region.rows))))
+def usual(torch: Any, own: Costed, costs: Costs | None, most: float | None = None) -> list[tuple[Costed, StepCut]]:
+    """Cuts that lower own order's peak, where no budget says which: a few parts and many of each region.
+
+    Parameters
+    ----------
+    most
+        Seconds that the step may take; None: any number. Where many parts take more, fewer stand in their place.
+    """
+    cuts: list[tuple[Costed, StepCut]] = []
+    for region in _regions(torch, own)[:_REGIONS]:
+        seen: set[int] = set()
+        for wanted in _FEW_AND_MANY:
+            for parts in sorted((p for p in PARTS if p <= min(wanted, region.rows)), reverse=True):
+                cut = cut_step(torch, own, region, parts, costs)
+                if most is not None and cut.seconds_of(cut.graph.own_order) > most:
+                    continue
+                if parts not in seen and cut.own.peak_bytes < own.own.peak_bytes:
+                    cuts.append((cut, StepCut(ops=list(region.indices), parts=parts)))
+                seen.add(parts)
+                break
     return cuts[:_KEPT]
 
 

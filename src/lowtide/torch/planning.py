@@ -193,7 +193,7 @@ def _lowest(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
     once = own.seconds_of(own.graph.own_order)
     most = once * (1 + (wishes.overhead or 0))
     wishes.say(f"own order takes {format_size(own.own.peak_bytes)}; seeking less for {wishes.time:g} s at most")
-    steps = candidates(torch, own, wishes, costs)
+    steps = candidates(torch, own, wishes, costs, most)
     found = []
     for step, cuts, table in steps:
         order = tuple(lowest(step.graph, step.seconds, most, wishes.time / len(steps), _moves(step, wishes)))
@@ -222,11 +222,12 @@ def _moves(step: Costed, wishes: Wishes) -> Moves | None:
 
 
 def candidates(
-    torch: Any, own: Costed, wishes: Wishes, costs: Costs | None
+    torch: Any, own: Costed, wishes: Wishes, costs: Costs | None, most: float | None = None
 ) -> list[tuple[Costed, tuple[StepCut, ...], Costs | None]]:
-    """The step as it is and, if it may be, cut; each with the table of its costs."""
+    """The step as it is and, if it may be, cut so that it takes so many seconds at most; each with the table of its
+    costs."""
     steps: list[tuple[Costed, tuple[StepCut, ...], Costs | None]] = [(own, (), costs)]
-    for cut, record in usual(torch, own, costs) if "fission" in wishes.allow else ():
+    for cut, record in usual(torch, own, costs, most) if "fission" in wishes.allow else ():
         step, table = _measured(torch, cut, wishes, costs)
         steps.append((step, (record,), table))
     return steps

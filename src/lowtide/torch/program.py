@@ -127,12 +127,15 @@ class Body:
         How often each of them runs, on some of the rows.
     workspace_bytes
         What it takes beside its results, by the shapes.
+    whole_bytes
+        For each action, what every part of it moves all the same: operands without rows, and sums twice.
     """
 
     source: str
     actions: tuple[Action, ...]
     parts: int
     workspace_bytes: int
+    whole_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,22 @@ def sliced(program: Program, graph: Graph, region: Region, parts: int) -> Progra
     name = f"rows_{digest}"
     source = "\n".join([f"def {name}({', '.join(region.given)}):", *lines, ""])
     inside = tuple([program.actions[k] for k in region.indices])
-    body = Body(source, inside, -(-region.rows // rows), workspace)
+    whole = tuple([_whole_bytes(program, region, row) for row in region.ops])
+    body = Body(source, inside, -(-region.rows // rows), workspace, whole)
     call = Call(f"body.{name}", tuple([Ref(n) for n in region.given]))
     action = Action(name, call, region.made, several=True)
     actions = _in_order(program, graph, region, action)
     return replace(program, actions=actions, bodies={**program.bodies, name: body})
+
+
+def _whole_bytes(program: Program, region: Region, row: Row) -> int:
+    """What each part of an op moves, however few its rows are."""
+    read = {operand.root for operand in row.operands if operand.dim is None and operand.root in region.given}
+    sums = [name for name, dim in zip(program.actions[row.index].outputs, row.dims, strict=True) if dim is None]
+    forms = program.forms
+    return sum(forms[name].extent_bytes for name in read) + 2 * sum(
+        forms[n].extent_bytes for n in sums if n is not None
+    )
 
 
 def _in_order(program: Program, graph: Graph, region: Region, action: Action) -> tuple[Action, ...]:

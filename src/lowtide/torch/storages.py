@@ -14,11 +14,13 @@ eager's engine does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.table import kind_of
 from lowtide.read.aten.trace import Form, Ref
 from lowtide.torch.program import Action, Call, Program, Result, Traced, Word, refs, replaced
 
@@ -44,7 +46,7 @@ def settle(traced: Traced) -> Program:
         elif _is_idle_clone(work, call, changed):
             work.bound[call.name] = replaced(call.call.args[0], work.bound)
         elif not (_split_dropout(work, call) or _split_dropout_gradient(work, call)):
-            work.actions.append(replace(call, call=replaced(call.call, work.bound)))
+            work.actions.append(_as_it_lies(work, replace(call, call=replaced(call.call, work.bound))))
     results = [replace(r, value=replaced(r.value, work.bound)) for r in traced.results]
     results = _sum_tied(work, [r for r in results if r.kind == "gradient"]) + [
         _freed(work, r) if r.kind == "loss" else r for r in results if r.kind != "gradient"
@@ -85,11 +87,50 @@ def _short(work: _Settling, view: Call) -> Any:
         return view
     if view.target == inner.target == "aten.t.default":
         return inner.args[0]
-    shapes = ("aten.view.default", "aten._unsafe_view.default")
-    both = view.target in shapes and inner.target in shapes and isinstance(inner.args[0], Ref)
+    both = view.target in _SHAPES and inner.target in _SHAPES and isinstance(inner.args[0], Ref)
     if both and work.forms[inner.args[0].name].contiguous:
-        return replace(view, args=(inner.args[0], *view.args[1:]))
+        same = tuple(view.args[1]) == work.forms[inner.args[0].name].shape
+        return inner.args[0] if same else replace(view, args=(inner.args[0], *view.args[1:]))
     return view
+
+
+_SHAPES = ("aten.view.default", "aten._unsafe_view.default")
+
+
+def _as_it_lies(work: _Settling, action: Action) -> Action:
+    """An elementwise op on tensors that lie in one piece and are seen under another shape, as one on the shape in
+    which they lie; what reads its result sees it under the shape that it had.
+
+    So ops on ``(batch, tokens, words)`` between products on ``(batch * tokens, words)`` have the rows of these.
+    """
+    kind = kind_of(action.call.target)
+    elementwise = kind is not None and kind.elementwise
+    copied = action.call.target == "aten._to_copy.default" and "memory_format" not in dict(action.call.kwargs)
+    if not (elementwise or copied) or action.several or action.writes or action.random or len(action.outputs) != 1:
+        return action
+    form, shapes = work.forms[action.name], set[tuple[int, ...]]()
+    args: list[Any] = []
+    for arg in action.call.args:
+        if isinstance(arg, Call) and arg.target in _SHAPES and isinstance(arg.args[0], Ref):
+            lies = work.forms[arg.args[0].name]
+            if tuple(arg.args[1]) != form.shape or not lies.contiguous:
+                return action
+            shapes.add(lies.shape)
+            args.append(arg.args[0])
+        elif any(work.forms[ref.name].shape != () for ref in refs(arg)):
+            return action
+        else:
+            args.append(arg)
+    if len(shapes) != 1 or not form.contiguous or any(True for _, value in action.call.kwargs for _ in refs(value)):
+        return action
+    shape = shapes.pop()
+    work.forms[action.name] = replace(form, shape=shape, strides=_in_one_piece(shape))
+    work.bound[action.name] = Call(_SHAPES[0], (Ref(action.name), form.shape))
+    return replace(action, call=replace(action.call, args=tuple(args)))
+
+
+def _in_one_piece(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _is_idle_clone(work: _Settling, call: Action, changed: set[str]) -> bool:
@@ -98,7 +139,7 @@ def _is_idle_clone(work: _Settling, call: Action, changed: set[str]) -> bool:
     if not isinstance(source, Ref):
         return False
     root = root_of(work.bound.get(source.name, source))
-    before, after, whole = work.forms[source.name], work.forms[call.name], work.forms[root]
+    before, after, whole = work.traced.forms[source.name], work.traced.forms[call.name], work.forms[root]
     alike = (before.shape, before.strides) == (after.shape, after.strides)
     return alike and before.extent_bytes == whole.extent_bytes and root not in changed
 
@@ -131,7 +172,7 @@ def _split_dropout(work: _Settling, call: Action) -> bool:
     keep = 1 - chance
     work.chance[mask] = keep
     work.actions.append(Action(mask, Call("aten.bernoulli_.float", (empty, keep)), (mask,), random=True))
-    forms = (work.forms[source.name], form)
+    forms = (work.traced.forms[source.name], form)
     product = _times_noise(replaced(source, work.bound), mask, keep, forms)
     work.actions.append(Action(value, product, (value,)))
     return True
@@ -144,7 +185,7 @@ def _split_dropout_gradient(work: _Settling, call: Action) -> bool:
     keep = work.chance.get(mask.name)
     if keep is None:
         return False
-    forms = (work.forms[gradient.name], work.forms[mask.name])
+    forms = (work.traced.forms[gradient.name], work.forms[mask.name])
     product = _times_noise(replaced(gradient, work.bound), mask.name, keep, forms)
     work.actions.append(replace(call, call=product))
     return True

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowtide._core import SequenceProblem
 from lowtide.optimize.recompute.sequence import least_possible, search, sequenced
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
@@ -96,3 +97,12 @@ def test_what_costs_nothing_is_run_again_without_end_in_sight():
     free = sequenced(model_of(graph), range(80))
     found = search(free, range(80), least_possible(free)[0] + 1, Limits(5), steps=10)
     assert len(found.order) < 80 * 80
+
+
+def test_runs_are_put_in_and_taken_away_for_their_time():
+    """Processor seconds, and 0 where no op may run again."""
+    graph = costly_graph(Random(3), 12)
+    assert own(graph).core().put_and_take(range(len(graph.ops)), 20_000, 0) > 0
+    ops = [([], [0], [], 1, 0, 0, True, []), ([0], [1], [], 1, 0, 0, True, [])]
+    problem = SequenceProblem(ops, [(8, 0, False), (8, 1, True)])
+    assert problem.put_and_take([0, 1], 10, 0) == 0
