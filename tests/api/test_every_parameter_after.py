@@ -184,7 +184,8 @@ def test_the_calls_have_no_other_parameters() -> None:
     assert set(keywords(lowtide.runtime_optimized)) == {"model", "out", "level", "dims", "seed", "time"}
     assert set(keywords(lowtide.plan_sizes)) == {"model", "sizes", "dims", "settings"}  # test_size_table.py
     assert set(keywords(lowtide.curve)) == {*rules, "model", "time", "exact_bits", "cost", "report"}  # test_curve.py
-    assert set(keywords(lowtide.front)) == {*rules, "model", "time", "seed", "report"}  # test_front.py
+    # test_front.py, tests/optimize/test_parted.py
+    assert set(keywords(lowtide.front)) == {*rules, "model", "time", "seed", "allow", "cost", "report"}
     timed = {"model", "threads", "level", "time", "seed", "dims", "max_overhead", "report"}  # test_measuring.py
     assert set(keywords(lowtide.measure)) == timed
     assert set(keywords(lowtide.probe)) == {"model", "dims", "seed", "most_macs", "report"}
