@@ -36,7 +36,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     for alone in ("recompute", "loops"):
-        if alone in listed and set(listed) != {alone}:
+        with_cuts = alone == "recompute" and set(listed) == {"fission", "recompute"}
+        if alone in listed and set(listed) != {alone} and not with_cuts:
             raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
     return tuple(dict.fromkeys(word for word in listed if word))
 

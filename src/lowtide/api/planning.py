@@ -16,6 +16,7 @@ from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.looping import solve_looping
+from lowtide.api.passing import solve_passing
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
@@ -210,6 +211,8 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
+    if set(job.allow) == {"fission", "recompute"}:
+        return solve_passing(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:
