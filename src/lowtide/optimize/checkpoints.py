@@ -23,7 +23,7 @@ from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.passed import Passed, as_passed
 from lowtide.transform.runs import Runs
-from lowtide.transform.statistics import Expanded, expand, statistics
+from lowtide.transform.statistics import ROWS_DIM, Expanded, expand, statistics
 
 How = Literal["whole", "cut", "passes"]
 
@@ -89,7 +89,7 @@ class Checkpoints:
     order: tuple[int, ...]
     limits: Limits
     tried: int = 0
-    _peaks: dict[tuple[Edge, bool, bool, int], int | None] = field(default_factory=dict)
+    _peaks: dict[tuple[Edge, int, bool, int], int | None] = field(default_factory=dict)
     _cuts: dict[Edge, list[Run]] = field(default_factory=dict)
     _passes: dict[tuple[int, int], Passes | None] = field(default_factory=dict)
     _refused: dict[tuple[Edge, bool, bool], int] = field(default_factory=dict)
@@ -113,18 +113,9 @@ class Checkpoints:
         """The passes between two marks; None if there are none."""
         key = (begin, end)
         if key not in self._passes:
-            found = None
-            if any(self.marks[begin].position <= k < self.marks[end].position for k in self._statistics()):
-                ops = self._ops(begin, end)
-                found = find_passes(self.expanded.graph, ops, self.marks[end].tensor, self.small)
-                if found is not None and len(found.passes) > _MOST_PASSES:
-                    found = None
-            self._passes[key] = found
+            found = find_passes(self.expanded.graph, self._ops(begin, end), self.marks[end].tensor, self.small)
+            self._passes[key] = None if found is not None and len(found.passes) > _MOST_PASSES else found
         return self._passes[key]
-
-    def _statistics(self) -> list[int]:
-        at = {op: k for k, op in enumerate(self.order)}
-        return [at[s.op] for s in self.known]
 
     def _ops(self, begin: int, end: int) -> list[int]:
         """Ops of the graph with all statistics as sums."""
@@ -139,8 +130,15 @@ class Checkpoints:
         ops = self.expanded.graph.op_by_id
         return sum((ops[op].flops or 0) * times for op, times in passes.again().items())
 
-    def _edges(self, begin: int, limit: int) -> list[Edge]:
-        """What may come behind a mark, as far as sizes alone say."""
+    def _streamed(self, edge: Edge) -> int:
+        """How many ops an edge runs in parts, each time counted: of equal work that with few of them is better."""
+        if edge.how == "cut":
+            return self.marks[edge.end].position - self.marks[edge.begin].position
+        passes = self.passes(edge.begin, edge.end) if edge.how == "passes" else None
+        return 0 if passes is None else sum(map(len, passes.passes))
+
+    def _edges(self, begin: int, limit: int, most: int | None) -> list[Edge]:
+        """What may come behind a mark, as far as sizes and work alone say."""
         edges = []
         for end in range(begin + 1, len(self.marks)):
             a, b = self.marks[begin].position, self.marks[end].position
@@ -152,6 +150,8 @@ class Checkpoints:
             fits = max(self.marks[begin].size, self.marks[end].size) <= limit
             if fits and self.passes(begin, end) is not None:
                 edges.append(Edge(begin, end, "passes"))
+                if most is not None and self.again(edges[-1]) > most:
+                    edges.pop()
         return edges
 
     # paths
@@ -159,7 +159,7 @@ class Checkpoints:
     def way(self, limit: int, most: int | None) -> list[Run] | None:
         """The segments of least work within a limit in bytes, and within `most` operations run again; None if there
         are none, or the time is up."""
-        edges = [self._edges(k, limit) for k in range(len(self.marks) - 1)]
+        edges = [self._edges(k, limit, most) for k in range(len(self.marks) - 1)]
         while not self.limits.over():
             path = self._shortest(edges, limit)
             if path is None or (most is not None and sum(self.again(e) for e in path) > most):
@@ -173,19 +173,19 @@ class Checkpoints:
         """How the segments of a path run; None if one needs more than the limit, which is known from now on."""
         runs = []
         for k, edge in enumerate(path):
-            before = k > 0 and path[k - 1].how == "passes"
+            before = self._chunks(runs[-1]) if runs else 0
             behind = k + 1 < len(path) and path[k + 1].how == "passes"
             run = self._within(edge, limit, before, behind)
             if run is None:
-                self._refused[edge, before, behind] = limit
+                self._refused[edge, before > 0, behind] = limit
                 return None
             runs.append(run)
         return runs
 
     def _shortest(self, edges: Sequence[Sequence[Edge]], limit: int) -> list[Edge] | None:
-        """The path of least work among those that are not known to need more than the limit."""
+        """The path of least work, then of fewest ops in parts, among those that are not known to need more than the limit."""
         best: dict[tuple[Edge, bool], tuple[int, int, tuple[Edge, ...]]] = {
-            (edge, False): (self.again(edge), 1, (edge,)) for edge in edges[0]
+            (edge, False): (self.again(edge), self._streamed(edge), (edge,)) for edge in edges[0]
         }
         done: tuple[int, int, tuple[Edge, ...]] | None = None
         for at in range(1, len(self.marks)):
@@ -202,15 +202,22 @@ class Checkpoints:
                         continue
                     if together and 2 * self.marks[at].size > limit:
                         continue
-                    mine = (work + self.again(later), count + 1, (*path, later))
+                    mine = (work + self.again(later), count + self._streamed(later), (*path, later))
                     if (later, passed) not in best or mine[:2] < best[later, passed][:2]:
                         best[later, passed] = mine
         return None if done is None else list(done[2])
 
     # single segments
 
-    def _within(self, edge: Edge, limit: int, before: bool, behind: bool) -> Run | None:
-        """How a segment runs within a limit; None if no way was found."""
+    def _chunks(self, run: Run) -> int:
+        """In how many pieces a segment hands on what it makes; 0: whole."""
+        tensor = self.marks[run.edge.end].tensor
+        if run.edge.how != "passes" or tensor is None:
+            return 0
+        return -(-(self.graph.tensor_by_id[tensor].shape or ())[ROWS_DIM] // run.rows)
+
+    def _within(self, edge: Edge, limit: int, before: int, behind: bool) -> Run | None:
+        """How a segment runs within a limit that is given `before` pieces (0: a whole); None if no way was found."""
         a, b = self.marks[edge.begin], self.marks[edge.end]
         if edge.how == "whole":
             return Run(edge, max(self.footprint[a.position : b.position], default=0))
@@ -249,7 +256,7 @@ class Checkpoints:
         self._cuts.setdefault(edge, []).append(run)
         return run if run.peak <= limit else None
 
-    def _passes_peak(self, edge: Edge, before: bool, behind: bool, rows: int) -> int | None:
+    def _passes_peak(self, edge: Edge, before: int, behind: bool, rows: int) -> int | None:
         """What a segment needs in passes; None if they cannot be."""
         key = (edge, before, behind, rows)
         if key not in self._peaks:
@@ -257,7 +264,7 @@ class Checkpoints:
             self._peaks[key] = self._worked_out(edge, before, behind, rows)
         return self._peaks[key]
 
-    def _worked_out(self, edge: Edge, before: bool, behind: bool, rows: int) -> int | None:
+    def _worked_out(self, edge: Edge, before: int, behind: bool, rows: int) -> int | None:
         passes = self.passes(edge.begin, edge.end)
         assert passes is not None, edge
         first, last = self.marks[edge.begin].tensor, self.marks[edge.end].tensor
@@ -269,7 +276,7 @@ class Checkpoints:
         if regions is None:
             return None
         pieces = (first if before else None, last if behind else None)
-        parts = with_ends(again.graph, regions, again.order, pieces, regions[0].stripes)
+        parts = with_ends(again.graph, regions, again.order, pieces, before)
         if self.limits.report is not None:
             self.limits.report(Progress(self.peak, 0, self.limits.seconds - self.limits.left_seconds))
         return peak_of(parts.graph, self.memory.target)
@@ -332,10 +339,12 @@ def _spelled(expanded: Expanded, order: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _few(marks: Sequence[Mark]) -> list[Mark]:
-    """Marks at which less is there than beside: a tensor larger than the one before or the one behind stays nowhere."""
-    sizes = [m.size for m in marks]
-    inner = range(1, len(marks) - 1)
-    return [marks[0], *(marks[k] for k in inner if sizes[k] <= max(sizes[k - 1], sizes[k + 1])), marks[-1]]
+    """Of the marks of one tensor the first and the last, and none of a tensor larger than those on both sides."""
+    tensors = [m.tensor for m in marks]
+    some = [m for k, m in enumerate(marks) if m.tensor is None or tensors[k - 1 : k + 2] != [m.tensor] * 3]
+    sizes = [m.size for m in some]
+    inner = range(1, len(some) - 1)
+    return [some[0], *(some[k] for k in inner if sizes[k] <= max(sizes[k - 1], sizes[k + 1])), some[-1]]
 
 
 def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None:
