@@ -83,7 +83,7 @@ def test_the_screen_says_what_is_so():
         ({"method": "moccasin", "options": {"runs": "0"}}, "from 1"),
         ({"method": "moccasin", "options": {"run": "2"}}, "did you mean runs"),
         ({"max_ops": 5}, "--max-ops"),
-        ({"allow": "fission,recompute"}, "name it alone"),
+        ({"allow": "seams,recompute"}, "with fission or alone"),
         ({"budget": "0%"}, "70%"),
         ({"budget": "x%"}, "70%"),
     ],

@@ -38,7 +38,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     for alone in ("recompute", "loops"):
         with_cuts = alone == "recompute" and set(listed) == {"fission", "recompute"}
         if alone in listed and set(listed) != {alone} and not with_cuts:
-            raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
+            with_what = "with fission or alone" if alone == "recompute" else "alone"
+            raise InputError(f"--allow {alone} does not go with such changes in one plan yet; name it {with_what}")
     return tuple(dict.fromkeys(word for word in listed if word))
 
 

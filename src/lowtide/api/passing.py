@@ -78,14 +78,16 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
         best = _passed(job, goal, found, best, most, limits)
     except KeyboardInterrupt:
         interrupted = True
-    figures = {**best.keys.get("search", {}), "segments_tried": found.tried, "uncut_peak_bytes": uncut.keys["peak_bytes"]}
+    figures = {
+        **best.keys.get("search", {}),
+        "segments_tried": found.tried,
+        "uncut_peak_bytes": uncut.keys["peak_bytes"],
+    }
     best = replace(best, keys={**best.keys, "search": figures})
     return _said(job, problem, best).under(job.allow, interrupted=interrupted)
 
 
-def _passed(
-    job: Job, goal: OneArena, found: Checkpoints, best: Answer, most: int | None, limits: Limits
-) -> Answer:
+def _passed(job: Job, goal: OneArena, found: Checkpoints, best: Answer, most: int | None, limits: Limits) -> Answer:
     """The best plan with passes, or the one that there is."""
     from lowtide.optimize.checkpoints import least
 

@@ -15,7 +15,6 @@ from typing import Literal
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.analyse.storage import memory_model
-from lowtide.graph import Graph
 from lowtide.optimize.passes import Passes, find_passes, region_of
 from lowtide.optimize.regions import Bounds, best_regions
 from lowtide.optimize.segments import Mark, as_runs, find_marks, peak_of, segment_graph, with_ends
@@ -28,14 +27,16 @@ from lowtide.transform.statistics import ROWS_DIM, Expanded, expand, statistics
 How = Literal["whole", "cut", "passes"]
 
 _SMALL = 256
-"""A tensor of this part of the peak, or less, counts as a few numbers."""
+"""A tensor of this part of the peak, or less, counts as a few numbers; so do a number or two for each row."""
 _ROWS = (64, 32, 16, 8, 4, 2, 1)
 """Rows of a stripe that are tried, the most first: few parts are better than many."""
 _MOST_PASSES = 16
 _CUT_SECONDS = 4.0
 """For the regions of one segment."""
-_NEAR = 1.02
+_NEAR = 1.005
 """Limits nearer than this are not told apart."""
+_STEP = 0.8
+"""What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,10 @@ class Checkpoints:
         graph = self.graph = self.memory.graph
         lives = profile(self.memory, [graph.index_of[o] for o in self.order])
         self.peak, self.footprint = lives.peak, lives.footprint
-        self.small = self.peak // _SMALL
-        self.known = [s for s in statistics(graph) if graph.tensor_by_id[s.source].size > self.small]
+        every = statistics(graph)
+        rows = [graph.tensor_by_id[s.source] for s in every if s.groups]
+        self.small = max([self.peak // _SMALL, *(t.size // (t.shape or (1,))[-1] for t in rows)])
+        self.known = [s for s in every if graph.tensor_by_id[s.source].size > self.small]
         self.expanded = expand(graph, self.known)
         self.spelled = _spelled(self.expanded, self.order)
         there = self.expanded.graph.tensor_by_id
@@ -191,7 +194,9 @@ class Checkpoints:
         for at in range(1, len(self.marks)):
             for (edge, before), (work, count, path) in [x for x in best.items() if x[0][0].end == at]:
                 if at + 1 == len(self.marks):
-                    if self._refused.get((edge, before, False), -1) < limit and (done is None or (work, count) < done[:2]):
+                    if self._refused.get((edge, before, False), -1) < limit and (
+                        done is None or (work, count) < done[:2]
+                    ):
                         done = (work, count, path)
                     continue
                 passed = edge.how == "passes"
@@ -223,7 +228,7 @@ class Checkpoints:
             return Run(edge, max(self.footprint[a.position : b.position], default=0))
         if edge.how == "cut":
             return self._cut(edge, limit)
-        slope = 0
+        slope, former = 0, 0
         for rows in _ROWS:
             if slope and max(a.size, b.size) + slope * rows > limit * 1.1:
                 continue  # what a row takes is known, about
@@ -233,8 +238,9 @@ class Checkpoints:
             if peak <= limit:
                 return Run(edge, peak, rows)
             slope = (peak - max(a.size, b.size)) // (2 * rows)
-            if self.limits.over():
-                return None
+            if self.limits.over() or 0 < former <= peak * _NEAR:
+                return None  # narrower stripes need no less
+            former = peak
         return None
 
     def _cut(self, edge: Edge, limit: int) -> Run | None:
@@ -351,10 +357,10 @@ def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None
     """The way of lowest peak below `above` bytes within `most` operations run again; None if there is none."""
     low, high, best = 0, above, None
     while high > low * _NEAR and high - low > 1 and not search.limits.over():
-        middle = (low + high) // 2
-        runs = search.way(middle, most)
+        limit = max((low + high) // 2, int(high * _STEP))
+        runs = search.way(limit, most)
         if runs is None:
-            low = middle
+            low = limit
         else:
             best, high = runs, max(run.peak for run in runs)
     return best

@@ -101,9 +101,7 @@ def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
         return parts
     at = _Changed(cut, parts)
     joins = {op.id for op, _ in lost.values()}
-    slices = sorted(
-        (op.id for op in parts.graph.ops if op.inputs and op.inputs[0] in lost and op.id not in joins)
-    )
+    slices = sorted(op.id for op in parts.graph.ops if op.inputs and op.inputs[0] in lost and op.id not in joins)
     instead: dict[int, int] = {}
     taken = {}
     for o in slices:  # ids hang on this order alone, not on that of the ops

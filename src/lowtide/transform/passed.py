@@ -1,4 +1,4 @@
-"""A graph whose ops run in passes, and in stripes: statistics as sums, ops that run again, regions, pieces handed on."""
+"""A graph whose ops run in passes and in stripes: statistics as sums, ops that run again, pieces handed on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Passed:
     parts: PartGraph
 
 
-def as_passed(expanded: Expanded, sequence: Sequence[int], regions: Callable[[Cutter, Runs], Sequence[Region]]) -> Passed:
+def as_passed(
+    expanded: Expanded, sequence: Sequence[int], regions: Callable[[Cutter, Runs], Sequence[Region]]
+) -> Passed:
     """The parts of a sequence of ops, some of which run again.
 
     Parameters

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.piece import Part
 from lowtide.rewrites import Recompute, Replaced
-from lowtide.transform.rename import reading
 from lowtide.transform.parts import PartGraph
+from lowtide.transform.rename import reading
 
 
 @dataclass(frozen=True)

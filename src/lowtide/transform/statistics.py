@@ -154,7 +154,9 @@ def expand(graph: Graph, chosen: Sequence[Statistic]) -> Expanded:
     used = {t for op in (*ops, *graph.folded) for t in (*op.inputs, *op.outputs)}
     lost = {t for op in gone for t in graph.op_by_id[op].outputs} - used
     kept = [t for t in graph.tensors if t.id not in lost]
-    return Expanded(replace(graph, tensors=(*kept, *maker.all_tensors), ops=tuple(ops), file_order=()), tuple(expansions))
+    return Expanded(
+        replace(graph, tensors=(*kept, *maker.all_tensors), ops=tuple(ops), file_order=()), tuple(expansions)
+    )
 
 
 @dataclass
@@ -189,9 +191,7 @@ class _Maker:
         self.next_op += 1
         return out
 
-    def reduce(
-        self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, made: int | None = None
-    ) -> int:
+    def reduce(self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, made: int | None = None) -> int:
         """A reduction, its axes where the operator set wants them."""
         whole = self.shapes[read]
         shape = [1 if d in dims else size for d, size in enumerate(whole) if keep or d not in dims]

@@ -145,7 +145,10 @@ def _norm_nodes(graph: Graph, image: tuple[int, int, int, int], g: int, k: int, 
     def spread(name: str, count: int, wide: int) -> list[Node]:
         """From (n, count[, 1]) to (n, wide)."""
         shape = (n, count, wide // count)
-        return [("Expand", (name, shape), shape, {}, f"{name} wide"), reshape(f"{name} wide", (n, wide), f"{name} flat")]
+        return [
+            ("Expand", (name, shape), shape, {}, f"{name} wide"),
+            reshape(f"{name} wide", (n, wide), f"{name} flat"),
+        ]
 
     nodes: list[Node] = [
         _reduce(graph, "ReduceMean", "x", (3,), row, "row mean"),
@@ -177,7 +180,11 @@ def _norm_nodes(graph: Graph, image: tuple[int, int, int, int], g: int, k: int, 
             nodes += [reshape(name, (n, k, 1), apart), ("Expand", (apart, shape), shape, {}, f"{name} wide")]
             last = f"{name} wide"
         nodes.append(reshape(last, (n, c, 1, 1), f"{name} column"))
-    return [*nodes, ("Mul", ("x", "factor column"), image, {}, "scaled"), ("Add", ("scaled", "offset column"), image, {}, "y")]
+    return [
+        *nodes,
+        ("Mul", ("x", "factor column"), image, {}, "scaled"),
+        ("Add", ("scaled", "offset column"), image, {}, "y"),
+    ]
 
 
 def _reduce(
@@ -236,7 +243,9 @@ def check_again(graph: Graph, plan: Plan) -> str:
             at = of[at]
         more += flops.get(at, 0)
     if (said.counted, said.once, said.planned) != ("flops", once, once + more):
-        raise VerificationError("recompute", f"{said.planned} of {said.once} are said, and it is {once + more} of {once}")
+        raise VerificationError(
+            "recompute", f"{said.planned} of {said.once} are said, and it is {once + more} of {once}"
+        )
     if said.lower_bound > once or said.certificate is not None or said.least_peak_bytes is not None:
         raise VerificationError("recompute", "a bound is said for ops that run again in parts, and none is proved")
     if said.max_overhead is not None and more > said.max_overhead * once * (1 + 1e-12):
