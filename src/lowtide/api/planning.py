@@ -117,8 +117,9 @@ def plan(
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`, or with ``"fission"`` for the least work: statistics over rows that
-        are cut are added up in passes of their own (`docs/cuts.md`); ``"loops"``: ops run together row by row, for compilers that loop
-        over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
+        are cut are added up in passes of their own (`docs/cuts.md`); ``"loops"``: ops run together row by row, for
+        compilers that loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is
+        met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops

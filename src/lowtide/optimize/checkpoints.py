@@ -186,7 +186,7 @@ class Checkpoints:
         return runs
 
     def _shortest(self, edges: Sequence[Sequence[Edge]], limit: int) -> list[Edge] | None:
-        """The path of least work, then of fewest ops in parts, among those that are not known to need more than the limit."""
+        """The path of least work, then of fewest ops in parts, of those not known to need more than the limit."""
         best: dict[tuple[Edge, bool], tuple[int, int, tuple[Edge, ...]]] = {
             (edge, False): (self.again(edge), self._streamed(edge), (edge,)) for edge in edges[0]
         }
