@@ -125,7 +125,7 @@ def _made_in_pieces(cut: Graph, parts: PartGraph, tensor: int, chunks: int) -> P
     """What stands for all before makes a tensor in pieces, and others together."""
     graph, whole = parts.graph, cut.tensor_by_id[tensor]
     shape = whole.shape or ()
-    rows = shape[ROWS_DIM]
+    rows = tuple(shape)[ROWS_DIM : ROWS_DIM + 1][0]
     ends = [rows * (k + 1) // chunks for k in range(chunks)]
     fresh_op = max(op.id for op in graph.ops) + 1
     fresh = max(t.id for t in (*graph.tensors, *cut.tensors)) + 1
