@@ -164,6 +164,16 @@ class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.lower_bound / self.once - 1 if self.once else 0.0
 
 
+class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kind"):
+    """Op `op`, a norm or a mean, is computed of sums over rows: `ops`, in turn, stand for it and for the reshapes
+    around it that are `gone` (it among them), and make `tensors`, their constants too; `docs/cuts.md` says which."""
+
+    op: int
+    gone: list[int]
+    ops: list[int]
+    tensors: list[int]
+
+
 class CutOp(msgspec.Struct, frozen=True, kw_only=True):
     """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
 
@@ -293,7 +303,12 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Recompute | Swap | CutRegion | CutSeams | LiesIn
+Rewrite = Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
+
+
+def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
+    """Whether ops run again, whole, so that each op of a plan is one of the user's."""
+    return any(isinstance(r, Recompute) for r in rewrites or ()) and not in_parts(rewrites)
 
 
 def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:

@@ -35,11 +35,13 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
-    if set(listed) - {""} == {"recompute", "fission"}:
-        return ("recompute", "fission")
+    pairs = ({"recompute", "fission"}, {"recompute", "swap"})
     for alone in ("recompute", "swap", "loops"):
-        if alone in listed and set(listed) != {alone} and set(listed) != {"recompute", "swap"}:
-            raise InputError(f"--allow {alone} does not go with other changes in one plan yet; name it alone")
+        if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
+            raise InputError(
+                f"--allow {alone} does not go with such changes in one plan yet; name it alone"
+                + (", with fission or with swap" if alone == "recompute" else "")
+            )
     return tuple(dict.fromkeys(word for word in listed if word))
 
 

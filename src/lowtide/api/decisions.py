@@ -12,20 +12,23 @@ from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, SeamOp
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, Recompute, SeamOp, Sums
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
     from lowtide.outputs import Outputs
     from lowtide.transform.cut import Cutter, Region
     from lowtide.transform.parts import PartGraph
+    from lowtide.transform.runs import Runs
     from lowtide.transform.seams import SeamCut, Seams
+    from lowtide.transform.statistics import Expanded
 
 
 def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
     """The loosest class of the cuts."""
     classes: tuple[Exactness, ...] = get_args(Exactness)
     worst = max((2 for cut in parts.seams.cuts if cut.into), default=0)
+    worst = 2 if any(isinstance(r, Sums) for r in parts.before) else worst
     for cut in (*parts.seams.cuts, *(cut for region in parts.regions for cut in region.cuts)):
         known = cutter.meaning(cut.op)
         assert known is not None, cut
@@ -34,7 +37,7 @@ def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
     return classes[worst]
 
 
-def as_rewrites(parts: PartGraph) -> list[CutRegion | CutSeams]:
+def as_rewrites(parts: PartGraph) -> list[Sums | Recompute | CutRegion | CutSeams]:
     """What a plan says was decided."""
     regions = [
         CutRegion(ops=[CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends)) for cut in region.cuts])
@@ -44,7 +47,7 @@ def as_rewrites(parts: PartGraph) -> list[CutRegion | CutSeams]:
         SeamOp(op=c.op, axis=c.axis, ends=list(c.ends), turns=_unless_rising(c.turns), into=c.into)
         for c in parts.seams.cuts
     ]
-    return [*regions, *([CutSeams(ops=seams)] if seams else [])]
+    return [*parts.before, *regions, *([CutSeams(ops=seams)] if seams else [])]
 
 
 def _unless_rising(turns: Sequence[int]) -> list[int] | None:
@@ -110,24 +113,56 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
         The decision does not give what the plan lists: it was changed by hand.
     """
     from lowtide.transform.cut import Cutter
+    from lowtide.transform.passed import in_parts
     from lowtide.transform.seam_parts import apply_with_seams
     from lowtide.transform.tflite_file import with_file
 
     target = Rules.of_plan(plan).resolve()
     graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
-    cutter, regions, place = Cutter(graph), regions_of(plan.rewrites or ()), graph.source or graph.name
+    regions, place = regions_of(plan.rewrites or ()), graph.source or graph.name
+    passed = _passed(graph, plan, place)
+    cutter = Cutter(graph if passed is None else passed[1].graph)
     seams = seams_of(plan.rewrites or (), cutter)
     if not all(_can_be(cutter, region) for region in regions) or not all(_can_be_seam(cutter, c) for c in seams.cuts):
         raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
     try:
-        parts = with_file(apply_with_seams(cutter, regions, seams))
+        if passed is None:
+            parts = with_file(apply_with_seams(cutter, regions, seams))
+        else:
+            parts = in_parts(*passed, regions).parts
     except ValueError as error:
         raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
     listed = {op.id: (op.part.inputs, op.part.outputs) for op in plan.ops if op.part is not None}
-    made = {op: ([*own.operands], [*own.outputs]) for op in parts.parts for own in (parts.graph.op_by_id[op],)}
+    new = (op for op, part in parts.parts.items() if part.role != "whole")
+    made = {op: ([*own.operands], [*own.outputs]) for op in new for own in (parts.graph.op_by_id[op],)}
     if listed != made:
         raise InputError("its parts are not what its rewrites give; plan the model again", place)
     return parts
+
+
+def _passed(graph: Graph, plan: Plan, place: str) -> tuple[Expanded, Runs] | None:
+    """The graph that a plan cuts whose statistics are sums, or whose ops run again; None: it is the user's own.
+
+    Raises
+    ------
+    InputError
+        The rewrites are not what such graphs have.
+    """
+    from lowtide.transform.runs import of_rewrites
+    from lowtide.transform.statistics import expand, statistics
+
+    sums = [r for r in plan.rewrites or () if isinstance(r, Sums)]
+    again = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
+    if not sums and not again:
+        return None
+    known = {s.op: s for s in statistics(graph)}
+    try:
+        expanded = expand(graph, [known[r.op] for r in sums])
+        if [(list(e.ops), list(e.tensors)) for e in expanded.expansions] != [(r.ops, r.tensors) for r in sums]:
+            raise ValueError("sums have other ops")
+        return expanded, of_rewrites(expanded.graph, again)
+    except (KeyError, ValueError) as error:
+        raise InputError(f"its rewrites cannot be: {error}; plan the model again", place) from None
 
 
 def _can_be(cutter: Cutter, region: Region) -> bool:

@@ -19,6 +19,7 @@ from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
 from lowtide.api.looping import solve_looping
 from lowtide.api.objects import Model, Module
+from lowtide.api.passing import solve_passing
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import solve_recomputing
@@ -120,10 +121,12 @@ def plan(
         run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
-        least time within the budget, by `Op.cost`; with ``"fission"`` both, for a training step whose ops have labels
-        (`docs/magis.md`); ``"swap"``, alone or with ``"recompute"``: tensors are stored on the host and loaded again
-        while other ops run, by the bandwidth of `cost`; ``"loops"``: ops run together row by row, for compilers that
-        loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget is met without.
+        least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
+        statistics over rows that are cut are added up in passes of their own (`docs/cuts.md`); of a training step whose
+        ops have labels, parts (`docs/magis.md`); ``"swap"``, alone or with ``"recompute"``: tensors are stored on the
+        host and loaded again while other ops run, by the bandwidth of `cost`; ``"loops"``: ops run together row by row,
+        for compilers that loop over rows (``target="loops"``). Nothing is changed where it gains nothing, or the budget
+        is met without.
     exact_bits
         With `allow`: only changes that cannot move a bit of the results.
     max_ops
@@ -219,8 +222,9 @@ def _solve(job: Job, problem: Problem, limits: Limits) -> Answer:
     goal = job.goal.for_problem(problem) if isinstance(job.goal, OneArena) else job.goal
     if "loops" in job.allow:
         return solve_looping(replace(job, goal=goal), problem, limits)
-    if job.allow == ("recompute", "fission"):
-        return solve_fissioning(replace(job, goal=goal), problem, limits)
+    if set(job.allow) == {"recompute", "fission"}:
+        solve = solve_fissioning if problem.graph.dialect == "labels" else solve_passing
+        return solve(replace(job, goal=goal), problem, limits)
     if "recompute" in job.allow or "swap" in job.allow:
         return solve_recomputing(replace(job, goal=goal), problem, limits)
     if "alias" in job.allow:

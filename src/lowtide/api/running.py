@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lowtide.api.models import load
 from lowtide.errors import InputError
 from lowtide.plan import Plan, read_plan
-from lowtide.rewrites import Recompute, in_parts
+from lowtide.rewrites import in_parts, runs_again
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _onnx_files(
         planned = _with_weights(Path(planned), folder / "planned.onnx")
     if planned is None:
         planned = folder / "planned.onnx"
-        if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
+        if runs_again(plan.rewrites):
             from lowtide.api.repeated import write_repeated
 
             write_repeated(plan, original, planned, dims=dims, copy_external=True)

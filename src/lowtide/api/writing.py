@@ -16,7 +16,7 @@ from lowtide.api.reporting import NO_PICTURES, Pictures
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Swap, in_parts
+from lowtide.rewrites import Swap, in_parts, runs_again
 from lowtide.sizes import NO_DIMS, Dims
 from lowtide.stop import Progress
 from lowtide.target import BUILT_IN, Target
@@ -146,7 +146,7 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     from lowtide.write import write_model
 
     assert files.out is not None
-    again = any(isinstance(r, Recompute) for r in plan.rewrites or ())
+    again = runs_again(plan.rewrites)
     if any(isinstance(r, Swap) for r in plan.rewrites or ()):
         raise InputError("tensors leave memory in this plan, which no file can say; write the plan alone, with --plan")
     if again and not str(files.out).lower().endswith(".onnx"):

@@ -120,7 +120,7 @@ def region_of(cutter: Cutter, ops: Sequence[int], rows: int) -> Region | None:
             return None
         known = cutter.meaning(seed)
         assert known is not None, seed
-        return cutter.region(ops, axes, max(1, -(-known.access.sizes[axis] // rows)))
+        return cutter.region(ops, axes, max(1, -(-known.access.sizes[axis] // rows)), "push")
     return None
 
 

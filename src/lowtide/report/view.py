@@ -246,7 +246,7 @@ def _view_ops(plan: Plan) -> Iterator[ViewOp]:
         if v in loops:
             yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}", "loop")
         elif op.recompute_of is not None:
-            first = by_id[op.recompute_of]
+            first = by_id.get(op.recompute_of, op)  # which may be there in parts alone
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")
         elif op.part is not None:
             of = by_id.get(op.origin[0]) if op.origin else None

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, Recompute, in_parts
+from lowtide.rewrites import Exactness, Recompute, Sums, in_parts, runs_again
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
     AS_SHIPPED,
@@ -268,7 +268,7 @@ def _check_nodes(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     """Place in the planned file to op id; folded nodes keep theirs, the others follow the plan's order."""
     if not original or not rewritten:
         return {}
-    if any(isinstance(r, Recompute) for r in plan.rewrites or ()):
+    if runs_again(plan.rewrites):
         return _check_runs(original, rewritten, plan, planned)
     if in_parts(plan.rewrites):
         return _check_parts(original, rewritten, plan, planned)
@@ -310,9 +310,12 @@ def _check_runs(original: list[Any], rewritten: list[Any], plan: Plan, planned: 
 
 
 def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned: Path) -> dict[int, int]:
-    """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's."""
+    """The same for a file in parts: new nodes have the names of the plan's ops, the others are the original's, or where
+    ops run again the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
-    new = {op.name: op.id for op in plan.ops if op.part is not None}
+    whole = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
+    whole.update(op for r in plan.rewrites or () if isinstance(r, Sums) for op in r.ops)
+    new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
     place = {}
     for i, node in enumerate(rewritten):
         op = own.get(node.output[0]) if node.output else None
@@ -320,6 +323,8 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
             place[i] = op
         elif node.name in new:
             place[i] = new[node.name]
+        elif op is not None and whole and node.op_type == original[op].op_type:
+            place[i] = op
     missing = set(plan.order) - set(place.values())
     if missing:
         raise VerificationError("run", f"{planned}: op {min(missing)} of the plan is not there")

@@ -101,16 +101,13 @@ def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
         return parts
     at = _Changed(cut, parts)
     joins = {op.id for op, _ in lost.values()}
+    slices = sorted(op.id for op in parts.graph.ops if op.inputs and op.inputs[0] in lost and op.id not in joins)
     instead: dict[int, int] = {}
-    ops: list[Op] = []
-    for op in parts.graph.ops:
-        if op.id in joins:
-            continue
-        if op.inputs and op.inputs[0] in lost and op.id in parts.parts and parts.parts[op.id].role == "slice":
-            join, dim = lost[op.inputs[0]]
-            ops += _taken(at, join, dim, op, instead)
-        else:
-            ops.append(_reading(op, instead))
+    taken = {}
+    for o in slices:  # ids hang on this order alone, not on that of the ops
+        op = parts.graph.op_by_id[o]
+        taken[o] = _taken(at, *lost[op.inputs[0]], op, instead)
+    ops = [own for op in parts.graph.ops if op.id not in joins for own in taken.get(op.id, [_reading(op, instead)])]
     return _result(at, ops)
 
 

@@ -26,6 +26,7 @@ from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.part import Glue, given_box, speller
 from lowtide.ops.piece import Part, Piece, Role
+from lowtide.rewrites import Recompute, Sums
 from lowtide.transform.cut import Cut, Cutter, Region, needed
 from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
 from lowtide.transform.seams import NO_SEAMS, Seams
@@ -52,6 +53,8 @@ class PartGraph:
         new.
     gone
         Ops of the file that are not run.
+    before
+        What was changed of the user's graph before it was cut.
     """
 
     regions: tuple[Region, ...]
@@ -62,6 +65,7 @@ class PartGraph:
     seams: Seams = NO_SEAMS
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
+    before: tuple[Sums | Recompute, ...] = ()
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:

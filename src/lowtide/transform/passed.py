@@ -1,12 +1,12 @@
-"""A graph whose ops run in passes and in stripes: statistics as sums, ops that run again, regions, pieces handed on."""
+"""A graph whose ops run in passes and in stripes: statistics as sums, ops that run again, pieces handed on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lowtide.graph import Graph
 from lowtide.ops.piece import Part
+from lowtide.rewrites import Sums
 from lowtide.transform import hand_on, runs
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.parts import PartGraph, apply
@@ -61,7 +61,12 @@ def in_parts(expanded: Expanded, again: Runs, regions: Sequence[Region]) -> Pass
         if op.id not in parts.parts and (op.id in sources or op.operands != expanded.graph.op_by_id[op.id].operands)
     }
     gone = frozenset(op for e in expanded.expansions for op in e.statistic.gone)
-    return Passed(expanded, again, replace(parts, parts={**parts.parts, **whole}, sources=sources, gone=gone))
+    whole_parts = replace(parts, parts={**parts.parts, **whole}, sources=sources, gone=gone)
+    sums = [
+        Sums(op=e.statistic.op, gone=list(e.statistic.gone), ops=list(e.ops), tensors=list(e.tensors))
+        for e in expanded.expansions
+    ]
+    return Passed(expanded, again, replace(whole_parts, before=(*sums, *again.rewrites)))
 
 
 def _sources(expanded: Expanded, again: Runs) -> dict[int, int | None]:
@@ -71,8 +76,3 @@ def _sources(expanded: Expanded, again: Runs) -> dict[int, int | None]:
     for rewrite in again.rewrites:
         sources[rewrite.op] = None if rewrite.of in new else rewrite.of
     return sources
-
-
-def user_graph(graph: Graph) -> Expanded:
-    """A graph in which no statistic is a sum."""
-    return Expanded(graph, ())

@@ -24,6 +24,7 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.ops.piece import Part
 from lowtide.rewrites import Recompute, Replaced, Swap, SwapLoad
 from lowtide.transform.parts import PartGraph
+from lowtide.transform.rename import reading
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,41 @@ def apply(graph: Graph, order: Sequence[int], moved: Sequence[int] = ()) -> Runs
             tensors |= {new: _loaded(graph.tensor_by_id[t], new, run.number) for t, new in run.makes.items()}
     whole = replace(graph, tensors=tuple(tensors.values()), ops=tuple(ops))
     return Runs(whole, tuple(run.id for run in runs), (*rewrites, *_swaps(runs)))
+
+
+def of_rewrites(graph: Graph, rewrites: Sequence[Recompute]) -> Runs:
+    """The graph with clones as a plan's rewrites say, in its own order.
+
+    Raises
+    ------
+    ValueError
+        They speak of ops or tensors that are not there.
+    """
+    ops, tensors = {op.id: op for op in graph.ops}, {t.id: t for t in graph.tensors}
+    clones: dict[int, list[int]] = {}
+    for r in rewrites:
+        pairs = dict(zip(ops[r.of].outputs, r.outputs, strict=True)) if r.of in ops and r.op not in ops else {}
+        if r.of not in graph.index_of or not pairs or not tensors.keys().isdisjoint(pairs.values()):
+            raise ValueError(f"op {r.op} cannot be op {r.of} once more")
+        for x in (Replaced(tensor=r.replaced, readers=r.readers), *r.more):
+            if x.tensor not in pairs or not ops.keys() >= set(x.readers):
+                raise ValueError(f"tensor {x.tensor} cannot be read from op {r.op}")
+            ops |= {reader: reading(ops[reader], {x.tensor: pairs[x.tensor]}) for reader in x.readers}
+        number = 1 + sum(other.of == r.of and other.op < r.op for other in rewrites)
+        ops[r.op] = replace(
+            ops[r.of],
+            id=r.op,
+            name=_again(graph.op_by_id[r.of].name or graph.op_by_id[r.of].label, number),
+            outputs=tuple(pairs.values()),
+        )
+        tensors |= {
+            new: replace(tensors[t], id=new, kind=Kind.ACTIVATION, name=_again(tensors[t].label, number))
+            for t, new in pairs.items()
+        }
+        clones.setdefault(r.of, []).insert(0, r.op)
+    listed = tuple(ops[o] for op in graph.ops for o in (op.id, *clones.get(op.id, ())))
+    whole = replace(graph, tensors=tuple(tensors.values()), ops=listed)
+    return Runs(whole, whole.own_order, tuple(rewrites))
 
 
 def _moved(run: _Run) -> int:

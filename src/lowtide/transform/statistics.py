@@ -95,6 +95,10 @@ def _floats(graph: Graph, tensors: Iterable[int]) -> bool:
     return all(graph.tensor_by_id[t].dtype == "float32" and graph.tensor_by_id[t].shape for t in tensors)
 
 
+def _shape(graph: Graph, tensor: int) -> tuple[int, ...]:
+    return graph.tensor_by_id[tensor].shape or ()
+
+
 def _mean(graph: Graph, op: Op) -> Statistic | None:
     if op.type not in ("GlobalAveragePool", "ReduceMean") or not _floats(graph, (op.inputs[0], op.outputs[0])):
         return None
@@ -115,7 +119,7 @@ def _norm(graph: Graph, op: Op) -> Statistic | None:
     if op.type not in ("InstanceNormalization", "GroupNormalization") or len(op.inputs) != 3:
         return None
     source, result, gone = op.inputs[0], op.outputs[0], (op.id,)
-    shape = graph.tensor_by_id[source].shape or ()
+    shape = _shape(graph, source)
     if len(shape) == 3 and op.type == "InstanceNormalization":
         before = graph.op_by_id.get(graph.producer.get(source, -1))
         behind = [graph.op_by_id[o] for o in graph.consumers.get(result, ())]
@@ -124,7 +128,7 @@ def _norm(graph: Graph, op: Op) -> Statistic | None:
         if before is None or not alone or not kept or before.type != "Reshape" or behind[0].type != "Reshape":
             return None
         source, result, gone = before.inputs[0], behind[0].outputs[0], (before.id, op.id, behind[0].id)
-    image = graph.tensor_by_id[source].shape or ()
+    image = _shape(graph, source)
     groups = int(op.attributes.get("num_groups", 0)) or (shape[1] if len(shape) > 1 else 0)
     fits = len(image) == 4 and image == (graph.tensor_by_id[result].shape or ()) and groups and not image[1] % groups
     if not fits or not _floats(graph, (source, result, *op.inputs[1:])):
@@ -174,7 +178,7 @@ class _Maker:
         self.next_op = max((op.id for op in (*graph.ops, *graph.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in graph.tensors), default=-1) + 1
         self.names = set(all_names(graph))
-        self.shapes = {t.id: t.shape or () for t in graph.tensors}
+        self.shapes: dict[int, tuple[int, ...]] = {t.id: t.shape or () for t in graph.tensors}
 
     def begin(self, label: str) -> None:
         """What comes now stands for the op of this label."""

@@ -18,7 +18,7 @@ from lowtide.ops.access import Access, Exact
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
 from lowtide.verify.check.windows import windows_differ
 
@@ -46,7 +46,7 @@ def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
 
 def exactness(graph: Graph, plan: Plan) -> Exactness:
     """The loosest class among the plan's cuts: ``"bits"``, ``"kernel"`` or ``"sum"``."""
-    worst = 0
+    worst = _rank("sum") if any(isinstance(r, Sums) for r in plan.rewrites or ()) else 0
     for cut in _cuts(plan):
         known = meaning(graph, graph.op_by_id[cut.op])
         if known is not None:

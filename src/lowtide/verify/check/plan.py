@@ -29,9 +29,10 @@ from lowtide.verify.check.profile import check_profile
 from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
-from lowtide.verify.check.rewrites import with_ops
+from lowtide.verify.check.rewrites import before_cuts, with_ops
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
+from lowtide.verify.check.sums import check_again
 from lowtide.verify.prove.traffic import check_proof
 from lowtide.verify.report import HeldRule, Report
 
@@ -176,8 +177,9 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         raise VerificationError("peak", f"the order needs {steps.peak} bytes; the plan says {plan.peak_bytes}")
     checks.append(HeldRule("peak", format_size(steps.peak)))
     if plan.recomputation is not None:
-        seen = check_recomputation(user_graph, user_memory, plan, steps.footprint, graph, memory)
-        checks.append(HeldRule("recompute", seen))
+        cut = has_cuts(plan)
+        seen = "" if cut else check_recomputation(user_graph, user_memory, plan, steps.footprint, graph, memory)
+        checks.append(HeldRule("recompute", check_again(user_graph, plan) if cut else seen))
 
     checks += [HeldRule("regions", regions)] if regions else []
     seen, note = check_bound(graph, plan, memory)
@@ -244,8 +246,9 @@ def _check_cost(plan: Plan, cost: PlanCost) -> str:
 def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
     """``parts``: the plan says how exact its parts are; that each of them is right was seen when they were put
     together."""
-    if plan.exactness != exactness(graph, plan):
-        raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exactness(graph, plan)!r}")
+    exact = exactness(before_cuts(graph, plan), plan)
+    if plan.exactness != exact:
+        raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exact!r}")
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
     cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams))

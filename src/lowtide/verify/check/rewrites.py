@@ -14,6 +14,7 @@ from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
+from lowtide.verify.check.sums import with_sums
 from lowtide.verify.check.swaps import swaps_of, with_loads, with_stores
 
 
@@ -45,18 +46,34 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
     changed = bool(clones or swaps_of(plan))
     listed = {op.id: op.recompute_of for op in plan.ops if op.recompute_of is not None}
-    if listed != {r.op: r.of for r in clones}:
+    runs = {op.id for op in plan.ops} if has_cuts(plan) else {r.op for r in clones}
+    if listed != {r.op: r.of for r in clones if r.op in runs}:
         raise VerificationError("rewrites", "the ops say that others are recomputed than the rewrites do")
     if has_aliases(plan) and changed:
         raise VerificationError("rewrites", "tensors lie in others in a plan whose ops run again")
     if has_cuts(plan):
-        if changed:
-            raise VerificationError("rewrites", "ops are recomputed in a plan that cuts")
-        return parted(graph, plan)
+        if swaps_of(plan):
+            raise VerificationError("rewrites", "tensors leave memory in a plan that cuts")
+        return parted(before_cuts(graph, plan), plan)
     user = graph
     graph = _with_clones(graph, clones, plan) if changed else graph
     aliases = changed and any(t.alias_of is not None for t in user.tensors)
     return _with_views(user, graph, {r.op: r.of for r in clones}) if aliases else graph
+
+
+def before_cuts(graph: Graph, plan: Plan) -> Graph:
+    """The graph that a plan cuts: the user's, with norms and means as sums, and with ops that run again.
+
+    Raises
+    ------
+    VerificationError
+        ``rewrites``: as `with_ops`, and `lowtide.verify.check.sums.with_sums`.
+    """
+    clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
+    whole = with_sums(graph, plan)
+    if clones and any(t.alias_of is not None for t in whole.tensors):
+        raise VerificationError("rewrites", "ops are recomputed in a plan that cuts, and tensors lie in others")
+    return _with_clones(whole, clones, plan) if clones else whole
 
 
 def _with_clones(graph: Graph, clones: Sequence[Recompute], plan: Plan) -> Graph:
