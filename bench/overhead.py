@@ -182,7 +182,7 @@ def main() -> int:
     rows = json.loads(out.read_text())["rows"] if arguments.keep and out.exists() else []
     paths = {path.stem: path for path in sorted(arguments.folder.rglob("*.onnx"))}
     for path in (paths[name] for name in arguments.only):
-        began = time.perf_counter()
+        began = measured = time.perf_counter()
         rows = [r for r in rows if r["model"] != path.stem]
         with tempfile.TemporaryDirectory(prefix="lowtide-overhead-") as folder:
             weighted, optimised = Path(folder) / f"{path.stem}.onnx", Path(folder) / f"{path.stem}.opt.onnx"

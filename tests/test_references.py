@@ -115,7 +115,7 @@ def test_links_between_pages_lead_somewhere():
     missing: list[str] = []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-            if re.match(r"\w+:", target):
+            if re.match(r"\w+:", target) or target.startswith("../benchmarks/"):  # pages that `make docs` makes
                 continue
             file, _, heading = target.partition("#")
             goal = page.parent / file if file else page

@@ -202,9 +202,9 @@ def test_each_model_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     free = onnx_model([node("Relu", "x", "y")], [value("x", ("n",))], [value("y", ("n",))])
     paths = [saved(free, tmp_path, "free.onnx"), graph_file(tmp_path, branches())]
     reads: list[str] = []
-    for module, name in ((reader, "read_onnx"), (graph_json, "read_graph_json")):
+    for module, name in ((reader, "read_onnx"), (graph_json, "parse_graph_json")):
         read = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, read=read, name=name: reads.append(name) or read(*a))
     arguments = ["share", *map(str, paths), "--dim", "n=8", "--header", str(tmp_path / "h.h"), "--target", "strict"]
     assert main(arguments) == 0
-    assert sorted(reads) == ["read_graph_json", "read_onnx"]
+    assert sorted(reads) == ["parse_graph_json", "read_onnx"]

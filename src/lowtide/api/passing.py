@@ -68,7 +68,7 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
     best = uncut if fits or uncut.keys["stopped"] == "interrupt" else search.best()
     fits = goal.budget is not None and best.keys["required_bytes"] <= goal.budget
     if fits or search.interrupted or uncut.keys["stopped"] == "interrupt":
-        return _said(job, problem, best).under(job.allow, interrupted=search.interrupted)
+        return _with_work(job, problem, best).under(job.allow, interrupted=search.interrupted)
     order = tuple(problem.graph.ops[i].id for i in uncut.order)
     until = replace(limits, seconds=limits.seconds * _PASSES)
     found = Checkpoints(problem.memory, order, until)
@@ -84,7 +84,7 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
         "uncut_peak_bytes": uncut.keys["peak_bytes"],
     }
     best = replace(best, keys={**best.keys, "search": figures})
-    return _said(job, problem, best).under(job.allow, interrupted=interrupted)
+    return _with_work(job, problem, best).under(job.allow, interrupted=interrupted)
 
 
 def _passed(job: Job, goal: OneArena, found: Checkpoints, best: Answer, most: int | None, limits: Limits) -> Answer:
@@ -134,7 +134,7 @@ def _answer(job: Job, goal: OneArena, found: Checkpoints, runs: list[Run], limit
     return replace(answer, keys=keys, parts=passed.parts, own_order_peak_bytes=own)
 
 
-def _said(job: Job, problem: Problem, answer: Answer) -> Answer:
+def _with_work(job: Job, problem: Problem, answer: Answer) -> Answer:
     """The answer with what its ops that run again cost."""
     graph = problem.graph
     of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}

@@ -219,7 +219,9 @@ class Checkpoints:
         tensor = self.marks[run.edge.end].tensor
         if run.edge.how != "passes" or tensor is None:
             return 0
-        return -(-(self.graph.tensor_by_id[tensor].shape or ())[ROWS_DIM] // run.rows)
+        shape = self.graph.tensor_by_id[tensor].shape
+        assert shape is not None, tensor
+        return -(-shape[ROWS_DIM] // run.rows)
 
     def _within(self, edge: Edge, limit: int, before: int, behind: bool) -> Run | None:
         """How a segment runs within a limit that is given `before` pieces (0: a whole); None if no way was found."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lowtide.ops.piece import Part
-from lowtide.rewrites import Sums
+from lowtide.rewrites import Recompute, Sums
 from lowtide.transform import hand_on, runs
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.parts import PartGraph, apply
@@ -73,6 +73,6 @@ def _sources(expanded: Expanded, again: Runs) -> dict[int, int | None]:
     """Of ops that the user's file does not hold, the one that they are once more; None: they are new."""
     new = {op for e in expanded.expansions for op in e.ops}
     sources: dict[int, int | None] = dict.fromkeys(new, None)
-    for rewrite in again.rewrites:
+    for rewrite in (r for r in again.rewrites if isinstance(r, Recompute)):
         sources[rewrite.op] = None if rewrite.of in new else rewrite.of
     return sources

@@ -185,23 +185,23 @@ class _Maker:
         self.ops, self.tensors, self.label = [], [], label
 
     def op(
-        self, kind: str, operands: Sequence[int], shape: Sequence[int], made: int | None = None, **attributes: Any
+        self, kind: str, operands: Sequence[int], shape: Sequence[int], into: int | None = None, **attributes: Any
     ) -> int:
-        """An op of one float result, which is tensor `made` if that is given."""
-        out = self._tensor(kind, tuple(shape)) if made is None else made
+        """An op of one float result, which is tensor `into` if that is given."""
+        out = self._tensor(kind, tuple(shape)) if into is None else into
         given = tuple(operands)
         name = self._name(f"{self.label}/{kind}")
         self.ops.append(Op(self.next_op, given, (out,), name, kind, attributes=attributes, operands=given))
         self.next_op += 1
         return out
 
-    def reduce(self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, made: int | None = None) -> int:
+    def reduce(self, kind: str, read: int, dims: Sequence[int], *, keep: bool = True, into: int | None = None) -> int:
         """A reduction, its axes where the operator set wants them."""
         whole = self.shapes[read]
         shape = [1 if d in dims else size for d, size in enumerate(whole) if keep or d not in dims]
         if 0 < self.graph.opset < _AXES_BY_OPERAND[kind]:
-            return self.op(kind, [read], shape, made, axes=tuple(dims), keepdims=int(keep))
-        return self.op(kind, [read, self.integers(dims)], shape, made, keepdims=int(keep))
+            return self.op(kind, [read], shape, into, axes=tuple(dims), keepdims=int(keep))
+        return self.op(kind, [read, self.integers(dims)], shape, into, keepdims=int(keep))
 
     def reshape(self, read: int, shape: Sequence[int]) -> int:
         """The same numbers in another shape."""
@@ -223,12 +223,12 @@ class _Maker:
 
     def _tensor(self, word: str, shape: tuple[int, ...], dtype: str = "float32") -> int:
         size = prod(shape) * (8 if dtype == "int64" else 4)
-        made = Tensor(self.next_tensor, size, Kind.ACTIVATION, self._name(f"{self.label}/{word}"), shape, dtype)
-        self.tensors.append(made)
-        self.all_tensors.append(made)
-        self.shapes[made.id] = shape
+        tensor = Tensor(self.next_tensor, size, Kind.ACTIVATION, self._name(f"{self.label}/{word}"), shape, dtype)
+        self.tensors.append(tensor)
+        self.all_tensors.append(tensor)
+        self.shapes[tensor.id] = shape
         self.next_tensor += 1
-        return made.id
+        return tensor.id
 
     def _name(self, name: str) -> str:
         free, k = name, 0

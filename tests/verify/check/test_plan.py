@@ -212,7 +212,7 @@ def test_every_named_failure_is_provoked() -> None:
     """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts, others a file."""
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
-        "recompute", "regions", "aliases", "streams", "profile", "loops",
+        "recompute", "regions", "aliases", "streams", "profile", "loops", "fission",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 
@@ -436,6 +436,7 @@ def test_the_room_imports_nothing_that_plans() -> None:
     allowed = (
         "graph",
         "certificates",
+        "fission_plan",
         "plan",
         "profiles",
         "rewrites",
