@@ -26,8 +26,9 @@ from typing import Any
 import lowtide
 from lowtide.bench.machine import machine
 from lowtide.errors import InputError
-from lowtide.plan import HOST, Plan
+from lowtide.plan import Plan
 from lowtide.sizes import parse_size
+from lowtide.spill_plan import HOST
 from lowtide.write.command_stream import command_stream
 
 LADDERS = {

@@ -14,8 +14,9 @@ import lowtide
 ROOT = Path(lowtide.__file__).parent
 CORE = ROOT.parent.parent / "core"
 BASE = {
-    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "run_reports",
-    "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt", "version", "_core",
+    "graph", "ops", "rules", "target", "certificates", "plan", "profiles", "rewrites", "fission_plan", "spill_plan",
+    "run_reports", "errors", "files", "names", "toml_fields", "outputs", "schemas", "sizes", "stop", "interrupt",
+    "version", "_core",
 }  # fmt: skip
 FLOW = [
     "read", "analyse", "transform", "solvers", "schedule", "allocate", "spill", "runtimes", "cost", "optimize",
@@ -80,6 +81,7 @@ def test_verify_imports_nothing_that_plans():
             "target",
             "rewrites",
             "fission_plan",
+            "spill_plan",
             "rules",
             "ops",
             "run_reports",

@@ -40,7 +40,8 @@ ELSEWHERE = {
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
     "api/test_cut_spilling.py": "report/cuts verify/check/streams",
-    "spill/test_search.py": "spill/one_order spill/answer spill/joint spill/repair spill/place spill/problem",
+    "spill/test_search.py": "spill_plan spill/one_order spill/answer spill/joint spill/repair spill/place "
+    "spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
     "verify/check/order verify/check/replay",
     "transform/test_alias.py": "transform/alias_candidates",
@@ -115,7 +116,7 @@ ELSEWHERE = {
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments transform/hand_on",
     "api/test_passing.py": "verify/check/sums",
-    "transform/test_parts.py": "transform/part_values transform/cut ops/part ops/piece",
+    "transform/test_parts.py": "transform/stripes transform/part_values transform/cut ops/part ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
     "optimize/test_regions.py": "optimize/workspace",
     "optimize/test_loops.py": "optimize/loop_rings transform/loops",

@@ -89,7 +89,7 @@ def test_runtimes_with_rules_of_their_own_refuse(net: Path, name: str):
     ("call", "words"),
     [
         ({"target": "strict"}, "strict copies pieces"),
-        ({"allow": "alias,recompute"}, "does not go with other changes"),
+        ({"allow": "alias,recompute"}, "does not go with such changes"),
         ({"max_ops": 20}, "changes no op and no bit"),
         ({"exact_bits": True}, "changes no op and no bit"),
         ({"persistent": ["x0"]}, "keep a place of their own"),

@@ -11,7 +11,8 @@ import pytest
 import lowtide
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
-from lowtide.plan import Plan, PlanStream, from_json
+from lowtide.plan import Plan, from_json
+from lowtide.spill_plan import PlanStream
 from lowtide.stop import Progress
 from lowtide.write.command_stream import command_stream
 from support.small_nets import pyramid

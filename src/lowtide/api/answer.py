@@ -13,19 +13,13 @@ from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import (
     Plan,
     PlanConflict,
-    PlanMemory,
-    PlanMove,
     PlanOp,
-    PlanStream,
     PlanTensor,
-    Residency,
     RuntimeArenas,
     RuntimeParts,
     Seconds,
-    Spilling,
     Status,
     Stopped,
-    TrafficProof,
 )
 from lowtide.rewrites import (
     Exactness,
@@ -40,6 +34,7 @@ from lowtide.rewrites import (
     Rewrite,
     Swapping,
 )
+from lowtide.spill_plan import PlanMemory, PlanMove, PlanStream, Residency, Spilling, TrafficProof
 from lowtide.version import __version__
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank
     from lowtide.allocate.banks.boards import Board
-    from lowtide.plan import Plan, PlanMemory
+    from lowtide.plan import Plan
+    from lowtide.spill_plan import PlanMemory
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from lowtide.api.job import NO_OPTIONS, Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
 from lowtide.graph import Kind
-from lowtide.plan import PlanStream
 from lowtide.sizes import round_up
 from lowtide.spill.one_order import along
+from lowtide.spill_plan import PlanStream
 from lowtide.stop import Limits, Progress
 from lowtide.transform.stream import StreamedGraph, streamable, streamed
 

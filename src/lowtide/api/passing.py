@@ -71,54 +71,56 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
         return _with_work(job, problem, best).under(job.allow, interrupted=search.interrupted)
     order = tuple(problem.graph.ops[i].id for i in uncut.order)
     until = replace(limits, seconds=limits.seconds * _PASSES)
-    found = Checkpoints(problem.memory, order, until)
-    most = None if most_overhead is None else int(Fraction(str(most_overhead)) * found.flops)
+    checkpoints = Checkpoints(problem.memory, order, until)
+    most = None if most_overhead is None else int(Fraction(str(most_overhead)) * checkpoints.flops)
     interrupted = False
     try:
-        best = _passed(job, goal, found, best, most, limits)
+        best = _passed(job, goal, checkpoints, best, most, limits)
     except KeyboardInterrupt:
         interrupted = True
     figures = {
         **best.keys.get("search", {}),
-        "segments_tried": found.tried,
+        "segments_tried": checkpoints.tried,
         "uncut_peak_bytes": uncut.keys["peak_bytes"],
     }
     best = replace(best, keys={**best.keys, "search": figures})
     return _with_work(job, problem, best).under(job.allow, interrupted=interrupted)
 
 
-def _passed(job: Job, goal: OneArena, found: Checkpoints, best: Answer, most: int | None, limits: Limits) -> Answer:
+def _passed(
+    job: Job, goal: OneArena, checkpoints: Checkpoints, best: Answer, most: int | None, limits: Limits
+) -> Answer:
     """The best plan with passes, or the one that there is."""
     from lowtide.optimize.checkpoints import least
 
     room = goal.room(best.problem) if goal.budget is not None else None
     if room is None:
-        runs = least(found, best.keys["peak_bytes"], most)
-        tried = [] if runs is None else [_answer(job, goal, found, runs, limits)]
+        runs = least(checkpoints, best.keys["peak_bytes"], most)
+        tried = [] if runs is None else [_answer(job, goal, checkpoints, runs, limits)]
         return min([best, *tried], key=lambda a: a.keys["required_bytes"])
     for share in _ROOM:
-        runs = found.way(int(room * share), most)
+        runs = checkpoints.way(int(room * share), most)
         if runs is None:
             break
-        answer = _answer(job, goal, found, runs, limits)
+        answer = _answer(job, goal, checkpoints, runs, limits)
         best = min(best, answer, key=lambda a: a.keys["required_bytes"])
         if best.keys["status"] == "ok":
             return best
     if best.keys["status"] != "ok":  # as low as it gets
-        runs = least(found, best.keys["peak_bytes"], most)
+        runs = least(checkpoints, best.keys["peak_bytes"], most)
         if runs is not None:
-            best = min(best, _answer(job, goal, found, runs, limits), key=lambda a: a.keys["required_bytes"])
+            best = min(best, _answer(job, goal, checkpoints, runs, limits), key=lambda a: a.keys["required_bytes"])
     return best
 
 
-def _answer(job: Job, goal: OneArena, found: Checkpoints, runs: list[Run], limits: Limits) -> Answer:
+def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run], limits: Limits) -> Answer:
     """The plan of some segments."""
     from lowtide.api.decisions import as_rewrites, exactness
     from lowtide.transform.cut import Cutter
 
-    user = found.memory.graph
-    passed: Passed = found.applied(runs)
-    problem = Problem.of(passed.parts.graph, found.memory.target)
+    user = checkpoints.memory.graph
+    passed: Passed = checkpoints.applied(runs)
+    problem = Problem.of(passed.parts.graph, checkpoints.memory.target)
     search = job.search
     if len(passed.parts.graph.ops) > _LARGE:
         search = replace(search, method=_Given())
@@ -130,7 +132,7 @@ def _answer(job: Job, goal: OneArena, found: Checkpoints, runs: list[Run], limit
         "exactness": exactness(cutter, passed.parts),
         "proved_over": "orders",
     }
-    own = Problem.of(user, found.memory.target).own_order_peak_bytes
+    own = Problem.of(user, checkpoints.memory.target).own_order_peak_bytes
     return replace(answer, keys=keys, parts=passed.parts, own_order_peak_bytes=own)
 
 

@@ -101,7 +101,7 @@ def plan(
         stands the host. Ops work in the first. Not with a budget, nor with banks, nor with tensors that keep memory
         of their own, nor with `quick`.
     moves
-        What a move costs then: fields of `lowtide.plan.Spilling`, as typed.
+        What a move costs then: fields of `lowtide.spill_plan.Spilling`, as typed.
     method, options
         Name of a scheduling method, and values for its fields. With `memories`, of a method that spills: ``"exact"``
         stands for ``"spill"``; with `allow` ``"recompute"``, of a published one, as

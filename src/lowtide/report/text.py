@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.certificates import CutCertificate, SearchCertificate
 from lowtide.ops.table import TABLE
-from lowtide.plan import Plan, PlanMemory, RuntimeArenas, RuntimeParts
+from lowtide.plan import Plan, RuntimeArenas, RuntimeParts
 from lowtide.report.columns import CUT_SHORT, above_text, change, columns
 from lowtide.report.conflict import conflict_text
 from lowtide.report.cuts import cut_text, not_cut_text
@@ -21,6 +21,7 @@ from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
 from lowtide.sizes import format_count, format_size
+from lowtide.spill_plan import PlanMemory
 from lowtide.target import Target, to_toml
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.errors import InputError
-from lowtide.plan import Plan, PlanMove, PlanOp, PlanTensor
+from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.profiles import PlanProfile
 from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute
+from lowtide.spill_plan import PlanMove
 
 KINDS = ("activation", "input", "output", "constant", "workspace")
 """Of rectangles, in the order in which they are stacked, the lowest first."""

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
 from lowtide.analyse.storage import Overwrite
-from lowtide.plan import Stopped, TrafficProof
+from lowtide.plan import Stopped
 from lowtide.spill.problem import SpillProblem
+from lowtide.spill_plan import TrafficProof
 from lowtide.stop import Limits
 
 MoveKind = Literal["spill", "fill"]

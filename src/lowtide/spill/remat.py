@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lowtide.graph import Graph
-from lowtide.plan import TrafficProof
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.problem import SpillProblem
+from lowtide.spill_plan import TrafficProof
 from lowtide.transform.change import Change
 from lowtide.transform.clone import Clone, apply, why_not
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 from lowtide import _core
 from lowtide.certificates import CutCertificate
 from lowtide.errors import sound
-from lowtide.plan import TrafficPart, TrafficProof
 from lowtide.schedule.method import Schedule
 from lowtide.spill.answer import NoRoomError, SpillAnswer
 from lowtide.spill.baselines import why_not_apart
@@ -33,6 +32,7 @@ from lowtide.spill.problem import SpillProblem, timeline
 from lowtide.spill.repair import repair
 from lowtide.spill.rows import by_rows
 from lowtide.spill.traffic import intervals_of, moves_of, traffic_of
+from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits, Progress
 
 WIDTHS = (1, 10, 100, 1000)

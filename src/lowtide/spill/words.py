@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from lowtide.errors import InputError
-from lowtide.plan import HOST, Spilling
 from lowtide.schedule.registry import with_options
 from lowtide.sizes import parse_size
 from lowtide.spill.dma import Dma
 from lowtide.spill.problem import Memory, Semantics
+from lowtide.spill_plan import HOST, Spilling
 
 Memories = Sequence[str] | Mapping[str, str | int]
 """``NAME=SIZE`` each, or a mapping, fastest first."""

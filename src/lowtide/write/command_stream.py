@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from lowtide.plan import HOST, Plan, PlanMove, Residency
+from lowtide.plan import Plan
+from lowtide.spill_plan import HOST, PlanMove, Residency
 
 Action = Literal["spill", "store", "free", "allocate", "load", "fill", "run"]
 

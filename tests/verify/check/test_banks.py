@@ -12,7 +12,8 @@ from lowtide.allocate.banks.places import find_banks
 from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import Plan, PlanMemory, Residency
+from lowtide.plan import Plan
+from lowtide.spill_plan import PlanMemory, Residency
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.banks import never_fits

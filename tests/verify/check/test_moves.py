@@ -12,7 +12,8 @@ import pytest
 import lowtide
 from lowtide.certificates import SearchCertificate
 from lowtide.errors import VerificationError
-from lowtide.plan import Plan, PlanConflict, PlanMemory, Residency, from_json
+from lowtide.plan import Plan, PlanConflict, from_json
+from lowtide.spill_plan import PlanMemory, Residency
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan
 from lowtide.write.command_stream import command_stream, commands_json, commands_text

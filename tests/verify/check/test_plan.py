@@ -437,6 +437,7 @@ def test_the_room_imports_nothing_that_plans() -> None:
         "graph",
         "certificates",
         "fission_plan",
+        "spill_plan",
         "plan",
         "profiles",
         "rewrites",

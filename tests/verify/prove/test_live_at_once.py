@@ -13,10 +13,11 @@ from lowtide import zoo
 from lowtide.certificates import CutCertificate
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.plan import Plan, TrafficPart, TrafficProof
+from lowtide.plan import Plan
 from lowtide.spill.bound import live_too_much
 from lowtide.spill.orders import least_peak
 from lowtide.spill.problem import Memory, SpillProblem, spill_problem
+from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.verify.check.plan import verify_plan

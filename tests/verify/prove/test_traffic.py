@@ -10,10 +10,11 @@ import pytest
 import lowtide
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, TrafficPart, TrafficProof
+from lowtide.plan import Plan
 from lowtide.spill.bound import window_bound
 from lowtide.spill.phases import phases
 from lowtide.spill.problem import spill_problem
+from lowtide.spill_plan import TrafficPart, TrafficProof
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
 from lowtide.verify.check.plan import verify_plan

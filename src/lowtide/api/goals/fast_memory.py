@@ -14,7 +14,8 @@ from lowtide.api.problem import Problem
 from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, NoOrderFoundError, sound
 from lowtide.graph import Graph
-from lowtide.plan import HOST, PlanConflict, PlanMemory, PlanMove, Residency, TrafficProof
+from lowtide.plan import PlanConflict
+from lowtide.spill_plan import HOST, PlanMemory, PlanMove, Residency, TrafficProof
 from lowtide.stop import Limits, Progress
 from lowtide.target import Target
 

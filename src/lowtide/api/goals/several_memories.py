@@ -14,7 +14,8 @@ from lowtide.api.goals.ordered import Ordering, close_trace, for_order, order_ke
 from lowtide.api.job import Job, Search
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.plan import PlanMemory, Residency, Status
+from lowtide.plan import Status
+from lowtide.spill_plan import PlanMemory, Residency
 from lowtide.stop import Limits
 
 if TYPE_CHECKING:

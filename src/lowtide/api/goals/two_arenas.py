@@ -10,7 +10,8 @@ from lowtide.allocate.banks.arenas import HEAD, TAIL, ArenaSizes, Division, best
 from lowtide.allocate.banks.places import allowed_banks
 from lowtide.api.answer import PlanKeys
 from lowtide.errors import InputError
-from lowtide.plan import PlanMemory, RuntimeArenas, RuntimeParts, Status, least_required
+from lowtide.plan import RuntimeArenas, RuntimeParts, Status, least_required
+from lowtide.spill_plan import PlanMemory
 
 if TYPE_CHECKING:
     from lowtide.allocate.banks.bank import Bank

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 from lowtide.errors import MissingExtraError
-from lowtide.plan import Stopped, TrafficProof
+from lowtide.plan import Stopped
 from lowtide.solvers.linear import Solver
 from lowtide.spill.answer import SpillAnswer
 from lowtide.spill.cosma.divide import divide, order_parts
@@ -26,6 +26,7 @@ from lowtide.spill.online import cheapest, furthest, simulate_arena
 from lowtide.spill.orders import OrderName, order_by
 from lowtide.spill.problem import SpillProblem, timeline
 from lowtide.spill.traffic import intervals_of
+from lowtide.spill_plan import TrafficProof
 from lowtide.stop import Limits
 
 STOPPED: dict[Ended, Stopped] = {

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import HOST, Plan, PlanMove, Spilling
+from lowtide.plan import Plan
 from lowtide.sizes import format_size
+from lowtide.spill_plan import HOST, PlanMove, Spilling
 from lowtide.target import Target
 from lowtide.verify.check.layout import LiveAddresses, by_number
 from lowtide.verify.check.memory import CheckedMemory, work_out

@@ -17,9 +17,10 @@ import msgspec
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
-from lowtide.plan import Plan, PlanStream, Spilling
+from lowtide.plan import Plan
 from lowtide.rewrites import Rows
 from lowtide.sizes import format_count, format_size
+from lowtide.spill_plan import PlanStream, Spilling
 from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
 

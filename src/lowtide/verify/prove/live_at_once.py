@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import Plan, Spilling
+from lowtide.plan import Plan
 from lowtide.sizes import round_up
+from lowtide.spill_plan import Spilling
 from lowtide.target import Target
 from lowtide.verify.check.cut import check_cut
 from lowtide.verify.check.memory import CheckedMemory, work_out

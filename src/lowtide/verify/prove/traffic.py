@@ -27,8 +27,9 @@ from itertools import pairwise
 
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind
-from lowtide.plan import Plan, Spilling, TrafficPart, TrafficProof
+from lowtide.plan import Plan
 from lowtide.sizes import round_up
+from lowtide.spill_plan import Spilling, TrafficPart, TrafficProof
 from lowtide.target import Target
 from lowtide.verify.check.moves import counted_memory
 from lowtide.verify.prove.live_at_once import peak_to_refute
