@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
 import lowtide
+from lowtide import zoo
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.file import stand_in
@@ -14,12 +16,13 @@ from lowtide.cost.labelled import priced
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.parted import Parted, front, least_peak, least_time, part_counts, parted, whole
+from lowtide.optimize.recompute.sequence import Sequenced, search
 from lowtide.optimize.step_regions import step_regions
 from lowtide.report.curve import front_text
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
 from lowtide.transform.fission import Loop, outer_of
-from support.steps import random_step
+from support.steps import SMALL, random_step
 
 FAMILIES = stand_in("rtx3090.json")[0].families
 TARGET = BUILT_IN["generic"]
@@ -100,3 +103,27 @@ def test_a_front_is_of_one_thing() -> None:
     for how in ({"allow": "fission"}, {"cost": stand_in("rtx3090.json")[0]}):
         with pytest.raises(InputError, match="a front is of"):
             lowtide.front(random_step(1, batch=4), **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_what_the_quick_search_lacks_the_time_for_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running again alone is cheaper than parts here, and is not dropped for want of a plan in no time at all."""
+    graph = priced(zoo.build(f"magis_bert_base:{SMALL['magis_bert_base']}").graph(), FAMILIES)
+    region = step_regions(graph).regions[0]
+    choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
+    uncut = whole(graph, TARGET, _own(graph))
+    budget = int(0.8 * uncut.peak(uncut.begin))
+    alone = least_time([uncut], budget, Limits(2.0))
+
+    def starved(sequence: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> SimpleNamespace:
+        result = search(sequence, order, budget, limits)
+        enough = limits.seconds > 0.5
+        return SimpleNamespace(found=result.found and enough, order=result.order, peak=result.peak, cost=result.cost)
+
+    monkeypatch.setattr("lowtide.optimize.parted._QUICK", 0.0)
+    monkeypatch.setattr("lowtide.optimize.parted.search", starved)
+    best = least_time([uncut, *choices], budget, Limits(6.0))
+    assert alone is not None
+    assert best is not None
+    assert alone.parted.seconds(alone.spent) < min(c.seconds(c.begin) for c in choices)
+    assert best.parted.seconds(best.spent) <= alone.parted.seconds(alone.spent)

@@ -198,10 +198,13 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
     if not found:
         return None
     found.sort(key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
-    finalists = found[:_FINALISTS]
+    fastest = found[0][0].seconds(found[0][1])
+    seen = {id(c) for c, _ in found}  # of the others one may have had too little time
+    missed = [c for c in tried if id(c) not in seen and c.seconds(c.begin) < fastest]
+    finalists = [*found[:_FINALISTS], *[(c, None) for c in missed[:1]]]
     long = limits.left_seconds / len(finalists)
-    finalists = [(c, improve(c, s, long) or s) for c, s in finalists]
-    best = min(finalists, key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
+    improved = [(c, improve(c, s, long) or s) for c, s in finalists]
+    best = min(((c, s) for c, s in improved if s), key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
     return Best(*best, len(tried))
 
 
