@@ -1,0 +1,133 @@
+"""Norms and means over the rows that are cut, added up in passes: what runs again, and what that gains.
+
+    python bench/passes.py [--full] [--time 60] -o bench/results/passes
+
+Networks of `bench/alias_models.py` with squeeze-and-excite blocks, and the decoder of Stable Diffusion's autoencoder
+from the zoo, smaller unless --full, each as onnxruntime's optimiser leaves it. Each is planned under onnxruntime's
+rules: its best order, with cuts, and with ops that run again within bounds on the operations; the lowest plan is run:
+what is in use beside what was planned, and how far results differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import lowtide
+from alias_models import MODELS
+from below import table
+from lowtide.api.writing import write_zoo
+from lowtide.bench.machine import machine
+from lowtide.plan import Plan
+from lowtide.run_reports import RunReport
+
+BUILT = ("efficientnet_b0", "mobilenet_v3_large")
+BOUNDS = ("10%", "30%", "100%")
+"""On the operations that are added."""
+SMALL = "vae_decoder:side=16,filters=32"
+
+
+def rows_of(name: str, path: Path, seconds: float) -> list[dict[str, Any]]:
+    """A model within each bound, and the lowest of its plans run."""
+    best = lowtide.plan(path, target="onnxruntime", time=seconds)
+    cuts = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission")
+    whole = {
+        "model": name,
+        "ops": len(best.order),
+        "own_bytes": best.own_order_peak_bytes,
+        "best_bytes": best.peak_bytes,
+    }
+    rows: list[dict[str, Any]] = []
+    plans: list[Plan] = []
+    for bound in BOUNDS:
+        began = time.perf_counter()
+        plan = lowtide.plan(path, target="onnxruntime", time=seconds, allow="fission,recompute", max_overhead=bound)
+        again = plan.recomputation
+        plans.append(plan)
+        rows.append(
+            {
+                **whole,
+                "cut_bytes": cuts.peak_bytes,
+                "bound": bound,
+                "peak_bytes": plan.peak_bytes,
+                "plan_ops": len(plan.order),
+                "added": 0.0 if again is None else again.planned / again.once - 1,
+                "seconds": time.perf_counter() - began,
+            }
+        )
+    lowest = min(range(len(plans)), key=lambda k: plans[k].peak_bytes)
+    ran = lowtide.verify(path, plans[lowest], run=True).run
+    assert isinstance(ran, RunReport)
+    rows[lowest] |= {
+        "before_bytes": ran.original.peak_bytes,
+        "after_bytes": ran.planned.peak_bytes,
+        "as_planned": all(n.planned_bytes in (None, n.in_use_bytes) for n in ran.planned.nodes),
+        "difference": max((o.max_abs_difference or 0.0) / o.largest for o in ran.outputs),
+    }
+    return rows
+
+
+def page(document: dict[str, Any]) -> list[str]:
+    """The table as Markdown."""
+    rows = document["rows"]
+    head = (
+        "model", "ops", "own order", "best order", "cuts", "bound", "passes", "its ops", "added", "s", "in use",
+        "as planned", "differs by",
+    )  # fmt: skip
+    cells = [
+        (
+            r["model"], r["ops"], r["own_bytes"], r["best_bytes"], r["cut_bytes"], r["bound"], r["peak_bytes"],
+            r["plan_ops"], f"{r['added']:+.1%}", f"{r['seconds']:.0f}", r.get("after_bytes", ""),
+            {True: "yes", False: "no"}.get(r.get("as_planned"), ""),
+            f"{r['difference']:.1e}" if "difference" in r else "",
+        )
+        for r in rows
+    ]  # fmt: skip
+    return [
+        "# Norms and means in passes",
+        "",
+        f"{document['machine']['cpu']}, lowtide {document['machine']['commit']}; `bench/passes.py`, at most "
+        f"{document['seconds']:g} s a plan.",
+        "",
+        "Bytes live at once under onnxruntime's rules, of the file that its optimiser writes. *added*: floating-point",
+        "operations beside the model's, within the bound; *in use*: as measured, of the lowest plan; *differs by*: of the",
+        "largest magnitude.",
+        "",
+        *table(head, cells),
+    ]
+
+
+def main() -> int:
+    """Plan and run the models."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the decoder at its own size, too: minutes")
+    parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
+    arguments = parser.parse_args()
+    from lowtide.run.random_weights import with_random_weights
+
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="lowtide-passes-") as name:
+        folder = Path(name)
+        for model in (*BUILT, SMALL, *(["vae_decoder"] if arguments.full else [])):
+            path, weighted, optimised = (folder / f"{word}.onnx" for word in ("plain", "model", "optimised"))
+            if model in BUILT:
+                MODELS[model](path)
+                with_random_weights(path, weighted)
+            else:
+                write_zoo(model, weighted, 0)
+            lowtide.runtime_optimized(weighted, optimised)
+            rows += rows_of(model, optimised, arguments.time)
+    document = {"machine": asdict(machine()), "seconds": arguments.time, "rows": rows}
+    arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    arguments.output.with_suffix(".md").write_text("\n".join(page(document)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
