@@ -95,8 +95,8 @@ def page(document: dict[str, Any]) -> list[str]:
         f"{document['seconds']:g} s a plan.",
         "",
         "Bytes live at once under onnxruntime's rules, of the file that its optimiser writes. *added*: floating-point",
-        "operations beside the model's, within the bound; *in use*: as measured, of the lowest plan; *differs by*: of the",
-        "largest magnitude.",
+        "operations beside the model's, within the bound; *in use*: as measured, of the lowest plan; *differs by*: of",
+        "the largest magnitude.",
         "",
         *table(head, cells),
     ]
