@@ -1,11 +1,14 @@
 """What a search may use."""
 
+import signal
 import time
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 import lowtide.stop
-from lowtide.stop import PATIENCE_SECONDS, Limits, Patience
+from lowtide.stop import PATIENCE_SECONDS, Limits, Patience, noting
 
 
 def test_the_clock_runs_down_and_no_further():
@@ -38,3 +41,18 @@ def test_patience_ends_as_long_again_after_the_last_gain(monkeypatch: pytest.Mon
     assert patience.left_seconds == 0
     patience.gain()
     assert patience.left_seconds == pytest.approx(8)
+
+
+def test_ctrl_c_is_over_for_all_limits_of_a_search():
+    """Of those made of one another, and of no others; noted where somebody else handles it, too."""
+    limits, others = Limits(), Limits()
+    share = replace(limits, seconds=5.0)
+    with share.interrupt:
+        raise KeyboardInterrupt
+    assert limits.over()
+    assert not others.over()
+    before = signal.getsignal(signal.SIGINT)
+    with noting(others.interrupt), suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert others.over()
+    assert signal.getsignal(signal.SIGINT) is before

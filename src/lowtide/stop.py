@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,41 @@ class Patience:
         return max(0.0, until - (time.perf_counter() - self.started))
 
 
+@dataclass
+class Interrupt:
+    """Whether Ctrl-C ended one of the searches that share it: then all of them are over. As a context it notes a
+    `KeyboardInterrupt`, and goes on behind its block."""
+
+    seen: bool = False
+
+    def __enter__(self) -> Interrupt:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        stopped = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.seen = self.seen or stopped
+        return stopped
+
+
+@contextmanager
+def noting(interrupt: Interrupt) -> Iterator[None]:
+    """In its block Ctrl-C is noted as well, whatever ends with the best it has on a `KeyboardInterrupt`."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupt.seen = True
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a search may use.
@@ -64,6 +103,8 @@ class Limits:
         Called now and then with the progress; may raise KeyboardInterrupt to stop the search.
     started
         `time.perf_counter()` when the clock was started.
+    interrupt
+        Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
     """
 
     seconds: float = 60.0
@@ -76,6 +117,7 @@ class Limits:
     trace: list[Progress] | None = None
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
+    interrupt: Interrupt = field(default_factory=Interrupt, compare=False, repr=False)
 
     @staticmethod
     def now() -> float:
@@ -88,5 +130,5 @@ class Limits:
         return max(0.0, self.seconds - (time.perf_counter() - self.started))
 
     def over(self) -> bool:
-        """Whether the time is up."""
-        return self.left_seconds <= 0
+        """Whether the time is up, or Ctrl-C came."""
+        return self.interrupt.seen or self.left_seconds <= 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import pytest
 
 import lowtide
 from lowtide import zoo
+from lowtide.api import fissioning
+from lowtide.api.answer import Answer
 from lowtide.errors import InputError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
@@ -24,6 +29,30 @@ def _plan(model: str = BERT, **how: Any) -> Plan:
     plan = lowtide.plan(graph, allow=ALLOW, **{"time": 4, **how})
     lowtide.verify(graph, from_json(plan.to_json()))
     return plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [{"max_overhead": "10%"}, {"budget": "40%"}])
+@pytest.mark.parametrize("after", [0.5, 2.0, 6.0])
+def test_ctrl_c_ends_with_the_best_plan_until_then(
+    how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soon, whatever is being searched, and the plan holds."""
+    pressed: list[float] = []
+    solve = fissioning._Step.solve
+
+    def press() -> None:
+        pressed.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    def begun(step: fissioning._Step) -> Answer:
+        threading.Timer(after, press).start()
+        return solve(step)
+
+    monkeypatch.setattr(fissioning._Step, "solve", begun)
+    made = _plan("magis_bert_base", time=60, **how)
+    assert (made.stopped, made.exit_status) == ("interrupt", 130)
+    assert time.perf_counter() - pressed[0] < 20
 
 
 @pytest.mark.slow

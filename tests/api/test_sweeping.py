@@ -11,13 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lowtide
-from lowtide.api.sweep_rows import COLUMNS, Journal, csv_bytes, grid, model_names
+from lowtide.api import sweep_workers
+from lowtide.api.sweep_rows import COLUMNS, Journal, Task, csv_bytes, grid, model_names
 from lowtide.api.sweep_workers import MOST_TRIES
 from lowtide.errors import InputError, MissingExtraError
 from support.command import Captured, run, run_json
@@ -134,6 +136,31 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     assert timeless(cut.read_text()) == timeless(whole.read_text())
     assert not journal.exists()
     assert lowtide.sweep(NETWORKS, targets=["strict"], out=cut, jobs=1).kept == 0  # a table that is whole is made anew
+
+
+def test_ctrl_c_ends_the_row_in_turn_and_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose plan is the best until then is no row that is done, whether its plan says so or not."""
+    table, done = tmp_path / "t.csv", sweep_workers.row_of
+    for stopped in ("interrupt", "proof"):
+
+        def row(task: Task, stopped: str = stopped) -> dict[str, Any]:
+            if task.model == NETWORKS[2]:
+                with suppress(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+                return done(task) | {"stopped": stopped}
+            return done(task)
+
+        monkeypatch.setattr(sweep_workers, "row_of", row)
+        made = lowtide.sweep(NETWORKS, targets=["strict"], out=table, jobs=1)
+        assert (made.interrupted, made.exit_status, len(made.rows)) == (True, 130, 2)
+        assert len(Journal(table).rows()) == 2
+
+
+def test_a_journal_nested_too_deep_is_none(tmp_path: Path) -> None:
+    """As other garbage is."""
+    Journal(tmp_path / "t.csv").path.write_text("[" * 100_000 + "\n")
+    with pytest.raises(InputError, match="this is no journal of a sweep"):
+        lowtide.sweep(NETWORKS, targets=["strict"], out=tmp_path / "t.csv", jobs=1)
 
 
 def test_a_file_that_changed_is_planned_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.recompute.method import Microbatch
 from lowtide.rewrites import Recompute
-from lowtide.stop import Limits, Progress
+from lowtide.stop import Limits, Progress, noting
 
 if TYPE_CHECKING:
     from lowtide.cost.file import CostFamily
@@ -34,6 +34,9 @@ _ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.8
 _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
 which on one is taken for it, and the share of the time after which no further one is tried."""
+
+_ENDING = 0.5
+"""Seconds of each order and arena after Ctrl-C."""
 
 _PLACED, _MENDS = 6, 256
 """Times that a plan is placed, each for less room, until its arena fits the budget; and repairs tried for each."""
@@ -54,7 +57,8 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if (goal.budget is None) == (not bounded):
         raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
-    return _Step(job, goal, problem, limits).solve()
+    with noting(limits.interrupt):
+        return _Step(job, goal, problem, limits).solve()
 
 
 def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Front:
@@ -135,10 +139,21 @@ class _Step:
         plain = OneArena()
         method = plain.method("exact", {}) if not self.job.search.best else self.job.search.method
         search = replace(self.job.search, method=method, require_optimal=False)
-        return plain.solve(problem, search, Limits(seconds, self.limits.memory_bytes, self.limits.seed))
+        answer = plain.solve(problem, search, self._until(seconds))
+        self.limits.interrupt.seen |= answer.keys["stopped"] == "interrupt"
+        return answer
+
+    def _until(self, seconds: float) -> Limits:
+        """Limits of an order, or of an arena: of few seconds after Ctrl-C."""
+        seconds = min(seconds, _ENDING) if self.limits.interrupt.seen else seconds
+        return Limits(seconds, self.limits.memory_bytes, self.limits.seed)
 
     def _positions(self, graph: Graph) -> Sequence[int]:
-        return self._order(Problem.of(graph, self.problem.target), self.limits.seconds * _ORDERS).order
+        before = self.limits.interrupt.seen
+        order = self._order(Problem.of(graph, self.problem.target), self.limits.seconds * _ORDERS).order
+        if self.limits.interrupt.seen and not before:  # the search for it ended with what it had
+            raise KeyboardInterrupt
+        return order
 
     def solve(self) -> Answer:
         """The best choice, placed."""
@@ -146,7 +161,16 @@ class _Step:
         if budget is not None and self.once.keys["required_bytes"] <= budget:
             return self._answer(self._place(self._whole(), None))
         choices = self.choices()
-        lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
+        best: _Placed | None = None
+        with self.limits.interrupt:
+            best = self._sought(choices, budget)
+        if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
+            lowest = min(choices, key=lambda c: (c.peak(c.begin), c.count))
+            best = self._place(self._whole() if budget is None else lowest, None)
+        return self._answer(best)
+
+    def _sought(self, choices: Sequence[Parted], budget: int | None) -> _Placed | None:
+        """The best choice, placed again for less room until its arena fits; None if none is found."""
         best: _Placed | None = None
         room, found = budget, self._best(choices, budget)
         for _ in range(_PLACED):
@@ -159,10 +183,8 @@ class _Step:
             if room is None or over <= 0:
                 break
             room -= max(over, self.problem.target.alignment)
-            found = self._lower(*found, room)
-        if best is None:  # within a bound on time nothing changed, else what comes nearest to the budget
-            best = self._place(self._whole() if budget is None else lowest, None)
-        return self._answer(best)
+            found = None if self.limits.interrupt.seen else self._lower(*found, room)
+        return best
 
     def _whole(self) -> Parted:
         from lowtide.optimize.parted import whole
@@ -171,21 +193,32 @@ class _Step:
 
     def choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
-        from lowtide.optimize.parted import part_counts
         from lowtide.optimize.step_regions import step_regions
 
         micro = self.job.repeats if isinstance(self.job.repeats, Microbatch) else None
+        if micro is None:
+            return self._joint()
         found = step_regions(self.problem.graph)
         regions = [r for r in found.regions if _all_but_updates(self.problem.graph, r)]
-        if micro is not None and not regions:
+        if not regions:
             why = "; ".join(found.refused) or "no dimension runs through the forward and the backward pass"
             raise InputError(f"method {micro.name} cannot do this: {why}", self.user.place)
-        if micro is not None:
-            return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
+        return self._parted(regions[0], self._micro_counts(micro, regions[0].rows))
+
+    def _joint(self) -> list[Parted]:
+        """The step as it stands, and regions in parts, as many as there are until Ctrl-C."""
+        from lowtide.optimize.parted import part_counts
+        from lowtide.optimize.step_regions import step_regions
+
         choices = [self._whole()]
-        for region in found.regions[:1]:
-            choices += self._parted(region, part_counts(region.rows))
-        return choices + self._smaller(choices, found.regions[:1])
+        if self.limits.interrupt.seen:
+            return choices
+        with self.limits.interrupt:
+            largest = step_regions(self.problem.graph).regions[:1]
+            for region in largest:
+                choices += self._parted(region, part_counts(region.rows))
+            choices += self._smaller(choices, largest)
+        return choices
 
     def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
         from lowtide.optimize.parted import parted
@@ -235,7 +268,9 @@ class _Step:
         from lowtide.optimize.recompute.least_bytes import Spent
         from lowtide.optimize.recompute.sequence import search
 
-        limits = Limits(max(1.0, self.limits.left_seconds / _PLACED), seed=self.limits.seed)
+        limits = Limits(
+            max(1.0, self.limits.left_seconds / _PLACED), seed=self.limits.seed, interrupt=self.limits.interrupt
+        )
         result = search(choice.sequence, spent.order, room - choice.base, limits, steps=_MENDS)
         return (choice, Spent(tuple(result.order), result.peak, result.cost)) if result.found else None
 
@@ -279,7 +314,8 @@ class _Step:
     def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
         job = replace(self.job.of_graph(problem.graph), allow=("recompute",), costs=None, repeats=None, goal=goal)
         once = replace(self.once, problem=problem, order=choice.order)
-        return RecomputeCall(job, goal, problem, choice.sequence, once, self.limits)
+        limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits
+        return RecomputeCall(job, goal, problem, choice.sequence, once, limits)
 
     def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
         from lowtide.optimize.recompute.bound import PriceBound
@@ -295,8 +331,7 @@ class _Step:
         outer = outer_of(self.problem.graph, [loop])
         problem = Problem.of(outer, self.problem.target)
         search = replace(self.job.search, require_optimal=False)
-        left = max(1.0, self.limits.seconds * _ORDERS)
-        return self.goal.solve(problem, search, Limits(left, self.limits.memory_bytes, self.limits.seed))
+        return self.goal.solve(problem, search, self._until(max(1.0, self.limits.seconds * _ORDERS)))
 
     def _answer(self, best: _Placed) -> Answer:
         micro = isinstance(self.job.repeats, Microbatch)
@@ -313,8 +348,9 @@ class _Step:
             max_overhead=self.max_overhead,
             method="microbatch" if micro else "joint",
         )
+        interrupted = self.limits.interrupt.seen or best.answer.keys["stopped"] == "interrupt"
         answer = best.answer.under(self.job.allow)
-        stopped = "time" if self.limits.over() else "complete"
+        stopped = "interrupt" if interrupted else "time" if self.limits.over() else "complete"
         keys: PlanKeys = {**answer.keys, "fission": fission, "stopped": stopped, "proved_over": "orders"}
         keys["exactness"] = "sum" if best.parts else "bits"
         if self.job.search.require_optimal and keys["status"] == "ok":

@@ -173,7 +173,7 @@ class Journal:
             try:
                 key, row = json.loads(line)
                 rows[str(key)] = {name: row[name] for name in COLUMNS}
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise InputError(
                     "this is no journal of a sweep; move it away, or say --fresh", str(self.path)
                 ) from None

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from lowtide.api.sweep_rows import COLUMNS, Task, row_of
 from lowtide.errors import InputError, MissingExtraError
+from lowtide.stop import Interrupt, noting
 
 MOST_TRIES = 3
 AHEAD = 4
@@ -29,9 +31,9 @@ Done = tuple[Task, dict[str, Any]]
 
 
 def in_turn(tasks: Sequence[Task]) -> Iterator[Done]:
-    """Row by row, in this process."""
+    """Row by row, in this process, until Ctrl-C: a row that it ended is none."""
     for task in tasks:
-        yield task, row_of(task)
+        yield task, _uninterrupted(task)
 
 
 def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
@@ -61,8 +63,7 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
                 else:
                     waiting.appendleft(task)
         except BaseException:  # Ctrl-C, or nobody wants the rest: what is being planned is not waited for
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
+            _end(pool, set(multiprocessing.active_children()) - others)
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -97,6 +98,29 @@ def in_cluster(tasks: Sequence[Task], scheduler: str) -> Iterator[Done]:
 def cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _uninterrupted(task: Task) -> dict[str, Any]:
+    """A row of which Ctrl-C ended no part. Raises `KeyboardInterrupt` if it did, where `plan` ends with its best."""
+    interrupt = Interrupt()
+    with noting(interrupt):
+        row = row_of(task)
+    if interrupt.seen or row["stopped"] == "interrupt":
+        raise KeyboardInterrupt
+    return row
+
+
+def _end(pool: ProcessPoolExecutor, processes: set[BaseProcess]) -> None:
+    """Terminate the processes of a pool; Ctrl-C again meanwhile says nothing new."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        for process in processes:
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _start() -> None:

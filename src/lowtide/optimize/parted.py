@@ -142,7 +142,7 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
     def improve(choice: Parted, spent: Spent, seconds: float) -> Spent:
         least = max(least_possible(choice.sequence)[0], choice.rest - choice.base)
         units = choice.units(most_seconds)
-        if spent.peak <= least or units <= spent.units:
+        if limits.interrupt.seen or spent.peak <= least or units <= spent.units:
             return spent
         share = _share(limits, seconds)
         spent = _descended(choice, spent, units, least, replace(share, seconds=share.seconds * _DESCENT))
@@ -162,14 +162,15 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
 def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limits) -> Spent:
     """One sweep of ever lower budgets, each begun at the sequence before, until one costs too much."""
     best, most = begin, most - choice.sequence.unmoved_units
-    for k in range(1, _BUDGETS + 1):
-        budget = begin.peak - (begin.peak - least) * k // _BUDGETS
-        if limits.over() or budget >= best.peak:
-            continue
-        result = search(choice.sequence, best.order, budget, limits, steps=_SWEEP_STEPS)
-        if not result.found or result.cost > most:
-            break
-        best = Spent(tuple(result.order), result.peak, result.cost)
+    with limits.interrupt:
+        for k in range(1, _BUDGETS + 1):
+            budget = begin.peak - (begin.peak - least) * k // _BUDGETS
+            if limits.over() or budget >= best.peak:
+                continue
+            result = search(choice.sequence, best.order, budget, limits, steps=_SWEEP_STEPS)
+            if not result.found or result.cost > most:
+                break
+            best = Spent(tuple(result.order), result.peak, result.cost)
     return best
 
 
@@ -182,9 +183,12 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
         begin, room = choice.begin, budget - choice.base
         if begin.peak <= room:
             return begin
-        start = choice.order if spent is None else spent.order
-        result = search(choice.sequence, start, room, _share(limits, seconds))
-        if not result.found or (spent is not None and spent.units <= result.cost):
+        if limits.interrupt.seen:
+            return spent
+        start, result = choice.order if spent is None else spent.order, None
+        with limits.interrupt:
+            result = search(choice.sequence, start, room, _share(limits, seconds))
+        if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)
 
@@ -234,4 +238,5 @@ def _share(limits: Limits, seconds: float) -> Limits:
     report = None
     if tell is not None:
         report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731
-    return Limits(max(0.01, min(seconds, limits.left_seconds)), limits.memory_bytes, limits.seed, report=report)
+    own = max(0.01, min(seconds, limits.left_seconds))
+    return Limits(own, limits.memory_bytes, limits.seed, report=report, interrupt=limits.interrupt)

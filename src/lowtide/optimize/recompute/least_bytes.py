@@ -84,7 +84,16 @@ class _Halving:
         self.stopped = "complete"
 
     def run(self) -> Lowest:
-        """Until nothing is left to try."""
+        """Until nothing is left to try, or Ctrl-C."""
+        with self.limits.interrupt:
+            self._rounds()
+        if self.limits.interrupt.seen:
+            self.stopped = "interrupt"
+        if self.found[-1].peak <= self.least:
+            self.stopped = "proof"
+        return Lowest(tuple(self.found), self.stopped, self.tried)
+
+    def _rounds(self) -> None:
         steps, seed = _STEPS, self.limits.seed
         for number in range(_ROUNDS):
             before = self.found[-1]
@@ -93,9 +102,6 @@ class _Halving:
                 break
             if self.found[-1] is before:
                 steps *= _GROWTH
-        if self.found[-1].peak <= self.least:
-            self.stopped = "proof"
-        return Lowest(tuple(self.found), self.stopped, self.tried)
 
     def _over(self) -> bool:
         if self.stopped == "complete" and self.limits.over():
@@ -134,8 +140,6 @@ class _Halving:
         enough = self.most + self.problem.unmoved_units
         limits = replace(self.limits, seed=seed, report=self._report())
         result = search(self.problem, order, budget, limits, steps=steps, enough=enough)
-        if result.stopped == "interrupt":
-            self.stopped = "interrupt"
         return Spent(tuple(result.order), result.peak, result.cost) if result.found else None
 
     def _report(self) -> Callable[[Progress], None] | None:
@@ -174,7 +178,7 @@ def sweep(problem: Sequenced, order: Sequence[int], budgets: Sequence[int], limi
         if result.found:
             points.append(Spent(tuple(result.order), result.peak, result.cost))
         if limits.over() or result.stopped == "interrupt":
-            stopped = "time" if limits.over() else "interrupt"
+            stopped = "interrupt" if result.stopped == "interrupt" else "time"
         if stopped != "complete" or not result.found:
             break
     return _cheaper_from_below(problem, undominated(points), limits), stopped

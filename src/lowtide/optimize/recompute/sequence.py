@@ -329,4 +329,7 @@ def _one(
 
     core, begin = problem.core(problem.model.alignment), problem.without_views(order)
     enough = max(0, enough - problem.unmoved_units)
-    return search_sequence(core, begin, budget, limits.seed, limits.left_seconds, steps, enough, report=tell)
+    seconds = 0.0 if limits.over() else limits.left_seconds
+    result = search_sequence(core, begin, budget, limits.seed, seconds, steps, enough, report=tell)
+    limits.interrupt.seen |= result.stopped == "interrupt"
+    return result
