@@ -22,7 +22,7 @@ from lowtide.ops.index import Range
 from lowtide.ops.onnx import part as onnx_part
 from lowtide.ops.part import Glue, Spelled, Spelling
 from lowtide.read import read_model
-from lowtide.transform import parts
+from lowtide.transform import part_builder, parts, stripes
 from lowtide.transform.cut import PACES, Cut, Cutter, Pace, Region
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
@@ -162,7 +162,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def _narrow(patch: pytest.MonkeyPatch) -> None:
     """A halo of one row less before."""
-    box = parts.given_box
+    box = stripes.given_box
 
     def narrower(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
         dims = access.inputs[operand] or ()
@@ -170,27 +170,27 @@ def _narrow(patch: pytest.MonkeyPatch) -> None:
         wide = (index is not None and index.axis == axis and index.hi > index.lo for index in dims)
         return tuple((a + 1, b) if w and 0 < a < b - 1 else (a, b) for w, (a, b) in zip(wide, whole, strict=True))
 
-    patch.setattr(parts, "given_box", narrower)
+    patch.setattr(stripes, "given_box", narrower)
 
 
 def _short(patch: pytest.MonkeyPatch) -> None:
     """Kept rows begin one too late."""
-    held = parts._Stripes._held
+    held = stripes._Stripes._held
 
-    def later(self: parts._Stripes, tensor: int, dim: int) -> parts._Held:
+    def later(self: stripes._Stripes, tensor: int, dim: int) -> stripes._Held:
         result = held(self, tensor, dim)
         return replace(result, lows=[low + 1 for low in result.lows])
 
-    patch.setattr(parts._Stripes, "_held", later)
+    patch.setattr(stripes._Stripes, "_held", later)
 
 
 def _without_keep(patch: pytest.MonkeyPatch) -> None:
     """Nothing is kept."""
 
-    def forget(self: parts._Stripes, t: int, held: parts._Held, stripe: int) -> None:
+    def forget(self: stripes._Stripes, t: int, held: stripes._Held, stripe: int) -> None:
         held.kept = held.fresh = held.have = None
 
-    patch.setattr(parts._Stripes, "_keep", forget)
+    patch.setattr(stripes._Stripes, "_keep", forget)
 
 
 def _attributes(change: Callable[[dict[str, Any], Mapping[str, Any]], None]) -> Patch:
@@ -245,15 +245,15 @@ def _added(patch: pytest.MonkeyPatch) -> None:
 
 def _bias_each(patch: pytest.MonkeyPatch) -> None:
     """Every part of a sum adds the bias."""
-    part = parts._Stripes._part
+    part = stripes._Stripes._part
 
-    def each(self: parts._Stripes, one: Cut, stripe: int) -> None:
+    def each(self: stripes._Stripes, one: Cut, stripe: int) -> None:
         known = self.cutter.meaning(one.op)
         assert known is not None
         self.cutter._meanings[one.op] = replace(known, access=replace(known.access, once=()))
         part(self, one, stripe)
 
-    patch.setattr(parts._Stripes, "_part", each)
+    patch.setattr(stripes._Stripes, "_part", each)
 
 
 def _own_literals(patch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def _own_literals(patch: pytest.MonkeyPatch) -> None:
 
 def _whole_constants(patch: pytest.MonkeyPatch) -> None:
     """Parts are given whole weights."""
-    patch.setattr(parts.Builder, "constant", lambda self, of, box: of)
+    patch.setattr(part_builder.Builder, "constant", lambda self, of, box: of)
 
 
 def _moved_pieces(patch: pytest.MonkeyPatch) -> None:

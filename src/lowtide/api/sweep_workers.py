@@ -42,14 +42,15 @@ def in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
     tries: dict[str, int] = {}
     while waiting:
         others = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start)
+        # What was running when a worker died may have been the reason, and is done by itself.
+        alone = waiting[0].key in tries
+        batch = deque([waiting.popleft()]) if alone else waiting
+        pool = ProcessPoolExecutor(1 if alone else jobs, multiprocessing.get_context("spawn"), _start)
         running: dict[Future[dict[str, Any]], Task] = {}
-        # After a death one row a process: only those that were running may have been the reason.
-        ahead = 1 if tries else AHEAD
         try:
-            while waiting or running:
-                while waiting and len(running) < ahead * jobs:
-                    task = waiting.popleft()
+            while batch or running:
+                while batch and len(running) < AHEAD * jobs:
+                    task = batch.popleft()
                     running[pool.submit(row_of, task)] = task
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in sorted(ended, key=lambda f: isinstance(f.exception(), BrokenProcessPool)):

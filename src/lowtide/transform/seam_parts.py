@@ -16,8 +16,10 @@ from lowtide.ops.index import Range
 from lowtide.ops.part import Spelled, given_box
 from lowtide.ops.piece import Part
 from lowtide.transform.cut import Cutter, Region
-from lowtide.transform.parts import Builder, PartGraph, apply
+from lowtide.transform.part_builder import Builder
+from lowtide.transform.parts import PartGraph, apply
 from lowtide.transform.seams import SeamCut, Seams, operand_rows
+from lowtide.transform.stripes import region_ops
 
 
 def apply_with_seams(
@@ -46,7 +48,7 @@ def apply_with_seams(
     position = {o: k for k, o in enumerate(graph.own_order if order is None else order)}
     groups: list[tuple[int, list[Op]]] = []
     for region in regions:
-        groups.append((max(position[c.op] for c in region.cuts), builder.region(region)))
+        groups.append((max(position[c.op] for c in region.cuts), region_ops(builder, region)))
     groups += [(position[o], [op]) for o, op in _Seamed(builder, seams).run()]
     gone = set(cut)
     groups += [(position[op.id], [op]) for op in graph.ops if op.id not in gone]

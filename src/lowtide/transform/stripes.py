@@ -13,18 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from lowtide.graph import Kind
+from lowtide.graph import Kind, Op
 from lowtide.ops.access import Box
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
 from lowtide.ops.part import given_box
 from lowtide.ops.piece import Part
 from lowtide.transform.cut import Cut, Region, needed
+from lowtide.transform.part_builder import Builder
 
-if TYPE_CHECKING:
-    from lowtide.transform.parts import Builder
+
+def region_ops(builder: Builder, region: Region) -> list[Op]:
+    """Ops of a region, stripe by stripe."""
+    builder.ops = []
+    _Stripes(builder, region).run()
+    return builder.ops
 
 
 @dataclass
@@ -44,7 +49,7 @@ class _Held:
     have: tuple[int, int, int] | None = None
 
 
-class Stripes:
+class _Stripes:
     """The ops of one region."""
 
     def __init__(self, builder: Builder, region: Region) -> None:

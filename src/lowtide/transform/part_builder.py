@@ -1,0 +1,124 @@
+"""New tensors and ops of a part graph: pieces, constants, slices, joins and sums, each with its name and number."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.ops.access import Box, box_elements
+from lowtide.ops.index import Range
+from lowtide.ops.part import Glue, speller
+from lowtide.ops.piece import Part, Piece, Role
+from lowtide.transform.cut import Cutter
+from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
+
+
+class Builder:
+    """Makes ops and tensors, and knows what they are."""
+
+    def __init__(self, cutter: Cutter) -> None:
+        self.cutter = cutter
+        self.old = cutter.graph
+        spell = speller(self.old)
+        assert spell is not None, self.old.dialect
+        self.spell = spell
+        self.pieces: dict[int, Piece] = {}
+        self.parts: dict[int, Part] = {}
+        self.tensors: list[Tensor] = []
+        self.next_op = max((op.id for op in (*self.old.ops, *self.old.folded)), default=-1) + 1
+        self.next_tensor = max((t.id for t in self.old.tensors), default=-1) + 1
+        self.names: dict[str, int] = dict.fromkeys(all_names(self.old), 0)
+        self.constants: dict[tuple[int, Box] | tuple[int, ...], int] = {}
+        self.ops: list[Op] = []
+
+    def graph(self, ops: tuple[Op, ...]) -> Graph:
+        """The graph of these ops; tensors that nobody names any more are gone."""
+        used = {t for op in (*ops, *self.old.folded) for t in (*op.inputs, *op.outputs)}
+        ends = (Kind.INPUT, Kind.OUTPUT, Kind.CONSTANT)
+        kept = (t for t in (*self.old.tensors, *self.tensors) if t.id in used or t.kind in ends)
+        return replace(self.old, tensors=tuple(kept), ops=ops, file_order=())
+
+    def piece(
+        self, of: int, box: Box, word: str, terms: tuple[Range, ...] | None = None, sure: Box | None = None
+    ) -> int:
+        """A new tensor: rows of another one."""
+        whole = self.old.tensor_by_id[of]
+        shape = tuple(b - a for a, b in box)
+        cut = [f"{a}:{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
+        name = self._name(f"{whole.label}/{word}{'_'.join(cut).replace(':', '-')}")
+        size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
+        quant = quant_of_rows(whole.quant, box)
+        at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
+        self.pieces[at] = Piece(of, box, terms, sure)
+        return at
+
+    def constant(self, of: int, box: Box) -> int:
+        """Rows of a constant, as a constant."""
+        whole = self.old.tensor_by_id[of]
+        if all((a, b) == (0, size) for (a, b), size in zip(box, whole.shape or (), strict=True)):
+            return of
+        if (of, box) not in self.constants:
+            at = self.piece(of, box, "rows_")
+            self.tensors[-1] = replace(self.tensors[-1], kind=Kind.CONSTANT, value=bytes_of_rows(whole, box))
+            self.constants[(of, box)] = at
+        return self.constants[(of, box)]
+
+    def numbers(self, values: tuple[int, ...], columns: int = 0) -> int:
+        """Whole numbers as a constant, in rows of `columns` if that is not 0."""
+        key = (-1 - columns, *values)
+        if key not in self.constants:
+            dtype = self.spell.NUMBERS
+            value = struct.pack(f"<{len(values)}{'q' if dtype == 'int64' else 'i'}", *values)
+            name = self._name(f"lowtide/{'_'.join(map(str, values))}")
+            shape = (len(values) // columns, columns) if columns else (len(values),)
+            tensor = Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, shape, dtype, value=value)
+            self.constants[key] = self._tensor(tensor)
+        return self.constants[key]
+
+    def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int) -> None:
+        """An op between parts."""
+        given = (*operands, *(self.numbers(values, glue.columns) for values in glue.literals))
+        name = self._name(f"{self._label(output)}/{role}")
+        self.parts[self.next_op] = Part(role)
+        self._op(Op(self.next_op, given, (output,), name, glue.type, attributes=glue.attributes, operands=given))
+
+    def part(
+        self, op: Op, part: Part, operands: Sequence[int | None], outputs: Sequence[int], attributes: Mapping[str, Any]
+    ) -> None:
+        """A part of an op; of another type, that of `op`."""
+        inputs = tuple(t for t in operands if t is not None)
+        a, b = part.rows or (0, 0)
+        name = self._name(f"{op.name or op.type}/{a}-{b}")
+        self.parts[self.next_op] = part
+        self._op(
+            replace(
+                op, id=self.next_op, inputs=inputs, operands=tuple(operands), outputs=tuple(outputs), name=name,
+                flops=None, attributes=attributes,
+            )
+        )  # fmt: skip
+
+    def _label(self, tensor: int) -> str:
+        known = self.old.tensor_by_id.get(tensor)
+        return known.label if known is not None else self.tensors[tensor - self._first].name
+
+    @property
+    def _first(self) -> int:
+        return self.next_tensor - len(self.tensors)
+
+    def _name(self, name: str) -> str:
+        count = self.names.get(name)
+        self.names[name] = 0 if count is None else count + 1
+        return name if count is None else self._name(f"{name}_{count + 1}")
+
+    def _tensor(self, tensor: Tensor) -> int:
+        self.tensors.append(tensor)
+        self.next_tensor += 1
+        return tensor.id
+
+    def _op(self, op: Op) -> None:
+        self.ops.append(op)
+        self.next_op += 1
