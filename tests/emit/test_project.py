@@ -206,6 +206,11 @@ def refused() -> Iterator[tuple[Net, str]]:
     net.op("MEAN", [x, net.tensor((1,), "int32", [1], scale=0.0)], [y], o)
     net.ends([x], [y])
     yield net, "C is written for rows and columns"
+    for kernel, dilation in (((5, 3), (1 << 31) - 1), ((3, 3), 1 << 30)):
+        net = Net()
+        x = net.tensor((1, 4, 4, 2))
+        net.ends([x], [net.conv(x, 2, kernel, dilation=(dilation, 1))])
+        yield net, "and C is written for 32 bits"
 
 
 @pytest.mark.parametrize(("net", "why"), list(refused()))
@@ -260,6 +265,15 @@ def test_the_command_writes_what_the_call_writes(tmp_path: Path, capsys: pytest.
     assert {path.name for path in folder.iterdir()} == {
         "CMakeLists.txt", "main.c", "mine.txt", "model.c", "model.h", "model_weights.c", "model_weights.h", "p.json",
     }  # fmt: skip
+
+
+def test_what_is_over_budget_is_written_and_said_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the model of a plan is written that needs more."""
+    model, folder = tmp_path / "net.tflite", tmp_path / "code"
+    model.write_bytes(residual().bytes())
+    assert main(["plan", str(model), "--emit", "c", "-o", str(folder), "--budget", "5", "-q"]) == 4
+    assert capsys.readouterr().out.splitlines()[-1].startswith("over budget: 4,096 B")
+    assert (folder / "model.c").exists()
 
 
 def test_an_input_that_is_held_all_the_same_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

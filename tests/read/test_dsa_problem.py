@@ -54,8 +54,9 @@ def test_all_ties_are_honoured(tmp_path: Path, recwarn: pytest.WarningsRecorder)
     """Gaps are shared, reserved bytes are not, pins and separations hold; names that stand twice get their numbers."""
     file = tmp_path / "k.json"
     file.write_text(json.dumps(document()))
-    problem = read_pool(file, "UB")
+    problem, capacity = read_pool(file, "UB")
     assert "1 penalties for reuse are not weighed" in str(recwarn.pop(UserWarning).message)
+    assert capacity == 4096
     placed = lowtide.allocate(problem)
     at = placed.offsets
     assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
@@ -82,6 +83,25 @@ def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
     assert (status, "has no pools" in err) == (2, True)
 
 
+def test_the_capacity_of_the_pool_is_the_limit(tmp_path: Path, capsys: Captured) -> None:
+    """Where none is named: 260 bytes are needed."""
+    file, text = tmp_path / "k.json", document()
+    for capacity, words, status in ((4096, (), 0), (100, (), 4), (100, ("--capacity", "1KiB"), 0)):
+        text["problem"]["pools"][0]["capacity"] = capacity
+        file.write_text(json.dumps(text))
+        assert run(capsys, "allocate", file, "--pool", "UB", "-q", *words)[0] == status, (capacity, words)
+    assert run(capsys, "allocate", file, "--pool", "UB", "-q", "--bank", "m=1KiB")[0] == 0
+
+
+def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captured) -> None:
+    """A buffer pinned where bytes are reserved."""
+    file, text = tmp_path / "k.json", document()
+    text["problem"]["constraints"]["pinned_allocations"][0]["offset"] = 32
+    file.write_text(json.dumps(text))
+    status, _, err = run(capsys, "allocate", file, "--pool", "UB", "-q")
+    assert (status, f"{file}: buffer reserved0 cannot lie at its fixed offset 0: b3" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -102,8 +122,9 @@ def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
         (lambda d: d["problem"]["constraints"]["colocations"].append({"first": 0, "second": 1}), "colocations"),
         (lambda d: d["problem"]["constraints"]["temporal_exclusions"].append({"first": 0, "second": 1}), "exclusions"),
         (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 0}), "not two"),
-        (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 77}), "not two"),
+        (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 77}), "77, which does not"),
         (lambda d: d["problem"]["constraints"]["pinned_allocations"][0].update(pool=2), "pinned"),
+        (lambda d: d["problem"]["constraints"]["pinned_allocations"][0].update(buffer=77), "77, which does not exist"),
         (
             lambda d: d["problem"]["constraints"]["pinned_allocations"][0].update(exclusive_for_all_time=True),
             "all time",

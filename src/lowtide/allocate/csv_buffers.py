@@ -37,10 +37,15 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?
 
 @dataclass(frozen=True)
 class BufferFile:
-    """What a file of buffers says: the problem, and by name the memories that a buffer may lie in."""
+    """What a file of buffers says: the problem, and by name the memories that a buffer may lie in.
+
+    `capacity` is the bytes that there are, if it says so; `place` names the file.
+    """
 
     problem: Problem
     places: dict[str, tuple[str, ...]]
+    capacity: int | None = None
+    place: str = ""
 
 
 def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
@@ -68,7 +73,8 @@ def read_problem(path: str | Path, pool: str | None = None) -> BufferFile:
     if str(path).lower().endswith(".json"):
         from lowtide.allocate.dsa_buffers import read_pool
 
-        return BufferFile(read_pool(path, pool), {})
+        problem, capacity = read_pool(path, pool)
+        return BufferFile(problem, {}, capacity, str(path))
     if pool is not None:
         raise InputError("a CSV of buffers has no pools; leave out --pool", str(path))
     try:
@@ -126,7 +132,7 @@ def parse_problem(text: str, place: str = "buffers") -> BufferFile:
             raise InputError("the sizes add up to more than 2^62 bytes", where)
         buffers.append(buffer)
     pairs, apart = _ties(ties, seen)
-    return BufferFile(Problem(tuple(buffers), pairs, apart), places)
+    return BufferFile(Problem(tuple(buffers), pairs, apart), places, place=place)
 
 
 def _ties(

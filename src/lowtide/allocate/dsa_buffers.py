@@ -11,8 +11,8 @@ from lowtide.names import did_you_mean
 from lowtide.read.dsa_problem import PoolProblem, read_dsa_problem
 
 
-def read_pool(path: str | Path, pool: str | None = None) -> Problem:
-    """The buffers of a pool; of the only one that has any, where none is named.
+def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int | None]:
+    """The buffers of a pool and its capacity in bytes; of the only one that has any, where none is named.
 
     Penalties for reuse are said to be left out (a warning): what is sought is the least height.
 
@@ -28,11 +28,11 @@ def read_pool(path: str | Path, pool: str | None = None) -> Problem:
         hint = did_you_mean(pool, pools)
         raise InputError(f"there is no pool {pool!r} with buffers; use one of {', '.join(pools)}{hint}", str(path))
     if not pools:
-        return Problem(())
+        return Problem(()), None
     chosen = pools[pool] if pool is not None else next(iter(pools.values()))
     if chosen.unweighed:
         warnings.warn(f"{path}: {chosen.unweighed} penalties for reuse are not weighed", stacklevel=2)
-    return problem_of(chosen)
+    return problem_of(chosen), chosen.capacity
 
 
 def problem_of(pool: PoolProblem) -> Problem:

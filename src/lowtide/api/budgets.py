@@ -21,16 +21,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from lowtide.api.job import check_time
 from lowtide.errors import InputError
 from lowtide.files import MOST_SETTINGS_BYTES, read_whole
 from lowtide.names import did_you_mean
 from lowtide.schemas import json_schema
 from lowtide.sizes import parse_size
 
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 FILE = "lowtide.toml"
 """What is read where nothing is named."""
 
@@ -108,9 +110,15 @@ def _document(place: str, data: bytes) -> BudgetsDocument:
     for glob, entry in models.items():
         if not isinstance(entry, dict):
             raise InputError(f"this is no table; write budget = {entry!r} in it", f'{place}: models."{glob}"')
-        _check_keys(entry, Budget, f'{place}: models."{glob}"')
+        where = f'{place}: models."{glob}"'
+        _check_keys(entry, Budget, where)
+        _converted(entry, Budget, where)
+    return _converted(table, BudgetsDocument, place)
+
+
+def _converted(table: Mapping[str, Any], kind: type[Kind], place: str) -> Kind:
     try:
-        return msgspec.convert(table, BudgetsDocument)
+        return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"not a file of budgets: {error}", place) from None
 
@@ -131,6 +139,10 @@ def _settings(budget: Budget, time: float, folder: Path, place: str) -> dict[str
             parse_size(size, f"{place}: {name}", least=0 if name == "reserve" else 1)
     settings: dict[str, Any] = msgspec.structs.asdict(budget)
     settings["time"] = time if budget.time is None else budget.time
+    try:
+        check_time(settings["time"])
+    except InputError as error:
+        raise InputError(str(error), place) from None
     for name in ("target", "board"):
         value = settings[name]
         if value is not None and value.endswith(".toml"):

@@ -82,7 +82,7 @@ def allocate(
         A CSV file as minimalloc's, what `lowtide.allocate.csv_buffers.read_problem` read of one, buffers, or a problem
         with pairs and buffers kept apart.
     capacity
-        Bytes there are; a search may stop once they suffice.
+        Bytes there are; a search may stop once they suffice. None: those that the file names, if it does.
     banks, board
         Several memories, fastest first, as for `plan`: each buffer lies wholly in one of them.
     places
@@ -110,31 +110,40 @@ def allocate(
     capacity_bytes = None if capacity is None else parse_size(capacity, "capacity")
     check_time(time)
     regions = find_banks(banks, board)
-    problem, wanted = _problem(buffers)
-    wanted |= places
+    given = _given(buffers)
+    problem, wanted = given.problem, {**given.places, **places}
     if wanted and not regions:
         raise InputError("buffers are placed, but in no memory; name memories with --bank or --board")
     if regions and (capacity is not None or spread):
         raise InputError("--capacity and --spread are for one arena; with --bank and --board every memory has its size")
+    if capacity_bytes is None:
+        capacity_bytes = given.capacity
     if spread and capacity_bytes is None:
         raise InputError("--spread needs --capacity: without a limit nothing would be reused")
     limits = Limits(time, seed=seed, report=report)
     if regions:
         return _in_memories(problem, regions, wanted, limits, began)
+    _check_fixed(given)
     return _in_one(problem, capacity_bytes, spread, limits, began)
 
 
-def _problem(
-    buffers: str | Path | BufferFile | Sequence[Buffer] | Problem,
-) -> tuple[Problem, dict[str, str | Sequence[str]]]:
-    """The buffers, and the memories that a file names for them."""
+def _check_fixed(given: BufferFile) -> None:
+    """Raise `InputError`, with the file, for buffers that cannot lie where they are fixed."""
+    try:
+        _ = given.problem.core
+    except InputError as error:
+        raise InputError(str(error), given.place) from None
+
+
+def _given(buffers: str | Path | BufferFile | Sequence[Buffer] | Problem) -> BufferFile:
+    """The buffers, and what a file says of them."""
     from lowtide.allocate.buffers import Problem
     from lowtide.allocate.csv_buffers import BufferFile, read_problem
 
     if isinstance(buffers, Problem):
-        return buffers, {}
+        return BufferFile(buffers, {})
     file = read_problem(buffers) if isinstance(buffers, str | Path) else buffers
-    return (file.problem, {**file.places}) if isinstance(file, BufferFile) else (Problem(tuple(file)), {})
+    return file if isinstance(file, BufferFile) else BufferFile(Problem(tuple(file)), {})
 
 
 def _in_one(problem: Problem, capacity: int | None, spread: bool, limits: Limits, began: float) -> Placement:

@@ -193,7 +193,9 @@ def allocate(options: argparse.Namespace) -> int:
     buffers = read_problem(source, options.pool)
     placed = api.allocate(buffers, options.capacity, report=lambda p: options.line(p, label), **settings)
     options.line.end()
-    capacity = None if options.capacity is None else parse_size(options.capacity, "capacity")
+    capacity = None if placed.memories is not None else buffers.capacity
+    if options.capacity is not None:
+        capacity = parse_size(options.capacity, "capacity")
     status = placed.exit_status(capacity)
     if paths:
         name = Path(source).stem

@@ -17,6 +17,7 @@ from lowtide.errors import InputError
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes
+    from lowtide.plan import Plan
     from lowtide.stop import Progress
 
 _NOT_WITH = {
@@ -69,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
             say("--stream-input: holding the input needs no more, so that there is no model_feed_rows")
         if plan.stopped == "interrupt":
             say("interrupted: this is the best plan so far")
+    if not options.json and plan.status in ("over_budget", "impossible"):
+        show(over_budget_text(plan))
     return plan.exit_status
 
 
@@ -84,6 +87,15 @@ def sizes_text(sizes: CodeSizes) -> str:
         ("a run", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]
     return columns(rows)
+
+
+def over_budget_text(plan: Plan) -> str:
+    """That the code was written all the same, in one line."""
+    from lowtide.sizes import format_size
+
+    never = ", and no plan can fit" if plan.status == "impossible" else ""
+    budget = plan.budget_bytes or 0
+    return f"over budget: {format_size(plan.required_bytes)} required of {format_size(budget)}{never}; C written anyway"
 
 
 def _refuse(options: argparse.Namespace) -> None:

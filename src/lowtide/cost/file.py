@@ -90,7 +90,7 @@ class CostEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seconds: Seconds
 
 
-Rate = Annotated[float, msgspec.Meta(gt=0)]
+Rate = Annotated[float, msgspec.Meta(ge=1, le=1e18)]
 
 
 class CostBandwidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,7 +146,10 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
     try:
         file = msgspec.json.decode(data, type=CostFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a cost file: {error}; write it with `lowtide measure -o`", place) from None
+        mend = "write it with `lowtide measure -o`"
+        if "$.bandwidth" in str(error):
+            mend = "give to_host and from_host in bytes per second, from 1 to 1e18, such as 1.2e10"
+        raise InputError(f"not a cost file: {error}; {mend}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(f"not JSON: {error}", place) from None
     if file.version != VERSION:
@@ -158,8 +161,6 @@ def parse_cost(data: bytes, place: str = "cost file") -> CostFile:
         raise InputError("an entry's seconds are no number; measure again", place)
     if not all(isfinite(trial.predicted) and isfinite(trial.measured) for trial in file.trials):
         raise InputError("a trial's overhead is no number; measure again", place)
-    if file.bandwidth is not None and not isfinite(file.bandwidth.to_host + file.bandwidth.from_host):
-        raise InputError("its bandwidth is no number; give bytes per second", place)
     for name, family in file.families.items():
         for table in (family.by_flops, family.by_bytes):
             ascending = all(a[0] < b[0] for a, b in pairwise(table))

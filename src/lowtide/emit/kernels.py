@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +18,8 @@ from lowtide.ops.index import Window
 Find = Callable[[int], View]
 """Where a tensor lies for the op at hand."""
 _ACTIVATION = "fused_activation_function"
+_INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
+"""A number of an initialiser, and no part of a name."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,20 @@ class Kernel:
     sizes_in: Three = (0, 0, 0)
     whole_pixels: bool = True
     op: str = ""
+
+
+def _check_ints(kernel: Kernel) -> None:
+    """Raise `InputError` for a number that no int of 32 bits holds."""
+    written = (number for text in (kernel.text, *kernel.pieces) for number in _INTEGER.findall(text))
+    for number in (*kernel.sizes, kernel.taps, *map(int, written)):
+        _check_int(number)
+
+
+def _check_int(number: int) -> None:
+    if not -(1 << 31) <= number < 1 << 31:
+        raise InputError(
+            f"its sizes, strides or padding come to {number}, and C is written for 32 bits; make them smaller"
+        )
 
 
 @dataclass
@@ -123,7 +140,9 @@ class Kernels:
                     self.graph.source,
                 )
         try:
-            return make(self, op, find)
+            kernel = make(self, op, find)
+            _check_ints(kernel)
+            return kernel
         except InputError as error:
             raise InputError(f"{op.label}: {error}", self.graph.source) from None
 
@@ -361,6 +380,7 @@ def _windows(op: Op, taps: tuple[int, int], sizes: tuple[int, int], rows_made: T
         if window is None:
             raise InputError("it has a step of 0")
         _fit(tflite_rows(window, op.attributes, size) == rows)
+        _check_int((rows - 1) * window.stride + (window.taps - 1) * window.dilation + 1)  # the code adds these up
         result.append(tflite_padded(window, op.attributes, size, rows))
     return result[0], result[1]
 

@@ -207,13 +207,18 @@ def _of_pool(body: Body, home: dict[int, int], pool: Pool, unweighed: int, place
     names = {b.id: b.name if b.name and counts[b.name] == 1 else f"{b.name}#{b.id}" for b in mine}
     apart: dict[tuple[int, int], None] = {}
     for pair in body.constraints.separations:
-        if pair.first == pair.second or pair.first not in home or pair.second not in home:
+        for number in (pair.first, pair.second):
+            if number not in home:
+                raise InputError(f"a separation names buffer {number}, which does not exist", place)
+        if pair.first == pair.second:
             raise InputError(f"buffers {pair.first} and {pair.second} cannot be kept apart: they are not two", place)
         if home[pair.first] == home[pair.second] == pool.id:
             apart[min(pair.first, pair.second), max(pair.first, pair.second)] = None
     offsets: dict[int, int] = {}
     for pin in body.constraints.pinned_allocations:
-        if home.get(pin.buffer) != pin.pool or pin.buffer in offsets:
+        if pin.buffer not in home:
+            raise InputError(f"a pin names buffer {pin.buffer}, which does not exist", place)
+        if home[pin.buffer] != pin.pool or pin.buffer in offsets:
             raise InputError(f"buffer {pin.buffer} is pinned twice, or in a pool that is not its own", place)
         if pin.exclusive_for_all_time:
             raise InputError(f"buffer {pin.buffer} is exclusive for all time, which cannot be honoured", place)

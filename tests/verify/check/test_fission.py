@@ -48,6 +48,11 @@ def _set(key: str, value: Callable[[Any], Any]) -> Callable[[dict[str, Any]], No
     return change
 
 
+def _slower(families: dict[str, Any], **times: Any) -> dict[str, Any]:
+    """With a family that no op of the step is of: no figure of the plan follows from it."""
+    return {**families, "unused": {**families["other"], **times}}
+
+
 CHANGES = {
     "an end too many": _part(ends=lambda ends: [*ends, ends[-1] + 1]),
     "unequal ends": _part(ends=lambda ends: [1, 2, 6]),
@@ -63,6 +68,10 @@ CHANGES = {
     "a longer step": _set("uncut_seconds", lambda s: s * 1.01),
     "a higher floor": _set("floor_bytes", lambda size: size + 1),
     "no families": _set("families", lambda families: {"other": families["other"]}),
+    "a body of another version": _body("version", lambda version: version + 98),
+    "a launch below 0": _set("families", lambda families: _slower(families, launch_seconds=-1e-9)),
+    "a rate below 0": _set("families", lambda families: _slower(families, seconds_per_byte=-1e-12)),
+    "sizes that fall": _set("families", lambda families: _slower(families, by_flops=[(2.0, 1.0), (1.0, 2.0)])),
     "two regions": _set("parts", lambda parts: parts * 2),
 }
 

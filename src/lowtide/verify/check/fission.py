@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import log, prod
+from math import inf, log, prod
 
 import msgspec
 
@@ -18,7 +18,7 @@ from lowtide.errors import VerificationError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind, Op, Tensor
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute
+from lowtide.rewrites import VERSIONS, Recompute
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.memory import work_out
@@ -88,6 +88,8 @@ def _body_plan(part: PlanFission) -> Plan:
         body = msgspec.convert(part.body, Plan)
     except msgspec.ValidationError as error:
         raise VerificationError("fission", f"the body's plan is none: {error}") from None
+    if body.version not in VERSIONS:
+        raise VerificationError("fission", f"the body's plan has version {body.version}; known are {VERSIONS}")
     if body.fission is not None or body.moves is not None or body.memories is not None or body.loops is not None:
         raise VerificationError("fission", "a body's ops run whole, in one arena")
     return body
@@ -134,9 +136,22 @@ def _looked_up(table: list[tuple[float, float]], work: float) -> float:
     raise VerificationError("fission", "a family's sizes do not rise")
 
 
+def _check_family(name: str, family: PlanFamily) -> None:
+    """That no time is negative or no number, and that sizes rise."""
+    rates = (family.launch_seconds, family.seconds_per_flop, family.seconds_per_byte)
+    if not all(0 <= seconds < inf for seconds in rates):
+        raise VerificationError("fission", f"family {name!r} has a time below 0, or one that is no number")
+    for table in (family.by_flops, family.by_bytes):
+        rises = all(low < high for (low, _), (high, _) in pairwise(table))
+        if not rises or not all(0 < work < inf and 0 < seconds < inf for work, seconds in table):
+            raise VerificationError("fission", f"family {name!r} has a table whose sizes do not rise from above 0")
+
+
 def _priced(graph: Graph, families: Mapping[str, PlanFamily]) -> Graph:
     if not {"slice", "join", "merge", "other"} <= set(families):
         raise VerificationError("fission", "families of the cost file are missing")
+    for name, family in families.items():
+        _check_family(name, family)
     sizes = {t.id: t.size for t in graph.tensors}
     ops = [
         replace(op, cost=_cost(families, op.type, op.flops or 0, sum(sizes[t] for t in (*op.inputs, *op.outputs))))
