@@ -116,7 +116,8 @@ ELSEWHERE = {
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments transform/hand_on",
     "api/test_passing.py": "verify/check/sums",
-    "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part ops/piece",
+    "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
+    "ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
     "optimize/test_regions.py": "optimize/workspace",
     "optimize/test_loops.py": "optimize/loop_rings transform/loops",

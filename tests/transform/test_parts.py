@@ -22,7 +22,8 @@ from lowtide.ops.index import Range
 from lowtide.ops.onnx import part as onnx_part
 from lowtide.ops.part import Glue, Spelled, Spelling
 from lowtide.read import read_model
-from lowtide.transform import part_builder, parts, stripes
+from lowtide.transform import part_builder, parts
+from lowtide.transform import stripes as stripes_of_region
 from lowtide.transform.cut import PACES, Cut, Cutter, Pace, Region
 from lowtide.transform.parts import apply
 from lowtide.write.onnx_parts import write_onnx_parts
@@ -162,7 +163,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def _narrow(patch: pytest.MonkeyPatch) -> None:
     """A halo of one row less before."""
-    box = stripes.given_box
+    box = stripes_of_region.given_box
 
     def narrower(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
         dims = access.inputs[operand] or ()
@@ -170,27 +171,27 @@ def _narrow(patch: pytest.MonkeyPatch) -> None:
         wide = (index is not None and index.axis == axis and index.hi > index.lo for index in dims)
         return tuple((a + 1, b) if w and 0 < a < b - 1 else (a, b) for w, (a, b) in zip(wide, whole, strict=True))
 
-    patch.setattr(stripes, "given_box", narrower)
+    patch.setattr(stripes_of_region, "given_box", narrower)
 
 
 def _short(patch: pytest.MonkeyPatch) -> None:
     """Kept rows begin one too late."""
-    held = stripes._Stripes._held
+    held = stripes_of_region._Stripes._held
 
-    def later(self: stripes._Stripes, tensor: int, dim: int) -> stripes._Held:
+    def later(self: stripes_of_region._Stripes, tensor: int, dim: int) -> stripes_of_region._Held:
         result = held(self, tensor, dim)
         return replace(result, lows=[low + 1 for low in result.lows])
 
-    patch.setattr(stripes._Stripes, "_held", later)
+    patch.setattr(stripes_of_region._Stripes, "_held", later)
 
 
 def _without_keep(patch: pytest.MonkeyPatch) -> None:
     """Nothing is kept."""
 
-    def forget(self: stripes._Stripes, t: int, held: stripes._Held, stripe: int) -> None:
+    def forget(self: stripes_of_region._Stripes, t: int, held: stripes_of_region._Held, stripe: int) -> None:
         held.kept = held.fresh = held.have = None
 
-    patch.setattr(stripes._Stripes, "_keep", forget)
+    patch.setattr(stripes_of_region._Stripes, "_keep", forget)
 
 
 def _attributes(change: Callable[[dict[str, Any], Mapping[str, Any]], None]) -> Patch:
@@ -245,15 +246,15 @@ def _added(patch: pytest.MonkeyPatch) -> None:
 
 def _bias_each(patch: pytest.MonkeyPatch) -> None:
     """Every part of a sum adds the bias."""
-    part = stripes._Stripes._part
+    part = stripes_of_region._Stripes._part
 
-    def each(self: stripes._Stripes, one: Cut, stripe: int) -> None:
+    def each(self: stripes_of_region._Stripes, one: Cut, stripe: int) -> None:
         known = self.cutter.meaning(one.op)
         assert known is not None
         self.cutter._meanings[one.op] = replace(known, access=replace(known.access, once=()))
         part(self, one, stripe)
 
-    patch.setattr(stripes._Stripes, "_part", each)
+    patch.setattr(stripes_of_region._Stripes, "_part", each)
 
 
 def _own_literals(patch: pytest.MonkeyPatch) -> None:

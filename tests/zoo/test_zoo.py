@@ -58,13 +58,13 @@ ENDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", [name for name in zoo.names() if not name.startswith("magis_")])
 def test_graph_is_one_network(name: str) -> None:
-    """Every network has dense ids, the inputs and outputs it should have, no dead op, and its digest is stable."""
+    """Every network has dense ids, the inputs and outputs it should have, no dead op, and its digest is stable. Those of
+    MAGIS's code have its numbers and its dead ops (test_magis.py)."""
     graph = zoo.build(name).graph()
     assert [t.id for t in graph.tensors] == list(range(len(graph.tensors)))
-    ids = [op.id for op in graph.ops]
-    assert (sorted(ids) if name.startswith("magis_") else ids) == list(range(len(ids)))  # those in their code's order
+    assert [op.id for op in graph.ops] == list(range(len(graph.ops)))
     ends = tuple(sum(t.kind is kind for t in graph.tensors) for kind in (Kind.INPUT, Kind.OUTPUT))
     assert ends == ENDS.get(name, (1, 1))
     unread = [t for t in graph.tensors if t.kind is not Kind.OUTPUT and t.id not in graph.consumers]
