@@ -60,8 +60,9 @@ ENDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in zoo.names() if not name.startswith("magis_")])
 def test_graph_is_one_network(name: str) -> None:
-    """Every network has dense ids, the inputs and outputs it should have, no dead op, and its digest is stable. Those of
-    MAGIS's code have its numbers and its dead ops (test_magis.py)."""
+    """Every network has dense ids, the inputs and outputs it should have, no dead op, and its digest is stable.
+
+    Those of MAGIS's code have its numbers and its dead ops (test_magis.py)."""
     graph = zoo.build(name).graph()
     assert [t.id for t in graph.tensors] == list(range(len(graph.tensors)))
     assert [op.id for op in graph.ops] == list(range(len(graph.ops)))
