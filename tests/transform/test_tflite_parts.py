@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lowtide.ops.tflite import part as tflite_part
-from lowtide.transform import parts
+from lowtide.transform import part_builder
 from lowtide.transform.cut import Cutter
 from lowtide.transform.parts import apply
 from lowtide.transform.tflite_file import TfliteParts, with_file
@@ -153,7 +153,7 @@ def _own_shapes(patch: pytest.MonkeyPatch) -> None:
 
 def _whole_scales(patch: pytest.MonkeyPatch) -> None:
     """Rows of weights keep the scales of the first rows."""
-    patch.setattr(parts, "quant_of_rows", lambda quant, box: quant)
+    patch.setattr(part_builder, "quant_of_rows", lambda quant, box: quant)
 
 
 def _own_options(patch: pytest.MonkeyPatch) -> None:
