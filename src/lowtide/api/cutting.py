@@ -10,12 +10,9 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.rewrites import RegionBound
+from lowtide.rewrites import ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
-
-ALLOWED = ("fission", "seams", "accumulate", "recompute", "swap", "alias", "loops")
-"""What a plan may be allowed to change."""
 
 _UNCUT, _BOUND = 0.2, 0.1
 """Shares of the time after which the search for the uncut graph's order is over, and that of a bound over all cuts."""

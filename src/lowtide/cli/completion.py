@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.cli.terminal import show, show_json
-from lowtide.cli.values import printing
 
 SHELLS = ("bash", "zsh", "fish")
 _FREE = ("SIZE", "SECONDS", "NAME=", "TENSOR", "METHOD.", "10%", "3%", "A,B")
@@ -57,7 +56,6 @@ class Command:
 def arguments(p: Any) -> None:
     """What `completion` takes."""
     p.add_argument("shell", choices=SHELLS, help="for which shell")
-    printing(p)
 
 
 def run(options: argparse.Namespace) -> int:
