@@ -312,9 +312,8 @@ def test_the_command_prints_the_rows(capsys: Captured) -> None:
 
 def test_a_value_is_refused_only_where_no_row_can_have_it() -> None:
     """What other values allow stays: a row that cannot be is an error among rows."""
-    table = lowtide.sweep(
-        [NETWORKS[0]], targets=["generic"], vary={"allow": ["", "alias"], "max_ops": [0, 100]}, jobs=1
-    )
+    vary: dict[str, list[str] | list[int]] = {"allow": ["", "alias"], "max_ops": [0, 100]}
+    table = lowtide.sweep([NETWORKS[0]], targets=["generic"], vary=vary, jobs=1)
     assert [row["exit_status"] for row in table.rows][:2] == [0, 2]
     with pytest.raises(InputError, match="--max-ops is about what --allow may change"):
         lowtide.sweep([NETWORKS[0]], targets=["generic"], vary={**vary, "max_ops": [100]}, jobs=1)
