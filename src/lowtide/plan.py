@@ -372,6 +372,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             before: Plan | None = None,
             trace: str | Path | None = None,
             svg: str | Path | None = None,
+            overlay: str | Path | None = None,
         ) -> None:
             """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
 

@@ -84,7 +84,7 @@ def plan(options: argparse.Namespace) -> int:
 def _plan_sizes(options: argparse.Namespace) -> int:
     """A table of several sizes; files are for one."""
     files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
-    files += ("report", "trace")
+    files += ("report", "trace", "overlay")
     if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
     asked.announce(options, options.model)
