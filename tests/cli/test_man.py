@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,5 +48,6 @@ def test_troff_reads_it() -> None:
         ["groff", "-man", "-Tutf8", "-ww", "-rLL=100n", PAGE], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    assert "--max-overhead" in done.stdout
-    assert "EXIT STATUS" in done.stdout
+    shown = re.sub(".\\x08", "", done.stdout)  # bold is a letter over itself
+    assert "--max-overhead" in shown
+    assert "EXIT STATUS" in shown

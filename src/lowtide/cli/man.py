@@ -15,8 +15,8 @@ from lowtide.version import __version__
 _ABOUT = (
     "reads a model (.onnx, .tflite, .pt2, a graph JSON, scheduled HLO, or a built-in network), finds the order of its "
     "operators with the least peak memory, places every tensor in one arena, proves how low any order can go, checks "
-    "the plan with code of its own, and writes the model back in the better order. Sizes are bytes; KB is 1000, KiB and K "
-    "are 1024."
+    "the plan with code of its own, and writes the model back in the better order. Sizes are bytes; KB is 1000, KiB "
+    "and K are 1024."
 )
 _STATUS = (
     ("0", "done, and within the budget where one was given"),
