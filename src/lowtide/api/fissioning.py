@@ -12,6 +12,7 @@ from lowtide.api.answer import Answer, PlanKeys, assemble
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
@@ -300,7 +301,9 @@ class _Step:
         outer = self._around(loop)
         op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
         words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
-        plan = msgspec.to_builtins(assemble(body, self.job.rules, self.job.search.seed))
+        plan = msgspec.to_builtins(
+            with_profile(assemble(body, self.job.rules, self.job.search.seed), body, body_problem)
+        )
         part = PlanFission(op=op.id, ops=words, ends=list(choice.fission.ends), body=plan)
         return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
 

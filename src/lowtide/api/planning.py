@@ -251,7 +251,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
-    plan = plan if job.search.quick or plan.fission is not None else with_profile(plan, answer, problem)
+    plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)

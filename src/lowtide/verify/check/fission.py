@@ -47,6 +47,8 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     own = simulate(graph, work_out(graph, target), graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
+    if plan.profile is not None and plan.profile.own_order_bytes != list(own.footprint):
+        raise VerificationError("profile", "own_order_bytes are not those of the step in its own order")
     priced = _priced(graph, claim.families)
     checks: list[HeldRule] = []
     for part in claim.parts:
@@ -75,8 +77,11 @@ def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]
     for part in claim.parts:
         region, body = _Region(outer, part, claim.families), _body_plan(part)
         outer = _around(outer, part, region.loop(body, _seconds(region.body(), body)))
-    peak = simulate(outer, work_out(outer, target), outer.own_order).peak
-    inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=peak)
+    own = simulate(outer, work_out(outer, target), outer.own_order)
+    inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=own.peak)
+    if plan.profile is not None:
+        drawn = msgspec.structs.replace(plan.profile, own_order_bytes=list(own.footprint))
+        inner = msgspec.structs.replace(inner, profile=drawn)
     least = plan.least_required_bytes + (plan.reserve_bytes or 0)
     if plan.status == "over_budget" and plan.recomputation is not None and least > (plan.budget_bytes or least):
         inner = msgspec.structs.replace(inner, status="impossible")  # of sequences alone, which other parts may not be
