@@ -18,6 +18,8 @@ from lowtide.ops.index import Window
 Find = Callable[[int], View]
 """Where a tensor lies for the op at hand."""
 _ACTIVATION = "fused_activation_function"
+_SUMS = {"mean": "mean_sum", "average_pool": "average_sum"}
+"""Kernels of parts that only add up, by the kernel of the whole."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
@@ -114,8 +116,8 @@ class Kernels:
         """
         whole_kernel = self._kernel(op, find)
         sizes = sizes_of(self._given(op, 0))
-        if whole_kernel.name == "mean":
-            return Kernel("mean_sum", f"{{{whole_kernel.text}, {sums}}}", sizes)
+        if whole_kernel.name in _SUMS:
+            return Kernel(_SUMS[whole_kernel.name], f"{{{whole_kernel.text}, {sums}}}", sizes)
         if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "

@@ -1,10 +1,3 @@
-/* The mean of a window, rounded, halves away from zero. */
-static int8_t average_of(const pool_t *k, int32_t sum, int32_t count)
-{
-    int32_t value = ((sum > 0) ? (sum + (count / 2)) : (sum - (count / 2))) / count;
-    return clamped(value, k->low, k->high);
-}
-
 static void average_pool(const pool_t *k, const box_t *box)
 {
     int32_t many = least(BLOCK, least(together(&k->out, box->c1 - box->c0), together(&k->in, box->c1 - box->c0)));

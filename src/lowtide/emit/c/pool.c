@@ -1,11 +1,3 @@
-/* Pools over windows. */
-typedef struct {
-    view_t in, out;
-    int32_t in_h, in_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, top, left;
-    int32_t low, high;
-} pool_t;
-
 /* Rows and columns of the input that a pixel of the result reads. */
 static box_t window_of(const pool_t *k, int32_t y, int32_t x)
 {
@@ -16,3 +8,4 @@ static box_t window_of(const pool_t *k, int32_t y, int32_t x)
     window.x1 = least(k->in_w, (x * k->stride_w) - k->left + k->kernel_w);
     return window;
 }
+
