@@ -17,6 +17,7 @@ from lowtide.fission_plan import PlanFission
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.labels import word_of
 from lowtide.plan import Plan
+from lowtide.rewrites import Recompute
 from lowtide.run.step_kernels import KERNELS
 from lowtide.transform.fission import (
     Fission,
@@ -87,6 +88,10 @@ class _Loop:
         self.body = body_of(graph, self.region, fission, None)
         self.plan = msgspec.convert(part.body, Plan)
         self.graph = with_ops(self.body.graph, self.plan)
+        self.copies = dict(self.body.copies)
+        for rewrite in self.plan.rewrites or ():
+            if isinstance(rewrite, Recompute) and rewrite.of in self.copies:
+                self.copies[rewrite.op] = self.copies[rewrite.of]
 
     def run(self, given: Mapping[int, Array]) -> Values:
         """All parts, from whole operands to whole results."""
@@ -95,7 +100,7 @@ class _Loop:
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
         for end in self.ends:
             feeds = {t: _rows(given[t], dims[t], first, end) if t in dims else given[t] for t in given}
-            made = _run(self.graph, self.plan.order, feeds, {}, self.region.results, self.body.copies)
+            made = _run(self.graph, self.plan.order, feeds, {}, self.region.results, self.copies)
             for t in self.region.summed:
                 results[t] = made[t].copy() if t not in results else results[t] + made[t]
             for t, dim in joined.items():
