@@ -259,7 +259,7 @@ def row_of(
             "way": way,
             "arena": sizes.arena_bytes,
             "planned": plan.arena_bytes,
-            "counters": sizes.state_bytes,
+            "counters": sizes.counter_bytes,
             "weights": sizes.weight_bytes,
             "macs": sizes.macs,
             "moved": sizes.moved_bytes,

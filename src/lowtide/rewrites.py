@@ -257,6 +257,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
     whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
+    for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int
@@ -268,6 +270,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep: dict[str, PlanRing] = {}
     sums: dict[str, PlanSum] = {}
     streamed: dict[str, str] = {}
+    over: int | None = None
+    behind: dict[str, int] = {}
 
 
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

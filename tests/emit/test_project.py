@@ -97,6 +97,7 @@ def test_a_pool_over_all_adds_rows_up(tmp_path: Path, way: str) -> None:
     net = Net(5)
     x = net.tensor((1, 24, 6, 3), scale=0.05, zero=9)
     y = convolution(net, x, pick, 16, kernel=(3, 3), padding=SAME)
+    y = convolution(net, y, pick, 16, kernel=(1, 1))
     y = convolution(net, y, pick, 1, kernel=(3, 3), padding=SAME, depthwise=True)
     net.ends([x], [net.pool(y, "AVERAGE_POOL_2D", (24, 6), (1, 1))])
     plan = check(net, tmp_path, way, 20)

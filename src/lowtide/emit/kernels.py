@@ -18,7 +18,7 @@ from lowtide.ops.index import Window
 Find = Callable[[int], View]
 """Where a tensor lies for the op at hand."""
 _ACTIVATION = "fused_activation_function"
-_SUMS = {"mean": "mean_sum", "average_pool": "average_sum"}
+_SUMS = {"mean": "mean_sum", "pool": "pool_sum"}
 """Kernels of parts that only add up, by the kernel of the whole."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
@@ -260,10 +260,11 @@ class Kernels:
         taps = (op.attributes["filter_height"], op.attributes["filter_width"])
         high, wide = _windows(op, taps, (in_h, in_w), sizes)
         numbers = (
-            in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before, *_bounds(op, y)
+            in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before,
+            int(op.type == "AVERAGE_POOL_2D"), *_bounds(op, y),
         )  # fmt: skip
         text = _initialiser((find(x.id), find(y.id)), numbers)
-        return Kernel("average_pool" if op.type.startswith("AVERAGE") else "max_pool", text, sizes)
+        return Kernel("pool", text, sizes)
 
     def _mean(self, op: Op, find: Find) -> Kernel:
         """MEAN over rows and columns."""

@@ -21,23 +21,21 @@ from lowtide.write.c_header import comment
 
 _PARTS = {
     "add": ("fixed", "add"),
-    "average_pool": ("pool_type", "average_type", "pool", "average"),
-    "average_sum": ("pool_type", "sums", "rows_sum", "average_type", "average_sum"),
     "concat": ("concat",),
     "conv": ("fixed", "conv_type", "conv"),
     "conv_sum": ("fixed", "sums", "conv_type", "conv_sum"),
     "copy": ("copy",),
     "depthwise": ("fixed", "depthwise"),
-    "max_pool": ("pool_type", "pool", "max"),
     "mean": ("fixed", "mean_type", "mean"),
     "mean_sum": ("fixed", "sums", "rows_sum", "mean_type", "mean_sum"),
     "pad": ("pad",),
+    "pool": ("pool_type", "pool"),
+    "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
     "rescale": ("fixed", "rescale"),
     "softmax": ("fixed", "softmax"),
 }
 """Pieces of code that each kernel needs, in their order."""
-_TYPES = {"average_pool": "pool", "max_pool": "pool"}
-_STATE_WORDS = 3
+_COUNTER_WORDS = 3
 """Short counters beside those of the nodes."""
 
 
@@ -49,7 +47,7 @@ class CodeSizes:
     ----------
     arena_bytes, weight_bytes
         The plan's arena; constants of the model, multipliers and shifts among them.
-    state_bytes
+    counter_bytes
         Counters of the schedule, static beside the arena.
     macs
         Multiply-accumulates of one run.
@@ -61,7 +59,7 @@ class CodeSizes:
 
     arena_bytes: int
     weight_bytes: int
-    state_bytes: int
+    counter_bytes: int
     macs: int
     moved_bytes: int
     loops: int
@@ -130,7 +128,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     sizes = CodeSizes(
         arena_bytes=plan.arena_bytes or 0,
         weight_bytes=weights.bytes,
-        state_bytes=-(-(6 * most + 2 * _STATE_WORDS) // 4) * 4,
+        counter_bytes=-(-(6 * most + 2 * _COUNTER_WORDS) // 4) * 4,
         macs=sum(kernel.macs for kernel in kernels),
         moved_bytes=sum(graph.tensor_by_id[t].size for op in graph.ops for t in (*op.inputs, *op.outputs)),
         loops=len(plan.loops or ()),
@@ -152,7 +150,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    changes = plan.rewrites or plan.overlap or plan.fission
+    changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
     moves = plan.moves or plan.memories or plan.streams or plan.residency
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
@@ -164,6 +162,11 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
             "with --target loops, and with no --allow but loops",
             graph.source,
         )
+
+
+def _over_inputs(plan: Plan) -> set[int]:
+    """What loops write behind what they still read."""
+    return {loop.over for loop in plan.loops or () if loop.over is not None}
 
 
 class _Ends:
@@ -286,8 +289,7 @@ def _parameters(schedule: Schedule) -> list[str]:
                 lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
                 lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
-        kind = _TYPES.get(name, name)
-        lines += [f"static const {kind}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
+        lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines
 
 
@@ -322,7 +324,7 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
 def _words(sizes: CodeSizes) -> dict[str, str]:
     return {
         "ARENA": str(sizes.arena_bytes),
-        "STATE": str(sizes.state_bytes),
+        "COUNTERS": str(sizes.counter_bytes),
         "WEIGHTS": str(sizes.weight_bytes),
         "MACS": str(sizes.macs),
     }

@@ -127,7 +127,7 @@ int main(int count, char **words)
     for (i = 0; i < sizeof output; i++) {
         check = ((check * 31UL) + (unsigned long)(output[i] & 0xFF)) & 0xFFFFFFFFUL;
     }
-    (void)printf("arena %d B, state %d B, weights %d B, %ld multiply-accumulates, result %08lx\n", MODEL_ARENA_BYTES,
-                 MODEL_STATE_BYTES, MODEL_WEIGHT_BYTES, (long)MODEL_MACS, check);
+    (void)printf("arena %d B, counters %d B, weights %d B, %ld multiply-accumulates, result %08lx\n", MODEL_ARENA_BYTES,
+                 MODEL_COUNTER_BYTES, MODEL_WEIGHT_BYTES, (long)MODEL_MACS, check);
     return (guarded() == 0) ? 3 : 0;
 }

@@ -2,9 +2,9 @@
 typedef struct {
     pool_t pool;
     int32_t sums;
-} average_sum_t;
+} pool_sum_t;
 
-static void average_sum(const average_sum_t *part, const box_t *box)
+static void pool_sum(const pool_sum_t *part, const box_t *box)
 {
     const pool_t *k = &part->pool;
     int32_t last = ((box->y1 == k->in_h) && (box->x1 == k->in_w));
