@@ -201,7 +201,9 @@ class CutSearch:
         others = [] if other is None else [(other, p) for p in other.sections_alone() + other._proposals()]
         if other is not None:
             self.interrupted = other.interrupted
-        proposals = [] if self.interrupted else [(self, p) for p in self._proposals()]
+        proposals: list[tuple[CutSearch, Proposal]] = []
+        if not self.interrupted:
+            proposals = [(self, p) for p in self._proposals()]
         if not others:
             return proposals
         room = self.goal.room(self.problem) or 0
