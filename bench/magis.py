@@ -31,7 +31,7 @@ from lowtide.target import BUILT_IN
 
 WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
              "magis_btlm")  # fmt: skip
-METHODS = ("chen", "dtr", "fastsa", "torchtitan")
+METHODS = ("chen", "dtr", "fastsa", "torchtitan", "rotor")
 ALLOW = "recompute,fission"
 COST = {
     "magis_resnet50": "0.71", "magis_bert_base": "0.48", "magis_vit_base": "1.00", "magis_unet": "0.81",

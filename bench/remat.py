@@ -1,6 +1,6 @@
 """Ops that run again, on the graphs of MOCCASIN's repository and others: our plans beside what is published.
 
-    python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan --bound 0 \\
+    python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan,rotor --bound 0 \\
         -o bench/results/remat-methods
     python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
 
