@@ -1,5 +1,5 @@
-"""A training step as a chain: blocks of the way there between places that one value alone crosses, each with its part of
-the way back.
+"""A training step as a chain: blocks of the way there between places that one value alone crosses, each with its
+part of the way back.
 
 ::
 

@@ -42,6 +42,7 @@ class Rotor:
     """
 
     name: ClassVar[str] = "rotor"
+    moves: ClassVar[bool] = False
     slots: int = 500
     most_blocks: int = 100
 
