@@ -6,8 +6,8 @@
 
 For each budget, a share of the peak of the step in its own order, the least added time of a plan within it: parts and
 runs again together, either alone, and published methods. `--joint` seconds for the first and for runs again alone,
-`--short` for each other; every plan is verified. A cell that a file has is not measured again. Without `--cost` times are a roofline's
-(`rtx3090.json`), under which parts are nearly free.
+`--short` for each other; every plan is verified. A cell that a file has is not measured again. Without `--cost` times
+are a roofline's (`rtx3090.json`), under which parts are nearly free.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def page(path: Path, title: str) -> list[str]:
     lines = [
         f"## {title}", "",
         f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other "
-        f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, {document['short']:g} s for each "
-        f"other one. Commits {', '.join(commits)}. All plans verified. Added time in %.", "",
+        f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, "
+        f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time in %.", "",
     ]  # fmt: skip
     for name, cells in rows.items():
         picture = path.with_name(f"{path.stem}-{name.removeprefix('magis_')}.svg")

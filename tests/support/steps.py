@@ -31,8 +31,9 @@ def random_attention_step(seed: int) -> Graph:
         q, k, v = (net.einsum(x, net.parameter((width, heads, each)), "nsd", "dhe", "nshe") for _ in range(3))
         q, k, v = (net.transpose(value, (0, 2, 1, 3)) for value in (q, k, v))
         shares = net.softmax(net.scale(net.einsum(q, k, "nhse", "nhte", "nhst"), 0.5))
-        mixed = net.transpose(net.einsum(shares, v, "nhst", "nhte", "nhse"), (0, 2, 1, 3))
-        if random.random() < 0.5:
+        mixed = net.einsum(shares, v, "nhst", "nhte", "nhse")
+        mixed = net.transpose(mixed, (0, 2, 1, 3)) if random.random() < 0.7 else mixed
+        if random.random() < 0.5 or mixed.shape != (rows, seq, heads, each):
             joined = net.reshape(mixed, (rows, seq, heads * each))
             x = net.einsum(joined, net.parameter((heads * each, width)), "nsd", "df", "nsf")
         else:
@@ -50,7 +51,7 @@ def random_image_step(seed: int) -> Graph:
     values = [x]
     for _ in range(random.randint(1, 4)):
         x = values[-1]
-        kind = random.choice(("conv", "conv", "stride", "pool", "relu", "sigmoid", "join", "add", "enlarge"))
+        kind = random.choice(("conv",) * 4 + ("stride", "pool", "relu", "sigmoid", "join", "add", "enlarge"))
         alike = [v for v in values if v.shape[2:] == x.shape[2:]]
         if kind == "conv":
             x = net.convolve(x, random.randint(1, 3), 3, 1, 1)
