@@ -201,7 +201,9 @@ class _Program:
             number = len(self.tensors)
             self.bytes_of.append(shape.size_bytes)
             name = one.name if isinstance(one.shape, Array) else f"{one.name}.{number}"
-            if home is not None and op is not None and home in self.made and self.tensors[home].size >= size:
+            if home is not None and op is not None and home not in self.made:
+                size = 0  # what a loop only reads, and is the caller's or a constant
+            elif home is not None and op is not None and self.tensors[home].size >= size:
                 self.goes_on.append((op, home, number))
             self.tensors.append(Tensor(number, size, kind, name, shape.shape, shape.dtype))
             return number
