@@ -1,23 +1,45 @@
-"""Small training steps: a way there, and a way back that reads what it made."""
+"""Small training steps, fixed and drawn at random."""
 
 from __future__ import annotations
 
+from random import Random
+
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.recompute.sequence import Sequenced
-from support.sequences import own
+from lowtide.zoo.step_net import StepNet
+from lowtide.zoo.values import Value
+
+SMALL = {
+    "magis_resnet50": "batch=4,image=32,width=2",
+    "magis_bert_base": "batch=5,seq=6,layers=2,width=8,heads=2",
+    "magis_vit_base": "batch=4,image=8,patch=2,layers=2,width=12,heads=2",
+    "magis_unet": "batch=5,image=16,width=2",
+    "magis_unetpp": "batch=3,image=32,width=2",
+    "magis_gpt_neo": "batch=6,seq=4,layers=2,width=8,heads=2",
+    "magis_btlm": "batch=3,seq=4,layers=3,width=8,heads=2",
+}
+"""MAGIS's seven at sizes that are run in a moment."""
 
 
-def step_of_a_chain(depth: int) -> Sequenced:
-    """So many unit ops, a loss, and unit ops back that each read the gradient and what an op of the way there made."""
-    tensors, ops = [Tensor(0, 1), *(Tensor(k, 1) for k in range(1, depth))], [Op(0, (), (0,), cost=1)]
-    ops += [Op(k, (k - 1,), (k,), cost=1) for k in range(1, depth)]
-    reads = depth - 1
-    for k in range(depth):
-        made = depth + k
-        tensors.append(Tensor(made, 1, Kind.OUTPUT if k == depth - 1 else Kind.ACTIVATION))
-        ops.append(Op(made, (reads, depth - 1 - k) if k else (reads,), (made,), cost=1))
-        reads = made
-    return own(Graph("step", tuple(tensors), tuple(ops)))
+def random_step(seed: int, *, batch: int | None = None) -> Graph:
+    """A step of a few dense layers, norms, softmaxes and sums of earlier values."""
+    random = Random(seed)
+    net = StepNet(f"random step {seed}")
+    rows, seq, width = batch or random.randint(2, 7), random.randint(1, 3), random.choice((2, 4))
+    values: list[Value] = [net.tensor("x", (rows, seq, width))]
+    for _ in range(random.randint(1, 6)):
+        x = random.choice(values[-3:])
+        kind = random.choice(("dense", "dense", "norm", "relu", "softmax", "scale", "add"))
+        if kind == "dense":
+            x = net.einsum(x, net.parameter((width, width)), "nsd", "df", "nsf")
+        elif kind == "add":
+            x = net.add(x, random.choice(values))
+        elif kind == "scale":
+            x = net.scale(x, random.choice((0.5, 2.0)))
+        else:
+            x = {"norm": net.norm, "relu": net.relu, "softmax": net.softmax}[kind](x)
+        values.append(x)
+    net.train(net.einsum(values[-1], net.parameter((width, 3)), "nsd", "df", "nsf"))
+    return net.graph()
 
 
 def random_attention_step(seed: int) -> Graph:
@@ -91,33 +113,3 @@ def labelled_graph(ops: list[tuple[str, list[str], str, str]], shapes: dict[str,
         for i, (kind, reads, out, labels) in enumerate(ops)
     ]
     return Graph("labelled", tuple(tensors), tuple(whole), sha256="0" * 64, dialect="labels")
-
-
-def chain_with_skips(blocks: int) -> Sequenced:
-    """Blocks of two ops and one that adds what went in, unit sizes and costs; a loss; and back: through both ops, which
-    read what they read on the way there, and an op that adds both gradients."""
-    tensors: list[Tensor] = []
-    ops: list[Op] = []
-
-    def op(*reads: int, label: str = "", kind: Kind = Kind.ACTIVATION) -> int:
-        made = len(tensors)
-        tensors.append(Tensor(made, 1, kind))
-        ops.append(Op(made, reads, (made,), label, cost=1))
-        return made
-
-    goes_in, inside = None, []
-    for k in range(blocks):
-        first = op(*([] if goes_in is None else [goes_in]), label=f"first{k}")
-        second = op(first, label=f"second{k}")
-        out = op(second, *([first] if goes_in is None else [goes_in]), label=f"add{k}")
-        inside.append((goes_in, first, second))
-        goes_in = out
-    assert goes_in is not None
-    gradient = op(goes_in, label="loss")
-    for k in reversed(range(blocks)):
-        goes_in, first, second = inside[k]
-        through = op(gradient, first, second, label=f"second{k}'")
-        through = op(through, *([] if goes_in is None else [goes_in]), label=f"first{k}'")
-        kind = Kind.ACTIVATION if k else Kind.OUTPUT
-        gradient = op(through, gradient, label=f"add{k}'", kind=kind)
-    return own(Graph("skips", tuple(tensors), tuple(ops)))
