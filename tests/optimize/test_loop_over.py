@@ -50,7 +50,7 @@ def planned(net: Net, folder: Path) -> tuple[Path, Plan]:
 
 
 def test_rings_lie_over_the_input(tmp_path: Path) -> None:
-    """The arena is the input, the result and what lies below the input; the replay finds every byte where it should be."""
+    """The arena is the input, the result and what lies below the input; the replay finds every byte in its place."""
     model, plan = planned(narrowing(), tmp_path)
     (loop,) = plan.loops or ()
     assert list(loop.behind) == ["0"]
