@@ -24,10 +24,10 @@ import lowtide
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import MemoryModel, memory_model
 from lowtide.bench.machine import machine
-from lowtide.target import BUILT_IN
+from lowtide.target import resolve
 
 SCHEDULERS = {"default": "", "memory": "--xla_cpu_enable_concurrency_optimized_scheduler=false"}
-TARGET = dataclasses.replace(BUILT_IN["generic"], overwrite_inputs=True)
+TARGET = resolve("generic,overwrite_inputs=true")
 """What the text lets share, donated parameters too."""
 
 
@@ -71,8 +71,7 @@ def planned(text: Path, seconds: float) -> dict[str, Any]:
 
 def laid_out(model: MemoryModel) -> int:
     """What XLA's rules make of its own order: every output and donated parameter has memory of its own from start to
-    end, in which a smaller buffer may lie that is not there at the same time, one beside none; the rest is a heap, here
-    without gaps."""
+    end, in which a smaller buffer may lie that is not there at the same time, one beside none; the rest is a heap."""
     steps = len(model.graph.ops)
     lives = profile(model, range(steps))
     over: dict[int, int] = {}
@@ -98,17 +97,39 @@ def laid_out(model: MemoryModel) -> int:
                 if model.storages[home].size >= size and all(_apart(lives, over, s, other) for other in lies))  # fmt: skip
         home = next(fits, None)
         (heap if home is None else home).append(s)
-    inside = set(heap)
-    changes = [0] * (steps + 1)
-    for s in heap:
-        begin = lives.first[s] + (1 if over.get(s) in inside else 0)
-        changes[begin] += model.storages[s].size
-        changes[lives.last[s] + 1] -= model.storages[s].size
-    live = most = 0
-    for step, change in enumerate(changes[:-1]):
-        live += change
-        most = max(most, live + model.workspace[step])
-    return most + sum(model.storages[home].size for home in homes)
+    temporaries = _best_fit(model, lives, over, heap)
+    return temporaries + sum(model.storages[home].size for home in homes)
+
+
+def _best_fit(model: MemoryModel, lives: Any, over: dict[int, int], heap: list[int]) -> int:
+    """Height of the heap: the lower of two, in which the largest is placed first, or what is there longest."""
+    inside, groups = set(heap), {s: s for s in heap}
+    for s in sorted(heap, key=lambda s: lives.first[s]):
+        if over.get(s) in inside:
+            groups[s] = groups[over[s]]
+    span: dict[int, tuple[int, int]] = {}
+    for s, root in groups.items():
+        begin, end = span.get(root, (lives.first[s], lives.last[s]))
+        span[root] = min(begin, lives.first[s]), max(end, lives.last[s])
+    boxes = [(model.storages[root].size, begin, end) for root, (begin, end) in span.items()]
+    boxes += [(size, step, step) for step, size in enumerate(model.workspace) if size]
+    by_size = sorted(boxes, key=lambda box: (-box[0], box[1] - box[2], box[1]))
+    by_time = sorted(boxes, key=lambda box: (box[1] - box[2], -box[0], box[1]))
+    return min(_height(by_size), _height(by_time))
+
+
+def _height(boxes: list[tuple[int, int, int]]) -> int:
+    """Of boxes (size, first and last step), each put into the smallest gap it fits."""
+    placed: list[tuple[int, int, int, int]] = []
+    for size, begin, end in boxes:
+        beside = sorted((at, at + other) for at, other, b, e in placed if b <= end and begin <= e)
+        best, top = None, 0
+        for low, high in beside:
+            if low - top >= size and (best is None or low - top < best[0]):
+                best = low - top, top
+            top = max(top, high)
+        placed.append((top if best is None else best[1], size, begin, end))
+    return max((at + size for at, size, _, _ in placed), default=0)
 
 
 def _apart(lives: Any, over: dict[int, int], a: int, b: int) -> bool:
@@ -134,7 +155,7 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> l
         "- **own**: the most bytes that XLA's order has live at once, in place where XLA allows it. What XLA needs more is "
         "lost in its layout.",
         "- **laid out**: the same by XLA's rules: each output has memory of its own all the time, in which one smaller "
-        "buffer at a time may lie beside; the rest is a heap, here without gaps.",
+        "buffer at a time may lie beside; the rest is a heap, largest first.",
         "- **least**: what no order of these instructions is below, where proved; else the best found and the bound.",
         "- **over**: XLA's own order above the least.",
     ]  # fmt: skip

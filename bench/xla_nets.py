@@ -210,7 +210,9 @@ def inception(get: Get, x: Array) -> Array:
 def squeezenet(get: Get, x: Array) -> Array:
     """Fire modules."""
     x = pooled(jax.nn.relu(conv(get, x, 64, 3, 2)), 3, 2)
-    for number, (narrow, wide) in enumerate(((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256))):
+    for number, (narrow, wide) in enumerate(
+        ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256))
+    ):
         y = jax.nn.relu(conv(get, x, narrow, 1))
         x = jnp.concatenate((jax.nn.relu(conv(get, y, wide, 1)), jax.nn.relu(conv(get, y, wide, 3))), axis=-1)
         x = pooled(x, 3, 2) if number in (1, 3) else x
@@ -285,9 +287,7 @@ def bert(get: Get, tokens: Array) -> Array:
 
 def vit(get: Get, x: Array) -> Array:
     """Patches of 16 by 16."""
-    x = lax.conv_general_dilated(
-        x, get(16, 16, 3, 192), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = lax.conv_general_dilated(x, get(16, 16, 3, 192), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     x = x.reshape(x.shape[0], -1, 192)
     x = x + get(x.shape[1], 192)
     return dense(get, transformer(get, x, 8, 3, causal=False).mean(1), 1000)
@@ -295,9 +295,7 @@ def vit(get: Get, x: Array) -> Array:
 
 def mixer(get: Get, x: Array) -> Array:
     """MLPs over patches, then over channels."""
-    x = lax.conv_general_dilated(
-        x, get(16, 16, 3, 256), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = lax.conv_general_dilated(x, get(16, 16, 3, 256), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     x = x.reshape(x.shape[0], -1, 256)
     for _ in range(8):
         y = layer_norm(get, x).transpose(0, 2, 1)
