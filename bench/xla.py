@@ -8,6 +8,7 @@ cores, and with its memory scheduler. XLA's figure is its own `memory_analysis()
 parameters among these.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import argparse
@@ -34,6 +35,7 @@ TARGET = resolve("generic,overwrite_inputs=true")
 def lower(folder: Path, scheduler: str) -> None:
     """Compile every program, and write its text and XLA's figures."""
     import jax
+
     from xla_programs import programs
 
     for program in programs():
@@ -93,8 +95,11 @@ def laid_out(model: MemoryModel) -> int:
         if s in kept:
             continue
         size = model.storages[s].size
-        fits = (lies for home, lies in homes.items()
-                if model.storages[home].size >= size and all(_apart(lives, over, s, other) for other in lies))  # fmt: skip
+        fits = (
+            lies
+            for home, lies in homes.items()
+            if model.storages[home].size >= size and all(_apart(lives, over, s, other) for other in lies)
+        )
         home = next(fits, None)
         (heap if home is None else home).append(s)
     temporaries = _best_fit(model, lives, over, heap)
@@ -146,14 +151,14 @@ def page(rows: list[dict[str, Any]], about: dict[str, Any], seconds: float) -> l
     own = sum(abs(r["own_bytes"] / r["xla_bytes"] - 1) <= 0.05 for r in rows)
     lines = [
         "# Programs of JAX as XLA schedules them", "",
-        f"{about['cpu']}, lowtide {about['commit']}, jax {rows[0]['jax']}, XLA:CPU; `bench/xla.py`, at most {seconds:g} s of "
-        "search each, CPU seconds. MB are 10^6 bytes.", "",
-        f"{len({r['program'] for r in rows})} programs, two schedules of each: {len(rows)} rows, {proved} of them proved "
-        f"least ({100 * proved / len(rows):.0f} %). The own order's peak is within 5 % of XLA's figure in {own} rows; "
-        f"laid out by XLA's rules in {near}.", "",
+        f"{about['cpu']}, two cores with much other work; lowtide {about['commit']}, jax {rows[0]['jax']}, XLA:CPU; "
+        f"`bench/xla.py`, at most {seconds:g} s of search each, CPU seconds. MB are 10^6 bytes.", "",
+        f"{len({r['program'] for r in rows})} programs, two schedules of each: {len(rows)} rows, {proved} of them "
+        f"proved least ({100 * proved / len(rows):.0f} %). The own order's peak is within 5 % of XLA's figure in {own} "
+        f"rows; laid out by XLA's rules in {near}.", "",
         "- **XLA**: `memory_analysis()`: temporaries and outputs, donated parameters among these.",
-        "- **own**: the most bytes that XLA's order has live at once, in place where XLA allows it. What XLA needs more is "
-        "lost in its layout.",
+        "- **own**: the most bytes that XLA's order has live at once, in place where XLA allows it. What XLA needs "
+        "more is lost in its layout.",
         "- **laid out**: the same by XLA's rules: each output has memory of its own all the time, in which one smaller "
         "buffer at a time may lie beside; the rest is a heap, largest first.",
         "- **least**: what no order of these instructions is below, where proved; else the best found and the bound.",

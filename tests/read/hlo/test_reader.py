@@ -112,7 +112,10 @@ def test_what_a_loop_only_reads_is_no_copy_of_it():
     assert sizes == {"while": 0}
 
 
-IN_PLACE = """HloModule donated, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias) }
+DONATED = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias) }"
+IN_PLACE = (
+    f"HloModule donated, is_scheduled=true, {DONATED}"
+    + """
 
 %elementwise (p: f32[8,8], q: f32[8,8]) -> f32[8,8] {
   %p = f32[8,8]{1,0} parameter(0)
@@ -142,6 +145,7 @@ ENTRY %main (a: f32[8,8], b: f32[8,8]) -> (f32[8,8], f32[8,8]) {
   ROOT %both = (f32[8,8]{1,0}, f32[8,8]{1,0}) tuple(%one, %two)
 }
 """
+)
 
 
 def test_operands_are_written_over_where_xla_allows_it():
@@ -164,7 +168,7 @@ def test_a_donated_parameter_counts_until_it_is_read_no_more():
     model = memory_model(g, resolve("generic,overwrite_inputs=true"))
     # a and b; mixed in a's place; moved and turned beside two of the three; two in b's place.
     assert profile(model, range(len(g.ops))).peak == 3 * 256 + 32
-    plain = graph(IN_PLACE.replace("input_output_alias", "other"))
+    plain = graph(IN_PLACE.replace(DONATED, "other=1"))
     assert {t.size for t in plain.tensors if t.kind is Kind.INPUT} == {0}
 
 
