@@ -2,6 +2,7 @@
 
     python bench/xla.py FOLDER --lower                    # in an environment with jax; writes the texts to FOLDER
     python bench/xla.py FOLDER -o bench/results/xla       # plans them; needs no jax
+    python bench/xla.py FOLDER --again bench/results/xla.json --time 100 -o bench/results/xla  # what was open, longer
 
 28 programs (`xla_programs.py`), each compiled twice for CPU: with XLA's default scheduler, which spreads work over
 cores, and with its memory scheduler. XLA's figure is its own `memory_analysis()`: temporaries and outputs, donated
@@ -193,6 +194,7 @@ def main() -> None:
     parser.add_argument("--lower", action="store_true", help="compile the programs with jax and write their texts")
     parser.add_argument("--one", choices=SCHEDULERS, help=argparse.SUPPRESS)
     parser.add_argument("--time", type=float, default=20.0, metavar="SECONDS", help="of search, each (20)")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="results whose proved rows stand")
     parser.add_argument("-o", dest="out", metavar="PREFIX", help="writes PREFIX.md and PREFIX.json")
     options = parser.parse_args()
     if options.one:
@@ -207,8 +209,11 @@ def main() -> None:
         if options.out is None:
             parser.error("say with -o where the results go")
         rows: list[dict[str, Any]] = []
+        known = json.loads(options.again.read_text(encoding="utf-8"))["rows"] if options.again else []
+        proved = {(r["program"], r["scheduler"]): r for r in known if r["proved"]}
         for text in sorted(options.folder.glob("*.hlo.txt")):
-            rows.append(planned(text, options.time))
+            key = tuple(text.name.removesuffix(".hlo.txt").split("."))
+            rows.append(proved.get(key) or planned(text, options.time))  # pyright: ignore[reportArgumentType]
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
         about = dataclasses.asdict(machine())
         Path(f"{options.out}.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
