@@ -4,6 +4,7 @@ A network is a function of `get`, which hands out parameters by shape, and of it
 number matters: programs are lowered from shapes alone. Images are NHWC.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import math
@@ -210,7 +211,8 @@ def inception(get: Get, x: Array) -> Array:
 def squeezenet(get: Get, x: Array) -> Array:
     """Fire modules."""
     x = pooled(jax.nn.relu(conv(get, x, 64, 3, 2)), 3, 2)
-    for number, (narrow, wide) in enumerate(((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256))):
+    for number, narrow in enumerate((16, 16, 32, 32, 48, 48, 64)):
+        wide = 4 * narrow
         y = jax.nn.relu(conv(get, x, narrow, 1))
         x = jnp.concatenate((jax.nn.relu(conv(get, y, wide, 1)), jax.nn.relu(conv(get, y, wide, 3))), axis=-1)
         x = pooled(x, 3, 2) if number in (1, 3) else x
@@ -228,7 +230,8 @@ def randwire(get: Get, x: Array, nodes: int, seed: int) -> Array:
         unread.add(number)
         total = sum((values[k] * jax.nn.sigmoid(get()) for k in before[1:]), start=values[before[0]])
         values.append(conv(get, conv(get, jax.nn.relu(total), 32, 3, groups=32), 32, 1))
-    return dense(get, sum((values[k] for k in sorted(unread)), start=jnp.zeros_like(x)).mean((1, 2)), 10)
+    ends: Any = sum((values[k] for k in sorted(unread)), start=jnp.zeros_like(x))
+    return dense(get, ends.mean((1, 2)), 10)
 
 
 def nas_cells(get: Get, x: Array, cells: int) -> Array:
@@ -285,9 +288,7 @@ def bert(get: Get, tokens: Array) -> Array:
 
 def vit(get: Get, x: Array) -> Array:
     """Patches of 16 by 16."""
-    x = lax.conv_general_dilated(
-        x, get(16, 16, 3, 192), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = lax.conv_general_dilated(x, get(16, 16, 3, 192), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     x = x.reshape(x.shape[0], -1, 192)
     x = x + get(x.shape[1], 192)
     return dense(get, transformer(get, x, 8, 3, causal=False).mean(1), 1000)
@@ -295,9 +296,7 @@ def vit(get: Get, x: Array) -> Array:
 
 def mixer(get: Get, x: Array) -> Array:
     """MLPs over patches, then over channels."""
-    x = lax.conv_general_dilated(
-        x, get(16, 16, 3, 256), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+    x = lax.conv_general_dilated(x, get(16, 16, 3, 256), (16, 16), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     x = x.reshape(x.shape[0], -1, 256)
     for _ in range(8):
         y = layer_norm(get, x).transpose(0, 2, 1)

@@ -1,5 +1,6 @@
-"""The 26 programs of `bench/xla.py`: networks of `xla_nets.py`, run forward or trained a step."""
+"""The programs of `bench/xla.py`: networks of `xla_nets.py`, run forward or trained a step."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -9,8 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import xla_nets as nets
 from jax import Array
+
+import xla_nets as nets
 from xla_nets import Net, applied, shapes_of
 
 Shapes = Sequence[jax.ShapeDtypeStruct]
@@ -173,7 +175,8 @@ def programs() -> tuple[Program, ...]:
         ("bert", "BERT, 6 layers, 4 x 128", forward, (nets.bert, text)),
         ("bert-adam", "BERT, 6 layers, 4 x 128, Adam, donated", training,
          (nets.bert, text, words(4), cross_entropy, "adam", True)),
-        ("vit-sgd", "ViT, 8 layers, batch 8, SGD", training, (nets.vit, floats(8, 224, 224, 3), words(8), cross_entropy, "sgd")),
+        ("vit-sgd", "ViT, 8 layers, batch 8, SGD", training,
+         (nets.vit, floats(8, 224, 224, 3), words(8), cross_entropy, "sgd")),
         ("mixer-sgd", "MLP-Mixer, 8 layers, batch 8, SGD", training,
          (nets.mixer, floats(8, 224, 224, 3), words(8), cross_entropy, "sgd")),
         ("gpt-scan-sgd", "GPT as a loop over 6 layers, SGD", training,

@@ -118,7 +118,9 @@ class _Program:
     def value(self, name: str, one: Instruction) -> Value:
         """What an operand's name stands for."""
         if name not in self.values:
-            raise InputError(f"{one.name} reads {name[:80]}, which does not stand before it; is a line lost?", one.place)
+            raise InputError(
+                f"{one.name} reads {name[:80]}, which does not stand before it; is a line lost?", one.place
+            )
         return self.values[name]
 
     def named(self, one: Instruction, operands: list[Value]) -> Value | None:
@@ -186,8 +188,7 @@ class _Program:
             held = STARTS.get(one.opcode, 0)
             if held is not None and len(one.shape) > held and _alike(one.shape[held], first):
                 return tuple(
-                    first if k == held else self.tensor(one, part, Kind.ACTIVATION)
-                    for k, part in enumerate(one.shape)
+                    first if k == held else self.tensor(one, part, Kind.ACTIVATION) for k, part in enumerate(one.shape)
                 )
         return self.tensor(one, one.shape, Kind.ACTIVATION)
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from lowtide.read.hlo.text import Instruction, Module
 
-ELEMENTWISE = frozenset(
-    """abs add and atan2 bitcast-convert cbrt ceil clamp clz compare complex convert copy cosine divide erf exponential
-    exponential-minus-one floor imag is-finite log log-plus-one logistic map maximum minimum multiply negate not or
-    popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select shift-left
-    shift-right-arithmetic shift-right-logical sign sine sqrt subtract tan tanh xor""".split()
-)
+ELEMENTWISE = frozenset((
+    "abs", "add", "and", "atan2", "bitcast-convert", "cbrt", "ceil", "clamp", "clz", "compare", "complex", "convert",
+    "copy", "cosine", "divide", "erf", "exponential", "exponential-minus-one", "floor", "imag", "is-finite", "log",
+    "log-plus-one", "logistic", "map", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power",
+    "real", "reduce-precision", "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt", "select",
+    "shift-left", "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh",
+    "xor",
+))  # fmt: skip
 """Opcodes that read of each operand what lies where they write; an operand of another shape is not asked for."""
 
 IN_PLACE = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "sort": 0}
