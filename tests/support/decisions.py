@@ -102,5 +102,3 @@ def drawn_plan(graph: Graph, seed: int) -> Plan:
         choice = Parted(region, fission, body, sequenced(model, order), order, 0, 0, 0.0)
     placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
     return assemble(step._answer(placed), job.rules, seed)
-
-
