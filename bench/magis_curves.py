@@ -134,7 +134,7 @@ def _least_gain(rows: dict[str, Any]) -> list[str]:
             ours = cells.get(f"joint_{share}")
             others = {k: e for k in COLOURS if k != "joint" and (e := cells.get(f"{k}_{share}")) is not None}
             lower = {k: e["overhead"] for k, e in others.items() if _met(e)}
-            if not _met(ours):
+            if ours is None or not _met(ours):
                 above += [f"{name} at {share} %: {k} meets it" for k in lower]
                 continue
             above += [f"{name} at {share} %: {k} {100 * (ours['overhead'] - o):.2f} points" for k, o in lower.items()
@@ -159,7 +159,8 @@ def page(path: Path, title: str) -> list[str]:
         f"## {title}", "",
         f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other "
         f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, "
-        f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time in %.", "",
+        f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time "
+        "in %.", "",
     ]  # fmt: skip
     for name, cells in rows.items():
         picture = path.with_name(f"{path.stem}-{name.removeprefix('magis_')}.svg")
