@@ -45,10 +45,12 @@ docs: $(READY)
 # Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py
+	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force (some minutes).
+# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
+	$(BIN)/python tests/stress_fission.py 1000
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)

@@ -192,6 +192,29 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kin
     tensors: list[int]
 
 
+class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tensor `tensor` holds columns `columns` of a product, all its rows, in its own shape; with a `perm`, reshaped to
+    `shape` and transposed by it before."""
+
+    tensor: int
+    columns: Rows
+    shape: list[int] = []
+    perm: list[int] = []
+
+
+class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sections", tag_field="kind"):
+    """Op `op`, a product, is computed section by section: it, the sum with a bias `add` and the ops that took sections
+    out of what they make are `gone`; `ops`, in turn, stand for them and make `tensors`, constants too, columns of those
+    of the file (`PlanTensor.piece`)."""
+
+    op: int
+    add: int | None = None
+    gone: list[int]
+    sections: list[Section]
+    ops: list[int]
+    tensors: list[int]
+
+
 class CutOp(msgspec.Struct, frozen=True, kw_only=True):
     """Op `op` is cut along `axis`; when stripe i is over, the rows below ``ends[i]`` have run."""
 
@@ -275,6 +298,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
     whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
+    for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int
@@ -286,6 +311,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep: dict[str, PlanRing] = {}
     sums: dict[str, PlanSum] = {}
     streamed: dict[str, str] = {}
+    over: int | None = None
+    behind: dict[str, int] = {}
 
 
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -321,7 +348,7 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
+Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
 
 
 def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
@@ -331,4 +358,4 @@ def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
 
 def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:
     """Whether ops are cut, so that a plan's are not the user's own."""
-    return any(isinstance(r, CutRegion | CutSeams) for r in rewrites or ())
+    return any(isinstance(r, CutRegion | CutSeams | Sections) for r in rewrites or ())

@@ -18,7 +18,7 @@ from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.names import brief
+from lowtide.names import FreeNames, brief
 from lowtide.plan import Plan, Status, exit_status
 from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Limits, Progress
@@ -418,14 +418,10 @@ def _own_rules(rules: Rules, graph: Graph) -> Rules:
 
 def _names(models: Sequence[Model], graphs: Sequence[Graph]) -> list[str]:
     """A name for each model: its file's, its graph's, or a number after it where it is there already."""
-    names: list[str] = []
+    names, free = list[str](), FreeNames(first=2)
     for model, graph in zip(models, graphs, strict=True):
         file = isinstance(model, str | Path) and not str(model).startswith("zoo:")
         base = Path(str(model)).name if file else graph.name
         base = base.split(".")[0] or "model"
-        name, n = base, 1
-        while name in names:
-            n += 1
-            name = f"{base}_{n}"
-        names.append(name)
+        names.append(free.take(base))
     return names

@@ -165,7 +165,7 @@ def row_of(task: Task) -> dict[str, Any]:
     if task.budget is not None and not str(task.budget).endswith("%"):
         row["budget_bytes"] = parse_size(task.budget, "budget")
     try:
-        made = plan(task.model, target=task.target, budget=task.budget, **task.options)
+        result = plan(task.model, target=task.target, budget=task.budget, **task.options)
     except MemoryError:
         row |= {"status": "error", "error": "out of memory", "exit_status": 1}
     except LowtideError as error:
@@ -178,8 +178,8 @@ def row_of(task: Task) -> dict[str, Any]:
             "graph", "status", "exit_status", "stopped", "own_order_peak_bytes", "peak_bytes", "lower_bound_bytes",
             "optimal", "arena_bytes", "required_bytes",
         )  # fmt: skip
-        row |= {name: getattr(made, name) for name in kept}
-        row |= {"target": made.target, "ops": len(made.order), "budget_bytes": made.budget_bytes}
+        row |= {name: getattr(result, name) for name in kept}
+        row |= {"target": result.target, "ops": len(result.order), "budget_bytes": result.budget_bytes}
     row["seconds"] = round(clock.perf_counter() - began, 3)
     return row
 

@@ -191,6 +191,7 @@ def allocate(options: argparse.Namespace) -> int:
     if paths:
         check_outputs(source, paths, settings=(options.board,))
     settings = asked.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
+    settings["reuse_cost"] = options.reuse_cost
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
     buffers = read_problem(source, options.pool)
     placed = api.allocate(buffers, options.capacity, report=lambda p: options.line(p, label), **settings)

@@ -83,7 +83,7 @@ def sizes_text(sizes: CodeSizes) -> str:
 
     rows = [
         ("C: arena", format_size(sizes.arena_bytes)),
-        ("counters", format_size(sizes.state_bytes)),
+        ("counters", format_size(sizes.counter_bytes)),
         ("weights", format_size(sizes.weight_bytes)),
         ("a run", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]

@@ -291,6 +291,9 @@ def _allocate(add: _Add) -> None:
     _exports(written)
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
     p.add_argument("--spread", action="store_true", help="reuse bytes only where the capacity demands it")
+    p.add_argument(
+        "--reuse-cost", action="store_true", help="within the capacity, least penalties for shared bytes (dsa-problem)"
+    )
     _banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")

@@ -15,6 +15,7 @@ from lowtide.api.answer import Answer
 from lowtide.api.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
+from lowtide.optimize.checkpoints import Checkpoints
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import CutRegion
@@ -356,6 +357,28 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
     assert "not cut" in plan_text(whole)
     assert f"need {format_size(2**30)} in all" in plan_text(whole)
     assert "not cut" not in plan_text(plan)
+    lowtide.verify(model, whole)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"allow": "fission"},
+        {"allow": "seams"},
+        {"allow": "fission,seams"},
+        {"allow": "fission,recompute", "max_overhead": "10%"},
+    ],
+    ids=lambda asked: asked["allow"],
+)
+def test_no_time_to_look_for_cuts_is_no_proof(
+    asked: dict[str, Any], model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan of the best order says that time ended its search, whatever is proved of orders."""
+    monkeypatch.setattr(CutSearch, "_until", lambda search, share: replace(search.limits, seconds=0.0))
+    monkeypatch.setattr(Checkpoints, "way", lambda *_: None)
+    whole = lowtide.plan(model, target="onnxruntime", **asked)
+    assert (whole.rewrites, whole.stopped) == (None, "time")
+    assert whole.peak_bytes == whole.lower_bound_bytes
     lowtide.verify(model, whole)
 
 

@@ -9,7 +9,7 @@ from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost
+from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Sections
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
@@ -262,7 +262,9 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
     cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams))
-    return f"{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
+    sections = sum(isinstance(r, Sections) for r in plan.rewrites or ())
+    apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
+    return f"{apart}{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:
