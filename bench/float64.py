@@ -66,8 +66,8 @@ def _resize(x: Any, a: dict[str, Any]) -> torch.Tensor:
 def _product(x: Any, a: dict[str, Any]) -> torch.Tensor:
     one = x[0].transpose(-1, -2) if a.get("transA") else x[0]
     other = x[1].transpose(-1, -2) if a.get("transB") else x[1]
-    made = a.get("alpha", 1.0) * (one @ other)
-    return made + a.get("beta", 1.0) * x[2] if len(x) > 2 else made
+    product = a.get("alpha", 1.0) * (one @ other)
+    return product + a.get("beta", 1.0) * x[2] if len(x) > 2 else product
 
 
 RUNS: dict[str, Run] = {
@@ -170,9 +170,9 @@ def model_rows(model: Path, plans: Sequence[Path], folder: Path) -> list[dict[st
         if path.suffix == ".json":
             planned = folder / f"{path.stem}.onnx"
             from_json(path.read_bytes()).apply(model, planned)
-        made = run(planned, feeds)
-        beside = apart(made, own)["most"]
-        rows.append({"model": model.stem, "file": path.stem, **apart(made, wanted), "beside": beside})
+        result = run(planned, feeds)
+        beside = apart(result, own)["most"]
+        rows.append({"model": model.stem, "file": path.stem, **apart(result, wanted), "beside": beside})
     return rows
 
 
