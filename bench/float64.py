@@ -15,15 +15,14 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-import torch
 from onnx import TensorProto, helper, numpy_helper
-from torch.nn import functional
 
 from below import table
 from lowtide.bench.machine import machine
@@ -33,27 +32,30 @@ from lowtide.transform.passed import as_passed
 from lowtide.transform.statistics import expand, statistics
 from lowtide.write.onnx_parts import write_onnx_parts
 
+torch: Any = import_module("torch")
+functional: Any = import_module("torch.nn.functional")
+
 SIDES, MEANS = (64, 128, 256, 512), (0.0, 10.0)
 """Of the norm's image, in pixels, and of its numbers, in deviations."""
 GROUPS, EACH = 4, 4
 
-Operands = list[torch.Tensor | None]
-Run = Callable[[Any, dict[str, Any]], torch.Tensor]
+Run = Callable[[Any, dict[str, Any]], Any]
+"""From operands and attributes to the result."""
 
 
-def _conv(x: Any, a: dict[str, Any]) -> torch.Tensor:
+def _conv(x: Any, a: dict[str, Any]) -> Any:
     top, left, bottom, right = a.get("pads", [0] * 4)
     image = functional.pad(x[0], (left, right, top, bottom))
     strides, dilations = a.get("strides", [1, 1]), a.get("dilations", [1, 1])
     return functional.conv2d(image, x[1], x[2] if len(x) > 2 else None, strides, 0, dilations, a.get("group", 1))
 
 
-def _reshape(x: Any, a: dict[str, Any]) -> torch.Tensor:
+def _reshape(x: Any, a: dict[str, Any]) -> Any:
     wanted = [x[0].shape[d] if size == 0 else size for d, size in enumerate(x[1].tolist())]
     return x[0].reshape(wanted)
 
 
-def _resize(x: Any, a: dict[str, Any]) -> torch.Tensor:
+def _resize(x: Any, a: dict[str, Any]) -> Any:
     assert a.get("mode", b"nearest") == b"nearest", a
     times = (
         [float(s) for s in x[2]]
@@ -63,7 +65,7 @@ def _resize(x: Any, a: dict[str, Any]) -> torch.Tensor:
     return x[0].repeat_interleave(int(times[2]), 2).repeat_interleave(int(times[3]), 3)
 
 
-def _product(x: Any, a: dict[str, Any]) -> torch.Tensor:
+def _product(x: Any, a: dict[str, Any]) -> Any:
     one = x[0].transpose(-1, -2) if a.get("transA") else x[0]
     other = x[1].transpose(-1, -2) if a.get("transB") else x[1]
     product = a.get("alpha", 1.0) * (one @ other)
@@ -94,7 +96,7 @@ def exact(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs of a model in float64."""
     graph = onnx.load(path).graph
 
-    def given(array: np.ndarray) -> torch.Tensor:
+    def given(array: np.ndarray) -> Any:
         tensor = torch.from_numpy(np.array(array))
         return tensor.double() if tensor.is_floating_point() else tensor
 
@@ -114,7 +116,8 @@ def run(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs of a model in onnxruntime, its nodes as they stand."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
 
 
 def apart(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> dict[str, float]:
