@@ -207,6 +207,7 @@ class CutSearch:
         others = [] if other is None else [(other, p) for p in other.sections_alone() + other._proposals()]
         if other is not None:
             self.interrupted = other.interrupted
+            self.unfinished = other.unfinished
         proposals: list[tuple[CutSearch, Proposal]] = []
         if not self.interrupted:
             proposals = [(self, p) for p in self._proposals()]
