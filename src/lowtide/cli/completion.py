@@ -113,7 +113,7 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
         "--method": lambda: tuple(built_in()),
         "--methods": lambda: tuple(built_in()),
         "--runtime-level": lambda: ("extended", "all", "best"),
-        "--allow": lambda: ("alias", "fission", "seams", "accumulate", "recompute", "loops"),
+        "--allow": lambda: ("alias", "fission", "rounds", "seams", "accumulate", "recompute", "loops"),
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),
         "network": lambda: tuple(zoo.names()),

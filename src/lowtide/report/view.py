@@ -227,7 +227,7 @@ class PlanView:
     def edits(self) -> Mapping[str, int]:
         """How many ops were cut, run again, run in loops or over an input, tensors that lie in others, and moves; those
         there are."""
-        rewrites = self.plan.rewrites or ()
+        rewrites = [r for one in self.plan.rounds or () for r in one.rewrites] + list(self.plan.rewrites or ())
         counts = {
             "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),
             "run again": sum(isinstance(r, Recompute) for r in rewrites),
