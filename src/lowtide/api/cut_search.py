@@ -38,8 +38,10 @@ _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _LAST = 0.5
 """Time for the last order of a part graph and its arena, for each second that all before took."""
-_AGAIN, _AS_LONG = 2, 2
-"""How often parts are cut again, at the most, and for how many times as long as all before took."""
+_ROUNDS = (0.4, 0.8, 1.0)
+"""Shares of the time after which the search for each round of cuts is over, where parts may be cut again."""
+_AGAIN = 0.6
+"""Share of a later round's time that the search for its regions has."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
 
@@ -150,11 +152,14 @@ class CutSearch:
 
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
+        limits = self.limits
+        if "rounds" in self.job.allow:
+            self._hurry(_ROUNDS[0])
         best = self._best_cut()
         if best is None:
             return self.uncut
-        for _ in range(_AGAIN):
-            again = self._cut_again(best)
+        for share in _ROUNDS[1:] if "rounds" in self.job.allow else ():
+            again = self._cut_again(best, replace(limits, seconds=share * limits.seconds))
             if again is None:
                 break
             best = again
@@ -164,15 +169,17 @@ class CutSearch:
         figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
         return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
 
-    def _cut_again(self, best: Answer) -> Answer | None:
+    def _hurry(self, share: float) -> None:
+        """Leave the rest of the time to later rounds."""
+        for search in (self, self.by_sections):
+            if search is not None:
+                search.limits = replace(search.limits, seconds=share * search.limits.seconds)
+
+    def _cut_again(self, best: Answer, limits: Limits) -> Answer | None:
         """A plan of less whose parts are cut again; None if there is none, or it is not looked for."""
         met = self.goal.budget is not None and best.keys["status"] == "ok"
-        allowed = "rounds" in self.job.allow and best.parts is not None
-        if met or not allowed or self.interrupted or self.limits.over():
+        if met or best.parts is None or self.interrupted or limits.over():
             return None
-        started = self.limits.seconds - self.limits.left_seconds
-        over = started + _AS_LONG * max(PATIENCE_SECONDS, started)
-        limits = replace(self.limits, seconds=min(self.limits.seconds, over))
         job = replace(self.job, allow=("fission",))
         search = CutSearch(job, self.goal, best.problem, best, limits, user=self._of_user, first=best.parts)
         again = search._best_cut()
@@ -363,7 +370,8 @@ class CutSearch:
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         began = self.limits.seconds - self.limits.left_seconds
-        return replace(self.limits, seconds=max(self.limits.seconds * share, began + _LATE * self.limits.left_seconds))
+        late = _LATE if self.first is None else _AGAIN
+        return replace(self.limits, seconds=max(self.limits.seconds * share, began + late * self.limits.left_seconds))
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""

@@ -44,7 +44,7 @@ def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
 def looser(one: Exactness, other: Exactness | None) -> Exactness:
     """What two changes together do."""
     classes: tuple[Exactness, ...] = get_args(Exactness)
-    return one if other is None else max(one, other, key=classes.index)
+    return other if other is not None and classes.index(other) > classes.index(one) else one
 
 
 def as_rewrites(parts: PartGraph) -> list[Sections | Sums | Recompute | CutRegion | CutSeams]:
