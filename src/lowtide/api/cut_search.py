@@ -100,6 +100,8 @@ class CutSearch:
         What was cut before, if the problem's graph is in parts already.
     by_sections
         The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
+    unfinished
+        Whether time ended the search for regions or for seams.
     """
 
     job: Job
@@ -112,6 +114,7 @@ class CutSearch:
     user: CutSearch | None = None
     by_sections: CutSearch | None = None
     first: PartGraph | None = None
+    unfinished: bool = False
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -151,11 +154,14 @@ class CutSearch:
         return bool(beside(self.problem, self.problem.graph))
 
     def best(self) -> Answer:
-        """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
+        """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
+        before one was of use, that is why it ends."""
         limits = self.limits
         if "rounds" in self.job.allow:
             self._hurry(_ROUNDS[0])
         best = self._best_cut()
+        if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
+            self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
             return self.uncut
         for share in _ROUNDS[1:] if "rounds" in self.job.allow else ():
@@ -288,16 +294,18 @@ class CutSearch:
         """The best seams; None if there are none, or none lower the peak."""
         from lowtide.optimize.seams import best_seams
 
+        search = self._until(_SEAMS)
         best = best_seams(
             self.cutter,
             self.problem.memory,
             self.uncut.order,
-            self._until(_SEAMS),
+            search,
             accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
             enough=self.goal.room(self.problem) or 0,
             most_ops=self.job.max_ops,
         )
         self.interrupted = self.interrupted or best.interrupted
+        self.unfinished = self.unfinished or search.over()
         if best.parts is None:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
@@ -318,7 +326,9 @@ class CutSearch:
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
         search = self._until(_SEARCH if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
-        self.interrupted = self.interrupted or (not all(way.complete for way in ways) and not search.over())
+        complete = all(way.complete for way in ways)
+        self.interrupted = self.interrupted or (not complete and not search.over())
+        self.unfinished = self.unfinished or not complete
         if self.interrupted:
             return []
 

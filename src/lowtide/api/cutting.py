@@ -11,15 +11,12 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.rewrites import RegionBound
+from lowtide.rewrites import ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
 if TYPE_CHECKING:
     from lowtide.api.cut_search import CutSearch
-
-ALLOWED = ("fission", "rounds", "seams", "accumulate", "recompute", "swap", "alias", "loops")
-"""What a plan may be allowed to change."""
 
 _UNCUT, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
 """Shares of the time after which the search for the uncut graph's order is over, that of a bound over all cuts, and

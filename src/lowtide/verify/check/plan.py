@@ -18,7 +18,7 @@ from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
-from lowtide.verify.check.figures import check_figures
+from lowtide.verify.check.figures import check_counts, check_figures
 from lowtide.verify.check.fission import verify_fission
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
@@ -40,6 +40,8 @@ from lowtide.verify.report import HeldRule, Report
 
 FAILURES = {
     "target": "the plan was made under another target",
+    "search": "what the search says of itself in names that lowtide reads is of their types",
+    "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
     "in_place": "each claimed pair is allowed, its input dies there, and an op has one at most",
@@ -136,8 +138,16 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         The first check that failed; `failure` is a key of `FAILURES`.
     """
     _check_target(graph, plan, target)
+    check_counts(plan)
+    try:
+        return _verify(graph, plan, target, replay_bytes=replay_bytes)
+    except InputError as error:  # of a graph or a target that the plan's own words were to make
+        raise VerificationError("body", str(error)) from None
+
+
+def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> Report:
     if plan.fission is not None:
-        return verify_fission(graph, plan, target, lambda *what: verify_plan(*what, replay_bytes=replay_bytes))
+        return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
