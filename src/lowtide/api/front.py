@@ -119,22 +119,22 @@ def _points(
         if peak >= points[-1].peak_bytes or not changes:
             continue
         share = Limits(limits.left_seconds / (len(sequences) - number))
-        asked = [order[s] for s in steps if footprint[s] > peak]
-        least = _least(sequence, peak, asked, host, share)
+        ops = [order[s] for s in steps if footprint[s] > peak]
+        least = _least(sequence, peak, ops, host, share)
         moves = [sequence.transfer_of(i) for i in spent.order if i >= len(sequence.ops)]
         stored = sum(sequence.values[row.value].size for row, load in moves if not load)
         points.append(FrontPoint(peak, units / total - 1, changes - len(moves), least / total, stored_bytes=stored))
     return points
 
 
-def _least(sequence: Sequenced, peak: int, asked: Sequence[int], host: Host | None, limits: Limits) -> int:
+def _least(sequence: Sequenced, peak: int, ops: Sequence[int], host: Host | None, limits: Limits) -> int:
     """Units that no sequence within a peak adds less than."""
     from lowtide.optimize.recompute.bound import price_bound
     from lowtide.optimize.recompute.swap_bound import swap_time_bound
 
     if host is None:
-        return price_bound(sequence, peak, asked, lambda: not limits.over()).units
-    return swap_time_bound(sequence, peak, asked, host.bandwidth, lambda: not limits.over()).units
+        return price_bound(sequence, peak, ops, lambda: not limits.over()).units
+    return swap_time_bound(sequence, peak, ops, host.bandwidth, lambda: not limits.over()).units
 
 
 def _real(problem: Problem, sequence: Sequenced, spent: Spent, changes: int) -> tuple[int, int]:
