@@ -21,8 +21,8 @@ from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs
+from support.chains import step_of_a_chain
 from support.sequences import STRICT, costly_graph, least_cost, own
-from support.steps import step_of_a_chain
 
 QUICK = (Chen(), Torchtitan(), Dtr(), FastSA(steps=3000))
 

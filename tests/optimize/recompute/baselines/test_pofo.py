@@ -14,7 +14,7 @@ from lowtide.optimize.recompute.baselines.rotor import Rotor
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
 from lowtide.stop import Limits
-from support.steps import chain_with_skips, step_of_a_chain
+from support.chains import chain_with_skips, step_of_a_chain
 from support.swaps import least_time
 
 

@@ -17,8 +17,8 @@ from lowtide.optimize.recompute.sequence import Sequenced, least_possible
 from lowtide.stop import Limits
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.recompute import footprints_of_runs
+from support.chains import chain_with_skips, step_of_a_chain
 from support.sequences import STRICT, least_cost, own
-from support.steps import chain_with_skips, step_of_a_chain
 
 
 def stages(rng: Random, n: int) -> Stages:
