@@ -98,14 +98,16 @@ def page(document: dict[str, Any]) -> str:
         *(__doc__ or "").split("\n\n")[2].splitlines(), "",
         "| net | backend | kept by | MiB | of torch's | s | of torch's | planned, MiB | runs again |", "|---" * 9 + "|",
     ]  # fmt: skip
+    if document["runs"] == 1:
+        lines[-3:-3] = ["One run of each, under a load that changed: seconds of different rows do not compare.", ""]
     first: dict[tuple[str, str], dict[str, Any]] = {}
     for r in document["rows"]:
         base = first.setdefault((r["net"], r["backend"]), r)
         planned = f"{r['planned_bytes'] / MIB:.1f} | {r['again']}" if "planned_bytes" in r else " | "
         lines.append(
             f"| {r['net']} | {r['backend']} | {r['way']} | {r['peak_bytes'] / MIB:.1f} | "
-            f"{r['peak_bytes'] / base['peak_bytes']:.3f} | {r['seconds']:.3f} | x{r['seconds'] / base['seconds']:.3f} "
-            f"| {planned} |"
+            f"{r['peak_bytes'] / base['peak_bytes']:.3f} | {r['seconds']:.3f} | "
+            f"{'' if document['runs'] == 1 else 'x' + format(r['seconds'] / base['seconds'], '.3f')} | {planned} |"
         )
     return "\n".join([*lines, ""])
 
