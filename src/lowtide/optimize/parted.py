@@ -239,4 +239,4 @@ def _share(limits: Limits, seconds: float) -> Limits:
     if tell is not None:
         report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731
     own = max(0.01, min(seconds, limits.left_seconds))
-    return Limits(own, limits.memory_bytes, limits.seed, report=report, interrupt=limits.interrupt)
+    return Limits(own, limits.memory_bytes, limits.seed, report=report, interrupt=limits.interrupt, tally=limits.tally)
