@@ -137,6 +137,7 @@ ELSEWHERE = {
         f"optimize/recompute/baselines/{name}"
         for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")
     ),
+    "optimize/recompute/baselines/test_rotor.py": "optimize/recompute/baselines/blocks",
     "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",
