@@ -51,8 +51,8 @@ def page(document: dict[str, Any]) -> str:
         "# What a minute of search tries", "", *(__doc__ or "").split("\n\n")[2].splitlines(), "",
         f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores; commit "
         f"{str(m['commit'])[:7]}; {MODEL}, 60 s. MAGIS on the same workload in 60 s: {MAGIS_GENERATED:,} graphs made "
-        f"in 2.52 s, all hashed in 44.82 s, 6,224 of them dropped as seen before, {MAGIS_SIMULATED} ordered in 3.70 s and "
-        "simulated in 8.71 s (its figure 15, on a machine of its own).", "",
+        f"in 2.52 s, all hashed in 44.82 s, 6,224 of them dropped as seen before, {MAGIS_SIMULATED} ordered in 3.70 s "
+        "and simulated in 8.71 s (its figure 15, on a machine of its own).", "",
     ]  # fmt: skip
     for row in document["rows"]:
         ((name, bound),) = row["goal"].items()
