@@ -54,10 +54,6 @@ FISSION_MUTATIONS = (
                     'labels = "n c y ., n o y . -> o c . ."'),
     FissionMutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
                     'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
-    FissionMutation("join_of_equal_channels", _NET, 'y = self.rows("concat", values, shape, whole=(1,))',
-                    'y = self.rows("concat", values, shape)'),
-    FissionMutation("slice_of_equal_channels", _NET, 'self.rows("slice", [g], v.shape, whole=(1,), first=first)',
-                    'self.rows("slice", [g], v.shape, first=first)'),
     # What words mean.
     FissionMutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
     FissionMutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",

@@ -33,6 +33,11 @@ def form(node: Node) -> Form:
     for words, shape in zip((*reads, *writes), (*node.reads, *node.writes), strict=True):
         if shape is None or len(words) != len(shape):
             raise NoForm(f"labels {' '.join(words)!r} are not for shape {shape}")
+    rows: dict[str, int] = {}
+    for words, shape in zip((*reads, *writes), (*node.reads, *node.writes), strict=True):
+        for word, size in zip(words, shape or (), strict=True):
+            if word != WHOLE and size != 1 and rows.setdefault(word, size) != size:
+                raise NoForm(f"its label {word!r} has {rows[word]} rows, and {size} elsewhere")
     numbers: dict[str, int] = {}
     for words in (*writes, *reads):
         for word in words:
