@@ -45,10 +45,10 @@ def random_regions(graph: Graph, model: MemoryModel, order: object, levels: int 
     random = Random(0)
     meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
     classes = axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id))
-    found: list[Region] = []
+    links, found = step_regions.links_of(graph, meanings), list[Region]()
     for _ in range(2000):
         try:
-            axes = step_regions.axes_of_class(graph, random.choice(classes), meanings)
+            axes = step_regions.axes_of_class(graph, random.choice(classes), links)
             begin, end = sorted(random.sample(range(len(axes) + 1), 2)) if axes else (0, 0)
             found.append(region_of(graph, dict(list(axes.items())[begin:end])))
         except (NoFission, KeyError):

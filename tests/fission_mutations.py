@@ -57,7 +57,7 @@ FISSION_MUTATIONS = (
     # What words mean.
     FissionMutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
     FissionMutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
-                    "tuple([numbered(words) for words in (reads[::-1] if len(set(node.reads)) == 1 else reads)]),"),
+                    "tuple([numbered(words) for words in (reads[::-1] if len(set(read_shapes)) == 1 else reads)]),"),
     FissionMutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
                     "False"),
     # What may be cut.
