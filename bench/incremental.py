@@ -224,7 +224,7 @@ def page(document: dict[str, Any]) -> str:
         later = [r for name, rounds in document["graphs"].items() if name.startswith(prefix) for r in rounds[1:]]
         if later:
             full, again = sum(r["full_states"] for r in later), sum(r["states"] for r in later)
-            ratio = f"{full / again:.0f} times fewer" if again else "all fewer"
+            ratio = f"{full / again:.0f} times fewer" if 0 < 2 * again < full else "not compared where both are open"
             same = sum(r["bytes"] == r["full_bytes"] for r in later)
             above = sum(r["bytes"] > r["full_bytes"] for r in later)
             lines += ["", f"All {title}: {same} of {len(later)} rounds equal, {above} higher; {full:,} states for the "

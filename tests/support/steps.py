@@ -37,7 +37,7 @@ def random_step(seed: int, *, batch: int | None = None) -> Graph:
             x = net.add(x, net.tensor("bias", random.choice(((1, seq, width), (rows, 1, width)))))
         elif kind == "tied":  # a weight read along both of its dimensions
             w = net.parameter((width, width))
-            x = net.add(x, net.einsum(net.einsum(x, w, "nsd", "df", "nsf"), w, "nsf", "df", "nsd"))
+            x = net.einsum(net.einsum(x, w, "nsd", "df", "nsf"), w, "nsd", "df", "nsf")
         elif kind == "gate":  # a sum over a row, which each row reads
             x = net.einsum(x, net.einsum(x, random.choice(values), "nsd", "nsd", "nd"), "nsd", "nd", "nsd")
         elif kind == "scale":
