@@ -98,7 +98,7 @@ def measured(seconds: list[float]) -> list[dict[str, Any]]:
     for setting in SETTINGS:
         for goal in GOALS:
             for most in seconds:
-                how = {"method": "microbatch"} if setting == "nothing again" else {}
+                how: dict[str, Any] = {"method": "microbatch"} if setting == "nothing again" else {}
                 with without(setting):
                     plan = lowtide.plan(graph, allow=ALLOW, time=most, **goal, **how)
                 assert plan.fission is not None

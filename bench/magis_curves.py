@@ -160,7 +160,8 @@ def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
     for tick in (20, 40, 60, 80, 100):
         lines.append(f'<text x="{at(tick, 0)[0]}" y="{height - 12}" text-anchor="middle">{tick}</text>')
     for i, kind in enumerate(kinds):
-        points = [at(100 * e["share"], max(0.0, e["overhead"])) for s in SHARES if _met(e := cells.get(f"{kind}_{s}"))]
+        met = [e for s in SHARES if (e := cells.get(f"{kind}_{s}")) is not None and _met(e)]
+        points = [at(100 * e["share"], max(0.0, e["overhead"])) for e in met]
         if points:
             path = " ".join(f"{x},{y}" for x, y in points)
             lines.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[kind]}" stroke-width="1.5"/>')
@@ -206,7 +207,7 @@ def page(path: Path, title: str) -> list[str]:
         f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other "
         f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, "
         f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time "
-        "in %.", "",
+        f"in %. {document.get('note', '')}".rstrip(), "",
     ]  # fmt: skip
     every = kinds
     for name, cells in rows.items():

@@ -6,9 +6,9 @@ For each mutation the package is copied, changed, and put through `stress_fissio
 verify refuses, results that are others, or a crash. The exit status is 1 if a mutation survives.
 
 Left out, for nothing goes wrong without them: what only proposes regions (classes of dimensions, the fission tree), as
-`region_of` looks at each region itself; what labels cannot say (windows, maxima, other numbers of rows), and those of the
-zoo do not (rows twice in an operand). What is read in two ways is hardly drawn: `tests/transform/test_fission.py` has a
-case of each.
+`region_of` looks at each region itself; what labels cannot say (windows, maxima, other numbers of rows), and what the
+zoo's do not (rows twice in an operand). What is read in two ways is hardly drawn: `tests/transform/test_fission.py` has
+a case of each.
 """
 
 from __future__ import annotations
