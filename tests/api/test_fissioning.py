@@ -96,6 +96,15 @@ def test_the_same_call_gives_the_same_plan() -> None:
     assert first.order == second.order
 
 
+def test_a_plan_says_what_was_tried() -> None:
+    """Part graphs, orders, changes of sequences, arenas, and seconds of each, which are the search's."""
+    plan = lowtide.plan(random_step(3, batch=6), allow=ALLOW, budget="60%", time=1)
+    tried = plan.search or {}
+    kinds = ("part_graphs", "orders", "chains", "placements")
+    assert all(tried[kind] > 0 for kind in kinds)
+    assert 0 < sum(tried[f"{kind}_seconds"] for kind in kinds) <= plan.seconds.total + 0.01
+
+
 def test_a_step_in_graph_json_is_planned(tmp_path: Path) -> None:
     """Labels and all, from a file, and its plan verified from files."""
     model, plan_file = tmp_path / "step.graph.json", tmp_path / "plan.json"

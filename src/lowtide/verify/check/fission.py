@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from math import inf, log, prod
 
@@ -256,6 +257,7 @@ class _Region:
         lengths = [b - a for a, b in zip((0, *self.part.ends), self.part.ends, strict=False)]
         return [(n, lengths.count(n)) for n in sorted(set(lengths))]
 
+    @cached_property
     def leaving(self) -> list[int]:
         """Results that are read outside, or are the step's."""
         inside = {v for v, _ in self.part.ops}
@@ -314,7 +316,7 @@ class _Region:
         for rows, n in self.counts:
             moved = self.shared[op.id] + own * rows // self.rows
             total += n * _cost(self.families, op.type, (op.flops or 0) * rows / self.rows, moved)
-        leaving = set(self.leaving())
+        leaving = set(self.leaving)
         for t in (t for t in op.outputs if t in leaving):
             if self.made[t] is None:
                 total += (len(self.part.ends) - 1) * _cost(self.families, "merge", 0, 3 * sizes[t])
@@ -331,7 +333,7 @@ class _Region:
             raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
         first = self.graph.op_by_id[self.part.ops[0][0]].name
         return Op(
-            op_id, tuple(sorted(self.read)), tuple(sorted(self.leaving())), f"{len(self.part.ops)} ops from {first}",
+            op_id, tuple(sorted(self.read)), tuple(sorted(self.leaving)), f"{len(self.part.ops)} ops from {first}",
             "Parts", body.required_bytes, cost=seconds,
         )  # fmt: skip
 
