@@ -142,7 +142,7 @@ class _Program:
         """Of a tuple."""
         whole, index = operands[0] if operands else None, one.number
         if not isinstance(whole, tuple) or index is None or index >= len(whole):
-            raise InputError(f"{one.name} takes an element that its tuple does not have", one.place)
+            raise InputError(f"{one.name} takes an element that its tuple does not have; check its index", one.place)
         return whole[index]
 
     def run(self, one: Instruction, operands: list[Value]) -> Value:
@@ -155,7 +155,9 @@ class _Program:
         value = self.result(one, operands, number)
         for name in one.after:
             if name not in self.values:
-                raise InputError(f"{one.name} runs after {name[:80]}, which does not stand before it", one.place)
+                raise InputError(
+                    f"{one.name} runs after {name[:80]}, which does not stand before it; is a line lost?", one.place
+                )
         after = tuple(self.op_of[name] for name in one.after if name in self.op_of)
         begun = {*_flat(value)} - set(read)
         outputs = tuple(t for t in dict.fromkeys(_flat(value)) if t in begun)
