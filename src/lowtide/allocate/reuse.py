@@ -168,35 +168,35 @@ def _place(part: Part, limits: Limits) -> ReusePlacement:
     return _searched(part, known, limits)
 
 
-def _searched(part: Part, known: ReusePlacement, limits: Limits) -> ReusePlacement:
+def _searched(part: Part, placement: ReusePlacement, limits: Limits) -> ReusePlacement:
     """CP-SAT for a while, then Russian dolls, then CP-SAT to the end; at the worst what is known."""
     grid = Grid(part)
     with_solver = find_spec("ortools") is not None
     if with_solver:
-        known = _better(part, known, solve(part, grid, known.offsets, limits, work=SLICE))
-    if known.optimal or known.fits is False or known.interrupted or limits.left_seconds <= 0:
-        return known
-    if known.offsets is not None:
-        found = search(part, grid, known.offsets, limits)
+        placement = _better(part, placement, solve(part, grid, placement.offsets, limits, work=SLICE))
+    if placement.optimal or placement.fits is False or placement.interrupted or limits.left_seconds <= 0:
+        return placement
+    if placement.offsets is not None:
+        found = search(part, grid, placement.offsets, limits)
         if found is not None:
             cost, places = found
             offsets = tuple(at * grid.unit for at in places)
-            return replace(known, offsets=offsets, cost=cost, lower_bound=cost)
-    return _better(part, known, solve(part, grid, known.offsets, limits)) if with_solver else known
+            return replace(placement, offsets=offsets, cost=cost, lower_bound=cost)
+    return _better(part, placement, solve(part, grid, placement.offsets, limits)) if with_solver else placement
 
 
-def _better(part: Part, known: ReusePlacement, solved: Solved) -> ReusePlacement:
-    """What is known with what was found."""
+def _better(part: Part, placement: ReusePlacement, solved: Solved) -> ReusePlacement:
+    """What is known, with what was found."""
     if solved.impossible:
-        return ReusePlacement(None, 0, known.lower_bound, False)
-    bound = max(known.lower_bound, solved.lower_bound)
-    offsets, cost = known.offsets, known.cost
+        return ReusePlacement(None, 0, placement.lower_bound, False)
+    bound = max(placement.lower_bound, solved.lower_bound)
+    offsets, cost = placement.offsets, placement.cost
     if solved.offsets is not None:
         paid = reuse_cost(part.problem, part.costs, solved.offsets)
         if offsets is None or paid < cost:
             offsets, cost = solved.offsets, paid
     if offsets is None:
-        return replace(known, lower_bound=bound, interrupted=solved.interrupted)
+        return replace(placement, lower_bound=bound, interrupted=solved.interrupted)
     return ReusePlacement(offsets, cost, min(bound, cost), True, solved.interrupted)
 
 

@@ -227,9 +227,9 @@ class _Program:
             if isinstance(to, int) and isinstance(given, int) and to in self.made and self.waits(to, given):
                 self.tensors[given] = replace(self.tensors[given], size=self.bytes_of[given])
 
-    def waits(self, made: int, given: int) -> bool:
+    def waits(self, output: int, given: int) -> bool:
         """Whether the op that makes a tensor comes after all that read another; from now on it does in any order."""
-        producer = next(k for k, op in enumerate(self.ops) if made in op.outputs)
+        producer = next(k for k, op in enumerate(self.ops) if output in op.outputs)
         readers = [k for k, op in enumerate(self.ops) if given in op.inputs and k != producer]
         if any(k > producer for k in readers):
             return False
