@@ -57,7 +57,8 @@ class LoopPath:
 class _Step:
     """A step of a path: positions [begin, end) as a loop along `start` of the last op; None: one op that runs whole.
 
-    `bytes` is what it takes, at the least until `exact`.
+    `bytes` is what it takes, at the least until `exact`: `beside` it and its rings, less what lies over one of the
+    tensors that are `dying` in it.
     """
 
     begin: int
@@ -67,6 +68,7 @@ class _Step:
     exact: bool
     loop: Loop | None = None
     beside: int = 0
+    dying: tuple[int, ...] = ()
 
     @property
     def looped(self) -> int:
@@ -141,8 +143,11 @@ class LoopSearch:
         ending, beginning = self._by_step
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
         rings = self._least_rings(end - 1, end, growth)
-        if self._legal(growth, end - 1, end) and (self.handed and growth.dims.keys() & self.streamed):
-            yield _Step(end - 1, end, start, beside - inside + rings, False, None, beside - inside)
+        made = self._largest_made[end - 1]
+        dying = self._dying[end - 1]
+        alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
+        if self._legal(growth, end - 1, end) and alone:
+            yield self._bounded(end - 1, end, start, beside - inside, rings, made, dying)
         for begin in range(end - 2, -1, -1):
             growth.add(self.ids[begin])
             if growth.stuck:
@@ -150,8 +155,39 @@ class LoopSearch:
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
             rings += self._least_rings(begin, end, growth)
+            made = max(made, self._largest_made[begin])
+            dying = (*dying, *self._dying[begin])
             legal = not growth.pending and self._legal(growth, begin, end)
-            yield _Step(begin, end, start, beside - inside + rings, False, None, beside - inside) if legal else None
+            yield self._bounded(begin, end, start, beside - inside, rings, made, dying) if legal else None
+
+    def _bounded(
+        self, begin: int, end: int, start: Axes, beside: int, rings: int, made: int, dying: Sequence[int]
+    ) -> _Step:
+        """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
+        has."""
+        storages = self.memory.storages
+        over = [s for s in dying if self.first[s] < begin]
+        saving = max((min(storages[s].size, max(rings, made)) for s in over), default=0)
+        tensors = tuple(storages[s].tensors[0] for s in over)
+        return _Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
+
+    @cached_property
+    def _largest_made(self) -> list[int]:
+        """Bytes of the largest result of each op."""
+        graph = self.memory.graph
+        return [max((graph.tensor_by_id[t].size for t in graph.op_by_id[o].outputs), default=0) for o in self.ids]
+
+    @cached_property
+    def _dying(self) -> list[list[int]]:
+        """Storages that end with each step and may be written over: of one tensor, and not handed over."""
+        result: list[list[int]] = [[] for _ in self.order]
+        tensors = self.memory.graph.tensor_by_id
+        for s, b in enumerate(self.memory.storages):
+            free = not b.at_end and (not b.at_start or self.rules.target.overwrite_inputs) and s not in self.handed
+            alone = len(b.tensors) == 1 and tensors[b.tensors[0]].size == b.size
+            if free and alone and 0 <= self.last[s] < len(self.order):
+                result[self.last[s]].append(s)
+        return result
 
     @cached_property
     def _by_step(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
@@ -276,8 +312,9 @@ class LoopSearch:
         growth = Growth(self.rules, ids[-1], step.start, self.streamed)
         for op in reversed(ids[:-1]):
             growth.add(op)
-        step.loop = made_loop(growth, ids)
+        step.loop = made_loop(growth, ids, step.dying)
         exact = step.beside + sum(round_up(size, self.memory.alignment) for _, size in step.loop.pieces())
+        exact -= 0 if step.loop.over is None else step.loop.over.saving
         assert exact >= step.bytes, (step, exact)
         step.bytes, step.exact = exact, True
         self.played += 1
