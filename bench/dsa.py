@@ -109,8 +109,8 @@ def reuse_lines(rows: list[dict[str, Any]], limit: float) -> list[str]:
         f"{sum(r['lower_bound'] for r in fit)}), {free} of them nothing; {sum(r['impossible'] for r in pairs)} "
         f"proved not to fit; {sum(r['seconds'] for r in pairs):.1f} s of the processor together. dsa-solver's best of "
         "18 methods: 529, 187 proved (its results of commit a8d1257).", "",
-        "minimalloc's eleven, which it made from other problems, are far from proved here; its local search pays 306, 364, "
-        "402, 250, 403, 129, 471, 497, 928, 657 and 1,461 for A to K.", "",
+        "minimalloc's eleven, which it made from other problems, are far from proved here; its local search pays 306, "
+        "364, 402, 250, 403, 129, 471, 497, 928, 657 and 1,461 for A to K.", "",
         "| open, or minimalloc's | penalties | cost | at least | seconds |",
         "|---|--:|--:|--:|--:|",
     ]  # fmt: skip
