@@ -238,6 +238,9 @@ class Cut:
 def cut_at(model: Model, op: int) -> Cut:
     """The minimum cut at an op, with the flows that prove it."""
 
+def fused(model: Model, reach_memory_bytes: int = 268435456) -> list[list[int]]:
+    """Chains of ops that some best order runs one right after the other."""
+
 def restore_own_order(model: Model, order: Sequence[int], budget: int) -> list[int]:
     """
     The order with stretches put back into own order, where no footprint then exceeds the budget.

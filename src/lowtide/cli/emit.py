@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, output_folder, project_of
+from lowtide.api.emitting import FILES, TARGET, check_emit, project_of
 from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.errors import InputError
+from lowtide.outputs import output_folder
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes
