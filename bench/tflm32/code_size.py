@@ -70,7 +70,7 @@ def main() -> int:
     flags = [*FLAGS, "-Os", *(f"-I{p}" for p in includes)]
 
     def compiled(path: Path) -> Path:
-        out = build / f"{path.parent.name}-{path.name}.o"
+        out = build / (str(path.relative_to(root)).replace("/", "_") + ".o")
         if not out.exists():
             tool = ["gcc", "-std=c17"] if path.suffix == ".c" else ["g++", *CXX]
             subprocess.run([*tool, *flags, "-c", str(path), "-o", str(out)], check=True)
@@ -91,8 +91,10 @@ def main() -> int:
         added = "\n  ".join(f"ops.Add{ADD[kind]}();" for kind in kinds)
         source = build / f"{model.stem}.cc"
         source.write_text(MAIN.replace("COUNT", str(len(kinds))).replace("ADDED", added))
-        (build / "file.c").write_text("const unsigned char model_file[] = {0};\n")
-        words = ["g++", *CXX, *flags, str(source), str(build / "file.c"), str(library), "-Wl,--gc-sections", "-o"]
+        (build / "file.cc").write_text(
+            'extern "C" const unsigned char model_file[];\nconst unsigned char model_file[] = {0};\n'
+        )
+        words = ["g++", *CXX, *flags, str(source), str(build / "file.cc"), str(library), "-Wl,--gc-sections", "-o"]
         subprocess.run([*words, str(build / model.stem)], check=True)
         tflm = [a - b for a, b in zip(section_bytes(build / model.stem), empty, strict=True)]
         cells = [f"{size:,}" for size in tflm]

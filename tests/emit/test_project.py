@@ -223,7 +223,7 @@ def refused() -> Iterator[tuple[Net, str]]:
     net = Net()
     x = net.tensor((1, 4, 4, 2), "float32")
     net.ends([x], [net.conv(x, 2)])
-    yield net, "quantise inputs and outputs"
+    yield net, "quantise the model to full integers"
     net = Net()
     x = net.tensor((2, 4, 4, 2))
     net.ends([x], [net.conv(x, 2)])
