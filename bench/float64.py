@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from lowtide.transform.passed import as_passed
 from lowtide.transform.statistics import expand, statistics
 from lowtide.write.onnx_parts import write_onnx_parts
 
-torch: Any = import_module("torch")
-functional: Any = import_module("torch.nn.functional")
+torch: Any = import_module("torch") if find_spec("torch") else None
+functional: Any = import_module("torch.nn.functional") if torch else None
 
 SIDES, MEANS = (64, 128, 256, 512), (0.0, 10.0)
 """Of the norm's image, in pixels, and of its numbers, in deviations."""
@@ -216,6 +217,8 @@ def main() -> int:
     parser.add_argument("plans", type=Path, nargs="*", help="its plans (.json), or the files that they write (.onnx)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
+    if torch is None:
+        parser.error("torch is not installed; pip install 'lowtide[torch]'")
     with tempfile.TemporaryDirectory(prefix="lowtide-float64-") as name:
         folder = Path(name)
         norms = [norm_row(side, mean, folder) for side in SIDES for mean in MEANS]
