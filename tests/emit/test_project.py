@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lowtide
@@ -146,6 +146,7 @@ def test_several_inputs_and_outputs_are_parameters_in_the_order_of_the_file(tmp_
 @needs_compiler
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), way=st.sampled_from(list(WAYS)))
+@example(seed=692111, way="rows")  # a reshape in a loop
 def test_random_networks_run_as_in_tflm(seed: int, way: str) -> None:
     """Of all operators, scales, windows and ways."""
     with TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from lowtide.emit import arithmetic
-from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, sizes_of, whole
+from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
 from lowtide.emit.types import NEAR, WIDE_TYPES
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
@@ -232,7 +232,7 @@ class Kernels:
             *sizes_in, high.taps, wide.taps, high.stride, wide.stride, high.dilation, wide.dilation, high.before,
             wide.before, _zero(x), _zero(y), *_bounds(op, y),
         )  # fmt: skip
-        text = _initialiser((source, target), numbers, arrays)
+        text = initialiser((source, target), numbers, arrays)
         taps = high.taps * wide.taps
         macs = prod(sizes) * taps * sizes_in[2]
         name = "wide_conv" if _wide(x) else "conv"
@@ -268,7 +268,7 @@ class Kernels:
             in_h, in_w, sizes[2], sizes[2] // in_c, high.taps, wide.taps, high.stride, wide.stride, high.dilation,
             wide.dilation, high.before, wide.before, _zero(x), _zero(y), *_bounds(op, y),
         )  # fmt: skip
-        text = _initialiser((find(x.id), find(y.id)), numbers, arrays)
+        text = initialiser((find(x.id), find(y.id)), numbers, arrays)
         taps = high.taps * wide.taps
         return Kernel("wide_depthwise" if _wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
 
@@ -285,7 +285,7 @@ class Kernels:
             in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before,
             int(op.type == "AVERAGE_POOL_2D"), *_bounds(op, y),
         )  # fmt: skip
-        text = _initialiser((find(x.id), find(y.id)), numbers)
+        text = initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("wide_pool" if _wide(x) else "pool", text, sizes)
 
     def _mean(self, op: Op, find: Find) -> Kernel:
@@ -301,7 +301,7 @@ class Kernels:
             raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
         factor = arithmetic.mean(_scale(x), _scale(y), in_h * in_w)
         numbers = (in_h, in_w, _zero(x), _zero(y), *factor)
-        text = _initialiser((find(x.id), target), numbers)
+        text = initialiser((find(x.id), target), numbers)
         return Kernel("mean", text, (1, 1, channels))
 
     def _add(self, op: Op, find: Find) -> Kernel:
@@ -312,7 +312,7 @@ class Kernels:
         shift = arithmetic.WIDE_ADD_SHIFT if _wide(y) else arithmetic.ADD_SHIFT
         one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y), shift)
         numbers = (_zero(a), *one, _zero(b), *other, _zero(y), *out, *_bounds(op, y))
-        text = _initialiser((find(a.id), find(b.id), find(y.id)), numbers)
+        text = initialiser((find(a.id), find(b.id), find(y.id)), numbers)
         return Kernel("wide_add" if _wide(y) else "add", text, sizes_of(y))
 
     def _rescale(self, op: Op, find: Find) -> Kernel:
@@ -327,9 +327,9 @@ class Kernels:
         numbers = (_zero(x), _zero(y), *factor, *limits)
         views = (find(x.id), find(y.id))
         if (x.dtype, y.dtype) == ("int8", "int8"):
-            return Kernel("rescale", _initialiser(views, numbers), sizes_of(y))
+            return Kernel("rescale", initialiser(views, numbers), sizes_of(y))
         bytes_ = (element_bytes(x), element_bytes(y))
-        return Kernel("wide_rescale", _initialiser(views, (*bytes_, *numbers)), sizes_of(y))
+        return Kernel("wide_rescale", initialiser(views, (*bytes_, *numbers)), sizes_of(y))
 
     def _pad(self, op: Op, find: Find) -> Kernel:
         """PAD."""
@@ -345,7 +345,7 @@ class Kernels:
         for d, which in dims_of(shape).items():
             borders[which] = before[d]
         numbers = (*sizes_of(x), *borders, _zero(y))
-        text = _initialiser((find(x.id), find(y.id)), numbers)
+        text = initialiser((find(x.id), find(y.id)), numbers)
         return Kernel("pad", text, sizes_of(y))
 
     def _softmax(self, op: Op, find: Find) -> Kernel:
@@ -361,7 +361,7 @@ class Kernels:
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
         (multiplier, shift), least = arithmetic.softmax(_scale(x), float(op.attributes["beta"]))
         numbers = (sizes_of(x)[2], multiplier, shift, least)
-        return Kernel("wide_softmax" if _wide(y) else "softmax", _initialiser((source, target), numbers), sizes_of(y))
+        return Kernel("wide_softmax" if _wide(y) else "softmax", initialiser((source, target), numbers), sizes_of(y))
 
     def _svdf(self, op: Op, find: Find) -> Kernel:
         """SVDF whose filters keep results of 8 bits."""
@@ -386,7 +386,7 @@ class Kernels:
         else:
             arrays.append(self.weights.array("bias", "int32", self.weights.numbers(bias)))
         numbers = (depth, memory, rank, _zero(x), _zero(kept), _zero(y), *factors[0], *factors[1], begin)
-        text = _initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
+        text = initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
         return Kernel("svdf", text, sizes_of(y), filters * (depth + memory))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
@@ -405,7 +405,7 @@ class Kernels:
             place[axis] = (begin, begin + sizes_of(x)[axis])
             begin = place[axis][1]
             _fit(tuple(b - a for a, b in place) == sizes_of(x))
-            pieces.append(f"{{{find(x.id).text}, {{{', '.join(f'{a}, {b}' for a, b in place)}}}}}")
+            pieces.append(piece(find(x.id), place))
         _fit(begin == sizes[axis])
         return Kernel("concat", f"{{{find(y.id).text}, PIECES, {len(pieces)}}}", sizes, pieces=tuple(pieces))
 
@@ -415,13 +415,11 @@ class Kernels:
         source, target = find(x.id), find(y.id)
         _fit(x.size == y.size)
         if source.slots or target.slots:
-            raise InputError("the plan has it in a loop; C is written for whole ones")
+            if sizes_of(x) != sizes_of(y) or x.dtype != "int8":
+                raise InputError("the plan has it in a loop; C is written for whole ones")
+            whole = piece(source, [(0, size) for size in sizes_of(y)])
+            return Kernel("concat", f"{{{target.text}, PIECES, 1}}", sizes_of(y), pieces=(whole,))
         return Kernel("copy", f"{{{source.base}, {target.base}, {y.size}}}", sizes_of(y))
-
-
-def _initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
-    """Parameters of a kernel: where its tensors lie, then numbers, then names of arrays."""
-    return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
 
 
 def _fit(fits: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -134,3 +135,13 @@ class Places:
                 step *= sizes[dimension]
         position_, inside_ = (*position,), (*inside,)
         return View(ring.offset or 0, ring.slots, ring.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]
+
+
+def initialiser(views: Sequence[View], numbers: Sequence[int], *names: str) -> str:
+    """Parameters of a kernel: where its tensors lie, then numbers, then names of arrays."""
+    return f"{{{', '.join([*(view.text for view in views), *map(str, numbers), *names])}}}"
+
+
+def piece(view: View, place: Sequence[tuple[int, int]]) -> str:
+    """A tensor that is copied to a place in another one: from where to where in rows, columns and channels."""
+    return f"{{{view.text}, {{{', '.join(f'{begin}, {end}' for begin, end in place)}}}}}"
