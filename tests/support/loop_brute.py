@@ -11,7 +11,8 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.target import Target
-from lowtide.transform.loops import Growth, Loop, LoopRules, apply
+from lowtide.transform.loop_growth import Growth
+from lowtide.transform.loops import Loop, LoopRules, apply
 
 Positions = frozenset[int]
 
@@ -38,22 +39,35 @@ class Player:
 
     def size(self, tensor: int) -> int:
         """Positions of a tensor."""
-        return prod((self.graph.tensor_by_id[tensor].shape or ())[d] for d in self.dims[tensor])
+        return prod(n // g for n, g in self.rows(tensor))
+
+    def rows(self, tensor: int) -> list[tuple[int, int]]:
+        """Rows of each dimension along which a tensor is there in parts, and of a position."""
+        shape, maker = self.graph.tensor_by_id[tensor].shape or (), self.maker.get(tensor)
+        if maker is None:
+            return [(shape[d], 1) for d in self.dims[tensor]]
+        known = self.rules.meaning(maker)
+        assert known is not None
+        made = known.access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)]
+        return [(shape[d], 1 if made[d] is None else known.access.grain_of(made[d] or 0)) for d in self.dims[tensor]]
 
     def _reads(self, op: int, number: int) -> dict[int, Positions]:
         known = self.rules.meaning(op)
         assert known is not None
-        sizes = [known.access.sizes[a] for a in self.axes[op]]
+        grains = [known.access.grain_of(a) for a in self.axes[op]]
+        sizes = [known.access.sizes[a] // g for a, g in zip(self.axes[op], grains, strict=True)]
         rows = [number] if len(sizes) == 1 else [number // sizes[1], number % sizes[1]]
-        part = {a: (r, r + 1) for a, r in zip(self.axes[op], rows, strict=True)}
+        part = {a: (r * g, r * g + g) for a, r, g in zip(self.axes[op], rows, grains, strict=True)}
         node = self.graph.op_by_id[op]
         result: dict[int, Positions] = {}
         for i, t in enumerate(node.operands or node.inputs):
             if t in self.dims:
                 shape = self.graph.tensor_by_id[t].shape or ()
                 box = known.access.need(i, shape, part)
-                along = [range(*box[d]) for d in self.dims[t]]
-                width = shape[self.dims[t][1]] if len(along) == 2 else 1
+                many = self.rows(t)
+                boxes = [(box[d], g) for d, (_, g) in zip(self.dims[t], many, strict=True)]
+                along = [range(first // g, -(-end // g)) for (first, end), g in boxes]
+                width = many[1][0] // many[1][1] if len(along) == 2 else 1
                 cells = product(*along) if len(along) == 2 else ((r, 0) for r in along[0])
                 result[t] = result.get(t, frozenset()) | {r * width + c for r, c in cells}
         return result

@@ -19,10 +19,12 @@ from itertools import islice
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import MAX_BYTES
+from lowtide.ops.index import Index
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
-from lowtide.transform.loops import Axes, Growth, Loop, LoopRules
+from lowtide.transform.loop_growth import Growth
+from lowtide.transform.loops import Axes, Loop, LoopRules
 
 _AT_ONCE = 16
 """Intervals of one last op that are looked at before those of the next."""
@@ -141,7 +143,8 @@ class LoopSearch:
         ending, beginning = self._by_step
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
         rings = self._least_rings(end - 1, end, growth)
-        if self._legal(growth, end - 1, end) and (self.handed and growth.dims.keys() & self.streamed):
+        views = [o for o in self.ids[end - 1 : end] if not self._shows_whole(o, growth)]
+        if not views and self._handed_over_once(growth) and (self.handed and growth.dims.keys() & self.streamed):
             yield _Step(end - 1, end, start, beside - inside + rings, False, None, beside - inside)
         for begin in range(end - 2, -1, -1):
             growth.add(self.ids[begin])
@@ -150,7 +153,8 @@ class LoopSearch:
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
             rings += self._least_rings(begin, end, growth)
-            legal = not growth.pending and self._legal(growth, begin, end)
+            views = [o for o in (*views, self.ids[begin]) if not self._shows_whole(o, growth)]
+            legal = not growth.pending and not views and self._handed_over_once(growth)
             yield _Step(begin, end, start, beside - inside + rings, False, None, beside - inside) if legal else None
 
     @cached_property
@@ -181,48 +185,44 @@ class LoopSearch:
     def _span(self, tensor: int, growth: Growth) -> int:
         """Positions of a tensor that some reader needs at once, at the least; 0 if its reader may write over it: what
         lies in one memory counts where it is last."""
-        graph = self.memory.graph
-        shape = graph.tensor_by_id[tensor].shape or ()
-        readers = graph.consumers.get(tensor, ())
+        readers = self.memory.graph.consumers.get(tensor, ())
         if len(readers) == 1 and tensor in self.rules.written_over(readers[0]):
             return 0
-        most = 1
+        counts, most = self.rules.tensor_counts(tensor, growth.dims[tensor]), 1
         for reader in readers:
             for t, dims in self.rules.reads(reader):
                 if t == tensor and reader in growth.axes:
-                    most = max(most, self._read_at_once(reader, growth, [(dims[d], shape[d]) for d in growth.dims[t]]))
+                    along = zip(growth.dims[t], counts, strict=True)
+                    read = [(self.rules.index(reader, i, t, d), n) for d, n in along if (i := dims[d]) is not None]
+                    most = max(most, self._read_at_once(reader, growth, read))
         return most
 
-    def _read_at_once(self, reader: int, growth: Growth, along: list) -> int:
+    def _read_at_once(self, reader: int, growth: Growth, along: Sequence[tuple[Index, int]]) -> int:
         """Positions that one position of a reader in the middle of its axes reads, with those between them."""
-        known = self.rules.meaning(reader)
-        assert known is not None, reader
         spans = []
-        for (index, size), axis in zip(along, growth.axes[reader], strict=True):
-            a = known.access.sizes[axis] // 2
+        for (index, size), count in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
+            a = count // 2
             first, stop = index.need(a, a + 1, size)
             spans.append((stop - first, size))
         if min(span for span, _ in spans) <= 0:
             return 1
         return spans[0][0] if len(spans) == 1 else (spans[0][0] - 1) * spans[1][1] + spans[1][0]
 
-    def _legal(self, growth: Growth, begin: int, end: int) -> bool:
-        """Whether the interval is a loop: all of a handed input's readers are in it or none, and of a view all that it
-        shows."""
-        graph, inside = self.memory.graph, growth.inside
+    def _handed_over_once(self, growth: Growth) -> bool:
+        """Whether all of a handed input's readers are in the loop, or none."""
         for t in self.streamed:
-            readers = graph.consumers.get(t, ())
-            within = [r in inside for r in readers]
+            within = [r in growth.inside for r in self.memory.graph.consumers.get(t, ())]
             if any(within) and not all(within):
                 return False
-        for k in range(begin, end):
-            op = graph.op_by_id[self.ids[k]]
-            source = self.rules.target.view_source(graph, op)
-            if source is not None and source not in self.streamed:
-                shown = graph.producer.get(source)
-                if shown is None or shown not in inside or leaves(self.rules, source, inside):
-                    return False
         return True
+
+    def _shows_whole(self, op: int, growth: Growth) -> bool:
+        """Whether an op is no view of what the loop does not keep itself: as the loop grows, once none, for good."""
+        source = self.rules.view_source(op)
+        if source is None or source in self.streamed:
+            return True
+        shown = self.memory.graph.producer.get(source)
+        return shown is not None and shown in growth.inside and not leaves(self.rules, source, growth.inside)
 
     def possible(self) -> bool:
         """Whether some path hands over what is to be handed over."""
