@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
 
-_ALONG = 0.5
-"""Share of an order's time after which other orders are tried."""
+_ALONG = ((0.5, 0.75), (0.9, 1.0))
+"""Of each order the share of the search's time until which loops are looked for along it, and until which sets of ops
+are made neighbours; if the time was not enough for the first, none is left for another order."""
 
 
 def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
@@ -85,16 +86,16 @@ def _best_path(
 
     found: list[LoopPath] = []
     interrupted = False
-    for k, order in enumerate(orders):
-        share = replace(limits, seconds=limits.seconds * (k + 1) / len(orders))
-        along = replace(limits, seconds=limits.seconds * (k + _ALONG) / len(orders))
+    for order, (until_along, until) in zip(orders, _ALONG, strict=False):
+        along = replace(limits, seconds=limits.seconds * until_along)
+        share = replace(limits, seconds=limits.seconds * until)
         try:
             handing = _handing(rules, problem, order, along) if stream else None
             for search in (handing, LoopSearch(rules, problem.memory, order, along)):
                 path = None if search is None else search.best(room)
                 if path is not None and search is not None:
                     found.append(path)
-                    found.append(LoopOrders(search, path).improve(share, room))
+                    found.append(LoopOrders(search, path).improve(share if path.complete else limits, room))
         except KeyboardInterrupt:
             interrupted = True
             break

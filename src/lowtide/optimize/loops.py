@@ -28,6 +28,8 @@ from lowtide.transform.loops import Axes, Loop, LoopRules
 
 _LOWEST = 64
 """Part of the peak of the whole ops below which nothing is looked for at first."""
+_OVERTIME = 4
+"""How often the best path of what is known is still worked out when the time is up."""
 _AT_ONCE = 16
 """Intervals of one last op that are looked at before those of the next."""
 
@@ -167,14 +169,15 @@ class LoopSearch:
                 self.complete = False
                 return
             search = searches.popleft()
-            for found in islice(search, _AT_ONCE):
+            taken = 0
+            for taken, found in enumerate(islice(search, _AT_ONCE), 1):
                 if isinstance(found, int):
                     self._paused.append((found, search))
                     break
                 if found is not None and (self.around is None or self._of_use(found, self.around)):
                     self._steps[found.end - 1].append(found)
             else:
-                if search.gi_frame is not None:
+                if taken == _AT_ONCE:
                     searches.append(search)
 
     @staticmethod
@@ -402,13 +405,15 @@ class LoopSearch:
             self._look(max(level, enough))
             if self._worked_out(self._level) is not None:
                 break
+        overtime = 0
         while True:
             path, peak = self._walk(MAX_BYTES)
             if path is None:
                 return None
             if self._settled(path):
                 break
-            if self.limits.over():  # of what is worked out, the best; something else may be better
+            overtime += self.limits.over()
+            if overtime > _OVERTIME or self.limits.interrupt.seen:  # the best of what is worked out; another may be it
                 self.complete = False
                 path, peak = self._walk(MAX_BYTES, exact=True)
                 assert path is not None, "the path that was just worked out"
