@@ -230,7 +230,7 @@ def loop_table(rows: list[dict[str, Any]]) -> list[str]:
     return [
         "Row loops (`--allow loops`, input held, no row twice) beside cuts. Loops are for compilers that can loop: no",
         "ONNX file carries them. They are planned, and every plan is played by `verify`; none of these was run.",
-        "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if that is said.",
+        "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said.",
         "Seconds of one processor, of those in brackets: other work ran beside it.",
         "",
         *table(LOOPED, cells),

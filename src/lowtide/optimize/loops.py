@@ -169,16 +169,15 @@ class LoopSearch:
                 self.complete = False
                 return
             search = searches.popleft()
-            taken = 0
-            for taken, found in enumerate(islice(search, _AT_ONCE), 1):
-                if isinstance(found, int):
-                    self._paused.append((found, search))
-                    break
-                if found is not None and (self.around is None or self._of_use(found, self.around)):
-                    self._steps[found.end - 1].append(found)
-            else:
-                if taken == _AT_ONCE:
-                    searches.append(search)
+            steps = list(islice(search, _AT_ONCE))
+            more = [found for found in steps if isinstance(found, int)]
+            for step in steps:
+                if isinstance(step, _Step) and (self.around is None or self._of_use(step, self.around)):
+                    self._steps[step.end - 1].append(step)
+            if more:  # said again and again until it goes on
+                self._paused.append((more[0], search))
+            elif len(steps) == _AT_ONCE:
+                searches.append(search)
 
     @staticmethod
     def _of_use(step: _Step, around: Around) -> bool:
