@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
 
-_ALONG = ((0.5, 0.75), (0.9, 1.0))
+_ALONG = ((0.3, 0.7), (0.85, 1.0))
 """Of each order the share of the search's time until which loops are looked for along it, and until which sets of ops
 are made neighbours; if the time was not enough for the first, none is left for another order."""
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from lowtide.optimize.loop_flow import Flow, FlowSets
 from lowtide.optimize.loops import Around, LoopPath, LoopSearch
 from lowtide.stop import Limits
 from lowtide.transform.loop_growth import Growth
 
+_STEP, _SMALLEST = 0.2, 0.02
+"""Part of the peak by which the limit is below it at first, halved where nothing is found, and the part at which it is
+just below the peak instead."""
 _SEEDS, _LEAST = 16, 64
 """Tensors from which sets are grown at a place, the largest, and the part of the peak that they have at the least."""
 _TRIED = 16
@@ -28,7 +32,8 @@ _BEHIND = 48
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A set made neighbours: what it needs as one loop at the least, the order, and where that is another one."""
+    """A set made neighbours: what it needs as one loop at the least, the order, and where that is another one; or the
+    order as it is, and a place in it for loops over which there was no time before."""
 
     least: int
     begin: int
@@ -57,30 +62,40 @@ class LoopOrders:
 
     def improve(self, limits: Limits, enough: int = 0) -> LoopPath:
         """A path of a lower peak along some order, or the one that there is; none below `enough` is looked for."""
-        now, moved = self.search, 0
-        now.limits = limits
+        self.search.limits = limits
+        step = _STEP
         while self.path.peak > enough and not limits.over():
-            limit = self.path.peak - 1
+            limit = max(enough, min(int(self.path.peak * (1 - step)), self.path.peak - 1))
+            if self._lower(limit, limits, enough):
+                continue
+            if step == 0:
+                break
+            step = 0 if step <= _SMALLEST else step / 2
+        return self.path
+
+    def _lower(self, limit: int, limits: Limits, enough: int) -> bool:
+        """Whether a path within a limit is found; then it is the one."""
+        now, moved = self.search, self.path.reordered
+        while not limits.over():
             reached = now.reach(limit)
             if reached < len(now.order):
                 further = self._further(now, reached, limit, limits)
                 if further is None:
-                    break
+                    return False
                 now, moved = further, moved + 1
-                continue
-            path = now.best(enough)
-            if path is None or path.peak >= self.path.peak:
-                if now.reach(limit) == len(now.order):
-                    break
-                continue
-            self.search, self.path = now, replace(path, complete=False, reordered=moved)
-        return self.path
+            elif now.reaches(limit, len(now.order) - 1):
+                path = now.best(enough)
+                assert path is not None, "the path that was just worked out"
+                self.search, self.path = now, replace(path, complete=False, reordered=moved)
+                return True
+        return False
 
     def _further(self, now: LoopSearch, reached: int, limit: int, limits: Limits) -> LoopSearch | None:
         """A search along an order in which paths within the limit lead further; None if none is found."""
         best: LoopSearch | None = None
         furthest, left = reached, _TRIED
-        for candidate in self._candidates(now, reached, limit, limits):
+        here = [] if now is self.search and now.complete else [_Candidate(0, reached, reached + 1, tuple(now.order))]
+        for candidate in chain(here, self._candidates(now, reached, limit, limits)):
             if limits.over() or not left:
                 break
             until = min(len(now.order), candidate.end + _BEHIND)
@@ -93,7 +108,7 @@ class LoopOrders:
                     break
         return best
 
-    def _candidates(self, now: LoopSearch, reached: int, limit: int, limits: Limits) -> list[_Candidate]:
+    def _candidates(self, now: LoopSearch, reached: int, limit: int, limits: Limits) -> Iterator[_Candidate]:
         """Orders to try, those first whose set needs least."""
         result: dict[tuple[int, ...], _Candidate] = {}
         index = now.memory.graph.index_of
@@ -113,7 +128,7 @@ class LoopOrders:
                     if other and (order not in result or result[order].least > least):
                         begin, end = min(other[0], reached), max(other[-1], reached) + 1
                         result[order] = _Candidate(least, begin, end, order)
-        return sorted(result.values(), key=lambda c: (c.least, c.end - c.begin, c.order))
+        yield from sorted(result.values(), key=lambda c: (c.least, c.end - c.begin, c.order))
 
     def _seeds(self, now: LoopSearch, reached: int, limit: int) -> Iterator[tuple[int, int]]:
         """(tensor, dimension) of what is live where no path leads on, the largest first."""
