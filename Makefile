@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 CORE = $(wildcard core/*/*.cc core/*/*.h)
 
-.PHONY: test quick demo check format docs mutations stress fuzz hunt stub asan clean
+.PHONY: test quick demo check format docs mutations stress fuzz hunt stub man asan clean
 
 $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	$(PYTHON) -m venv $(VENV)
@@ -45,10 +45,12 @@ docs: $(READY)
 # Breaks each pruning rule of the core on purpose, once, and sees whether the tests notice (some minutes).
 mutations: $(READY)
 	$(BIN)/python tests/mutations.py
+	$(BIN)/python tests/fission_mutations.py
 
-# A hundred thousand small random graphs against brute force (some minutes).
+# A hundred thousand small random graphs against brute force, ten thousand decisions about training steps executed.
 stress: $(READY)
 	$(BIN)/python tests/stress_exact.py 100000
+	$(BIN)/python tests/stress_fission.py 1000
 
 # A hundred thousand damaged model files through inspect and plan (an hour or so), and some through the command line.
 fuzz: $(READY)
@@ -64,6 +66,10 @@ stub: $(READY)
 	$(BIN)/python -m nanobind.stubgen -m lowtide._core -o src/lowtide/_core.pyi
 	$(BIN)/ruff check --quiet --fix --exit-zero src/lowtide/_core.pyi
 	$(BIN)/ruff format src/lowtide/_core.pyi
+
+# The man page, after a change of the command line.
+man: $(READY)
+	$(BIN)/python -m lowtide.cli.man > docs/lowtide.1
 
 # The core built anew with gcc's or clang's checks of addresses and of undefined behaviour, and its tests run on it
 # (some minutes). Leaks are not looked for: the interpreter keeps thousands of blocks to its end.

@@ -31,7 +31,7 @@ from lowtide.target import BUILT_IN
 
 WORKLOADS = ("magis_resnet50", "magis_bert_base", "magis_vit_base", "magis_unet", "magis_unetpp", "magis_gpt_neo",
              "magis_btlm")  # fmt: skip
-METHODS = ("chen", "dtr", "fastsa", "torchtitan")
+METHODS = ("chen", "dtr", "fastsa", "torchtitan", "rotor", "pofo")
 ALLOW = "recompute,fission"
 COST = {
     "magis_resnet50": "0.71", "magis_bert_base": "0.48", "magis_vit_base": "1.00", "magis_unet": "0.81",
@@ -104,7 +104,8 @@ class Row:
     def again(self, **how: Any) -> dict[str, Any]:
         """A plan with runs again alone."""
         began = time.perf_counter()
-        plan = lowtide.plan(self.priced, allow="recompute", time=self.short, **how)
+        allow = "recompute,swap" if how.get("method") == "pofo" else "recompute"
+        plan = lowtide.plan(self.priced, allow=allow, time=self.short, **how)
         assert plan.recomputation is not None, self.name
         least = plan.recomputation.least_peak_bytes
         return {**self._of(plan, began), "overhead": plan.recomputation.overhead,

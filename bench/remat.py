@@ -1,6 +1,6 @@
 """Ops that run again, on the graphs of MOCCASIN's repository and others: our plans beside what is published.
 
-    python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan --bound 0 \\
+    python bench/remat.py FOLDER --methods moccasin,checkmate,fastsa,dtr,chen,torchtitan,rotor --bound 0 \\
         -o bench/results/remat-methods
     python bench/remat.py FOLDER [--time 10] [--solver 20] [--captured GRAPH.graph.json ...] -o bench/results/remat
 
@@ -269,13 +269,13 @@ def main() -> None:
     budgets = tuple(int(b) for b in options.budgets.split(","))
     done: list[dict[str, Any]] = []
     for prefix, (name, published) in PUBLISHED.items():
-        for path in _training(options.folder, prefix):
+        for path in training(options.folder, prefix):
             graph, _ = node_link(path)
             for r in rows(name, graph, tuple(published), options):
                 done.append(r | {"published": published[r["budget_percent"]]})
                 print(json.dumps(done[-1]), flush=True)
     for prefix in OTHERS:
-        for path in _training(options.folder, prefix):
+        for path in training(options.folder, prefix):
             for r in rows(prefix, node_link(path)[0], budgets, options):
                 done.append(r)
                 print(json.dumps(r), flush=True)
@@ -289,11 +289,16 @@ def main() -> None:
         "methods": options.methods,
         "rows": done,
     }
-    options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
-    options.out.with_suffix(".md").write_text((methods_page if options.methods else page)(document))
+    write(options.out, document, (methods_page if options.methods else page)(document))
 
 
-def _training(folder: Path, prefix: str) -> list[Path]:
+def write(out: Path, document: dict[str, Any], text: str) -> None:
+    """A run's figures and its page."""
+    out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    out.with_suffix(".md").write_text(text)
+
+
+def training(folder: Path, prefix: str) -> list[Path]:
     """The instance whose file begins so: of Checkmate's, the one for training."""
     return [p for p in sorted(folder.glob(f"{prefix}*.json")) if "random_layered" in p.name or "_train_" in p.name]
 

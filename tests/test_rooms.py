@@ -31,6 +31,7 @@ ELSEWHERE = {
     "analyse/test_storage.py": "analyse/model",
     "schedule/test_order.py": "schedule/greedy",
     "schedule/test_registry.py": "schedule/method",
+    "schedule/test_waists.py": "schedule/incremental",
     "schedule/test_serenity.py": "schedule/serenity_parts",
     "schedule/zhong/test_method.py": "schedule/zhong/cut schedule/zhong/partition schedule/zhong/problem",
     "schedule/zhong/test_ilp.py": "schedule/zhong/cumulative schedule/zhong/program",
@@ -136,6 +137,7 @@ ELSEWHERE = {
         f"optimize/recompute/baselines/{name}"
         for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")
     ),
+    "optimize/recompute/baselines/test_rotor.py": "optimize/recompute/baselines/blocks",
     "optimize/recompute/test_moccasin.py": "optimize/recompute/method optimize/recompute/registry",
     "cli/test_process.py": "__main__",
     "cli/test_exports.py": "api/exports",

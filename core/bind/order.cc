@@ -1,6 +1,7 @@
 // Python bindings of the exact scheduler. No logic.
 #include "bind/record.h"
 #include "bind/search.h"
+#include "order/fuse.h"
 #include "order/restore_own_order.h"
 #include "order/solve.h"
 
@@ -81,6 +82,13 @@ void order(nb::module_& m) {
       "cut_at", [](const tide::Model& model, int op) { return tide::CutBound(model).at(op, true); }, "model"_a, "op"_a,
       "The minimum cut at an op, with the flows that prove it.");
 
+  m.def(
+      "fused",
+      [](const tide::Model& model, size_t reach_memory_bytes) {
+        return unlocked([&] { return tide::fuse(model, tide::FusionRules(), reach_memory_bytes); });
+      },
+      "model"_a, "reach_memory_bytes"_a = tide::Options().reach_memory_bytes,
+      "Chains of ops that some best order runs one right after the other.");
   m.def("restore_own_order", &tide::restore_own_order, "model"_a, "order"_a, "budget"_a,
         "The order with stretches put back into own order, where no footprint then exceeds the budget.");
   m.def(

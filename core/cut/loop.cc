@@ -20,8 +20,15 @@ int64_t end_of(const LoopIndex& index, int64_t row) {
 
 class Player {
  public:
-  Player(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors)
-      : ops_(ops), tensors_(tensors), progress_(ops.size(), 0), maker_(tensors.size(), -1), last_(tensors.size()) {
+  Player(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors, const std::vector<int64_t>& inputs)
+      : ops_(ops),
+        tensors_(tensors),
+        inputs_(inputs),
+        progress_(ops.size(), 0),
+        maker_(tensors.size(), -1),
+        last_(tensors.size()),
+        input_readers_(inputs.size()),
+        lows_(inputs.size(), std::vector<std::vector<int64_t>>(tensors.size())) {
     readers_.resize(tensors.size());
     made_.assign(tensors.size(), 0);
     slots_.assign(tensors.size(), 0);
@@ -29,6 +36,8 @@ class Player {
       for (const int t : ops[o].makes) maker_[t] = o;
       for (int r = 0; r < static_cast<int>(ops[o].reads.size()); ++r)
         readers_[ops[o].reads[r].tensor].push_back({o, r});
+      for (int r = 0; r < static_cast<int>(ops[o].outside.size()); ++r)
+        input_readers_[ops[o].outside[r].tensor].push_back({o, r});
     }
     for (int t = 0; t < static_cast<int>(tensors.size()); ++t) last_[t] = t;
     for (int t = static_cast<int>(tensors.size()) - 1; t >= 0; --t)  // a tensor is listed behind what it lies over
@@ -46,7 +55,16 @@ class Player {
           sink_[o] || std::any_of(ops_[o].makes.begin(), ops_[o].makes.end(), [&](int t) { return tensors_[t].whole; });
       while (leaves && progress_[o] < positions(o)) ask(o);
     }
-    return {slots_, made_};
+    LoopPlay result{slots_, made_, {}, {}};
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      result.behind.emplace_back();
+      result.begun.emplace_back();
+      for (size_t t = 0; t < tensors_.size(); ++t) {
+        result.behind[k].push_back(behind(lows_[k][t], tensors_[t].bytes, slots_[t]));
+        result.begun[k].push_back(lows_[k][t].empty() ? 0 : lows_[k][t][0]);
+      }
+    }
+    return result;
   }
 
  private:
@@ -94,7 +112,28 @@ class Player {
     }
   }
 
+  // Bytes of an input that nobody reads any more, from the position on that is made now.
+  int64_t done_with(int input) const {
+    int64_t low = kDone;
+    for (const auto& [reader, r] : input_readers_[input]) low = std::min(low, lowest(reader, ops_[reader].outside[r]));
+    return low == kDone ? kDone : low * inputs_[input];
+  }
+
+  // By how many bytes what is written position by position has to begin below an input; `lows`: bytes of the input that
+  // are done with when each position is written, of which a ring writes the first ones alone into bytes of the input.
+  static int64_t behind(const std::vector<int64_t>& lows, int64_t bytes, int64_t slots) {
+    int64_t most = -kDone;
+    const int64_t count = static_cast<int64_t>(lows.size());
+    for (int64_t p = 0; p < (slots > 0 ? std::min(slots, count) : count); ++p)
+      most = std::max(most, (p + 1) * bytes - lows[p]);
+    return most;
+  }
+
   void make(int op) {
+    for (int k = 0; k < static_cast<int>(inputs_.size()); ++k) {
+      const int64_t low = done_with(k);
+      for (const int t : ops_[op].makes) lows_[k][t].push_back(low);
+    }
     ++progress_[op];
     for (const int t : ops_[op].makes) {
       ++made_[t];
@@ -114,17 +153,21 @@ class Player {
 
   const std::vector<LoopOp>& ops_;
   const std::vector<LoopTensor>& tensors_;
+  const std::vector<int64_t>& inputs_;
   std::vector<int64_t> progress_, made_, slots_;
   std::vector<int> maker_, last_;
-  std::vector<std::vector<std::pair<int, int>>> readers_;  // (op, which of its reads)
+  std::vector<std::vector<std::pair<int, int>>> readers_;        // (op, which of its reads)
+  std::vector<std::vector<std::pair<int, int>>> input_readers_;  // likewise, of inputs
+  std::vector<std::vector<std::vector<int64_t>>> lows_;
   std::vector<bool> sink_;
   std::vector<int> stack_;
 };
 
 }  // namespace
 
-LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors) {
-  return Player(ops, tensors).run();
+LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors,
+                   const std::vector<int64_t>& inputs) {
+  return Player(ops, tensors, inputs).run();
 }
 
 }  // namespace tide

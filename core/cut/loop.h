@@ -19,22 +19,29 @@ struct LoopRead {
 
 struct LoopOp {
   int64_t rows, columns;
-  std::vector<LoopRead> reads;  // of what the loop makes or is handed
-  std::vector<int> makes;       // such tensors too
+  std::vector<LoopRead> reads;    // of what the loop makes or is handed
+  std::vector<int> makes;         // such tensors too
+  std::vector<LoopRead> outside;  // of inputs of the loop, which lie whole outside of it and die there
 };
 
 struct LoopTensor {
-  int over;    // the tensor whose memory it takes over, position by position; -1: none
-  bool whole;  // it leaves the loop, and is there in full
+  int over;           // the tensor whose memory it takes over, position by position; -1: none
+  bool whole;         // it leaves the loop, and is there in full
+  int64_t bytes = 0;  // of a position
 };
 
 struct LoopPlay {
   std::vector<int64_t> slots;  // of each tensor: positions of its ring, 0 if it is whole or over another
   std::vector<int64_t> made;   // of each tensor: positions made in all
+  // Of each input and each tensor: by how many bytes the tensor, its positions one behind the other, has to begin below
+  // the input so that no byte of that is written over before it is read for the last time; and how many bytes of the
+  // input are done with before the tensor's first position is written.
+  std::vector<std::vector<int64_t>> behind, begun;
 };
 
 // Plays a loop. `ops` are in an order in which each comes after those it reads from; what has no reads is handed over.
-// The last one drives.
-LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors);
+// The last one drives. `inputs`: bytes of a position of each input that dies in the loop.
+LoopPlay play_loop(const std::vector<LoopOp>& ops, const std::vector<LoopTensor>& tensors,
+                   const std::vector<int64_t>& inputs = {});
 
 }  // namespace tide

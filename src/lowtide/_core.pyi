@@ -238,6 +238,9 @@ class Cut:
 def cut_at(model: Model, op: int) -> Cut:
     """The minimum cut at an op, with the flows that prove it."""
 
+def fused(model: Model, reach_memory_bytes: int = 268435456) -> list[list[int]]:
+    """Chains of ops that some best order runs one right after the other."""
+
 def restore_own_order(model: Model, order: Sequence[int], budget: int) -> list[int]:
     """
     The order with stretches put back into own order, where no footprint then exceeds the budget.
@@ -895,7 +898,17 @@ class LoopPlay:
     def made(self) -> list[int]:
         """Positions made in all."""
 
-    __match_args__: tuple = ("slots", "made")
+    @property
+    def behind(self) -> list[list[int]]:
+        """By how many bytes it has to begin below each input."""
+
+    @property
+    def begun(self) -> list[list[int]]:
+        """
+        Bytes of each input that are done with before its first position is written.
+        """
+
+    __match_args__: tuple = ("slots", "made", "behind", "begun")
 
     def __repr__(self) -> str: ...
     def __getstate__(self) -> tuple: ...
@@ -908,11 +921,15 @@ def play_loop(
             int,
             Sequence[tuple[int, tuple[int, int, int, int, int], tuple[int, int, int, int, int]]],
             Sequence[int],
+            Sequence[tuple[int, tuple[int, int, int, int, int], tuple[int, int, int, int, int]]],
         ]
     ],
-    tensors: Sequence[tuple[int, bool]],
+    tensors: Sequence[tuple[int, bool, int]],
+    inputs: Sequence[int],
 ) -> LoopPlay:
-    """Positions of each tensor that a loop keeps; its last op drives."""
+    """
+    Positions of each tensor that a loop keeps, and how far it lies behind inputs; its last op drives.
+    """
 
 class SequenceProblem:
     """

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from lowtide.rewrites import Digest
+
 
 class PlanFamily(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds of ops of a type: those of a cost file's family (`docs/contract.md`)."""
@@ -43,7 +45,7 @@ class StepFission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     parts: list[PlanFission]
     families: dict[str, PlanFamily]
-    cost_file: str
+    cost_file: Digest
     device: str
     uncut_seconds: float
     predicted_seconds: float

@@ -1,4 +1,5 @@
-"""Names in a line: long ones are cut in the middle; those that people type are forgiven how they spell them."""
+"""Names in a line: long ones are cut in the middle; those that people type are forgiven how they spell them; new ones
+are ones that nobody has."""
 
 from __future__ import annotations
 
@@ -7,6 +8,35 @@ from difflib import get_close_matches
 
 LIKENESS = 0.6
 """Share of letters in common, about, from which a name may be what was meant (`difflib`'s ratio)."""
+
+
+class FreeNames:
+    """Gives names that nobody has: the one that is asked for, or that with the least number behind it that is free.
+
+    Parameters
+    ----------
+    taken
+        Names that are there.
+    first
+        The number that a name gets when it is there already.
+
+    >>> names = FreeNames(["a", "a_1"])
+    >>> [names.take("a"), names.take("b"), names.take("b")]
+    ['a_2', 'b', 'b_1']
+    """
+
+    def __init__(self, taken: Iterable[str] = (), first: int = 1) -> None:
+        self._first = first
+        self._next = dict.fromkeys(taken, first)
+
+    def take(self, name: str) -> str:
+        """A name that is nobody's but whose it is from now on."""
+        free, k = name, self._next.get(name, self._first)
+        while free in self._next:
+            free, k = f"{name}_{k}", k + 1
+        self._next[name] = k
+        self._next.setdefault(free, self._first)
+        return free
 
 
 def brief(value: object, fields: str) -> str:

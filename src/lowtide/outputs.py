@@ -169,3 +169,28 @@ def _create_beside(final: Path) -> tuple[Path, BinaryIO]:
             return temporary, open(temporary, "xb")
         except FileExistsError:
             attempt += 1
+
+
+@contextmanager
+def output_folder(folder: str | Path) -> Iterator[None]:
+    """A folder that is there while something is written into it, and not made in vain.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+    """
+    path = Path(folder)
+    there = path.is_dir()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        file = next((p for p in (path, *path.parents) if p.is_file()), None)
+        why = f"{str(file)!r} is a file" if file is not None else getattr(error, "strerror", None) or error
+        raise InputError(f"cannot make the folder: {why}; name another one", str(folder)) from None
+    try:
+        yield
+    finally:
+        if not there:
+            with suppress(OSError):  # it is not empty
+                path.rmdir()

@@ -19,6 +19,7 @@ from lowtide.names import brief
 from lowtide.profiles import PlanProfile
 from lowtide.rewrites import (
     VERSIONS,
+    Allowed,
     Exactness,
     PlanCost,
     PlanLoop,
@@ -38,6 +39,8 @@ from lowtide.target import Target
 Status = Literal["ok", "over_budget", "impossible", "unproved"]
 Stopped = Literal["proof", "complete", "time", "memory", "interrupt", "stalled"]
 Sure = Literal["exact", "at least", "at most"]
+
+WallTime = Annotated[float, msgspec.Meta(ge=0)]
 
 EXIT_STATUS: dict[Status, int] = {"ok": 0, "over_budget": 3, "impossible": 4, "unproved": 6}
 """Exit status of a command by what it reached."""
@@ -93,12 +96,12 @@ class PlanConflict(msgspec.Struct, frozen=True, kw_only=True):
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of each stage, in seconds."""
 
-    read: float = 0.0
-    transform: float = 0.0
-    schedule: float = 0.0
-    allocate: float = 0.0
-    verify: float = 0.0
-    total: float = 0.0
+    read: WallTime = 0.0
+    transform: WallTime = 0.0
+    schedule: WallTime = 0.0
+    allocate: WallTime = 0.0
+    verify: WallTime = 0.0
+    total: WallTime = 0.0
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,7 +301,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recomputation: Recomputation | None = None
     swapping: Swapping | None = None
     exactness: Exactness | None = None
-    allow: list[str] | None = None
+    allow: list[Allowed] | None = None
     proved_over: ProvedOver | None = None
     region_bound: RegionBound | None = None
     fission: StepFission | None = None
@@ -369,6 +372,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             before: Plan | None = None,
             trace: str | Path | None = None,
             svg: str | Path | None = None,
+            overlay: str | Path | None = None,
         ) -> None:
             """Write the picture of this plan: `lowtide.report`, added as `apply` is."""
 

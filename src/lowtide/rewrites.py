@@ -4,7 +4,7 @@ lies in what; and what that costs in time."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,6 +17,10 @@ differently; what adding up in another order does."""
 
 Rows = tuple[int, int]
 """Rows ``[first, end)`` of a dimension or an axis."""
+
+
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""A sha256."""
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,9 +71,23 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
+ALLOWED = ("fission", "seams", "accumulate", "recompute", "swap", "alias", "loops")
+"""What a plan may be allowed to change."""
+
+Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
+"""One of them."""
+
 CountedAs = Literal["cost", "flops", "bytes", "nanoseconds"]
 """What an op's cost is: what the graph says (`Op.cost`), floating-point operations, or bytes read and made; with
 transfers, nanoseconds (`Swapping.op_nanoseconds`)."""
+
+COUNTED: dict[CountedAs, str] = {
+    "cost": "cost, as the graph says it",
+    "flops": "floating-point operations, as no op has a cost",
+    "bytes": "bytes read and made, as no op has a cost",
+    "nanoseconds": "time",
+}
+"""The same in words."""
 
 
 class SwapLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +124,7 @@ class Swapping(msgspec.Struct, frozen=True, kw_only=True):
     to_host: float
     from_host: float
     op_nanoseconds: list[int]
-    cost_file: str
+    cost_file: Digest
     stored_bytes: int = 0
     loaded_bytes: int = 0
     waiting_nanoseconds: int = 0
@@ -170,6 +188,29 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True, tag="sums", tag_field="kin
 
     op: int
     gone: list[int]
+    ops: list[int]
+    tensors: list[int]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tensor `tensor` holds columns `columns` of a product, all its rows, in its own shape; with a `perm`, reshaped to
+    `shape` and transposed by it before."""
+
+    tensor: int
+    columns: Rows
+    shape: list[int] = []
+    perm: list[int] = []
+
+
+class Sections(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sections", tag_field="kind"):
+    """Op `op`, a product, is computed section by section: it, the sum with a bias `add` and the ops that took sections
+    out of what they make are `gone`; `ops`, in turn, stand for them and make `tensors`, constants too, columns of those
+    of the file (`PlanTensor.piece`)."""
+
+    op: int
+    add: int | None = None
+    gone: list[int]
+    sections: list[Section]
     ops: list[int]
     tensors: list[int]
 
@@ -257,6 +298,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `lowtide probe` numbers them, or two: then a position is a pixel, the second axis inside the first. `axis`: of each
     tensor that is there in parts, or is written so, its dimensions along these. `merge`: how what leaves becomes
     whole. `keep`: its rings, `sums`: accumulators. `streamed`: names of graph inputs that the caller hands over.
+    `over`: the tensor that may lie over an input which dies in the loop: a result, or one of the plan's own that stands
+    for all rings and accumulators. `behind`: bytes that it has to begin below that input, at least.
     """
 
     op: int
@@ -268,6 +311,8 @@ class PlanLoop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep: dict[str, PlanRing] = {}
     sums: dict[str, PlanSum] = {}
     streamed: dict[str, str] = {}
+    over: int | None = None
+    behind: dict[str, int] = {}
 
 
 class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -281,10 +326,10 @@ class PlanCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     predicted_seconds: float
     uncut_seconds: float
     overhead: float
-    cost_file: str
-    level: str
+    cost_file: Digest
+    level: Literal["extended", "all"]
     device: str
-    threads: int
+    threads: Annotated[int, msgspec.Meta(ge=1)]
     measured: int
     between: int
     roofline: int
@@ -303,7 +348,7 @@ class RegionBound(msgspec.Struct, frozen=True, kw_only=True):
     op: int | None
 
 
-Rewrite = Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
+Rewrite = Sections | Sums | Recompute | Swap | CutRegion | CutSeams | LiesIn
 
 
 def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
@@ -313,4 +358,4 @@ def runs_again(rewrites: Sequence[Rewrite] | None) -> bool:
 
 def in_parts(rewrites: Sequence[Rewrite] | None) -> bool:
     """Whether ops are cut, so that a plan's are not the user's own."""
-    return any(isinstance(r, CutRegion | CutSeams) for r in rewrites or ())
+    return any(isinstance(r, CutRegion | CutSeams | Sections) for r in rewrites or ())

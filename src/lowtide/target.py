@@ -44,6 +44,9 @@ _TFLM_FIELDS: Mapping[str, Sequence[object]] = {
 TORCH = "torch"
 """Name of the built-in target of eager kernels; no other target may have it (`read_toml`)."""
 
+LOOP_TYPE = "RowLoop"
+"""Type of the op that stands for a loop; no format has it. Its attribute ``behind`` says which inputs its first output
+may lie over, and how far below each that has to begin: what is written there lies behind what is still read."""
 MAX_ALIGNMENT = 2**30
 
 
@@ -242,6 +245,8 @@ class Target:
         The output then begins that distance or more below the input, and both are wholes: they fill their storages.
         Distances are multiples of the alignment, as all differences of offsets are.
         """
+        if op.type == LOOP_TYPE:
+            return op.attributes.get("behind", ())
         if self.overlap == "never":
             return ()
         own = self.own_rule.overlap_inputs(graph, op) if self.rule else plain.overlap_inputs(self, graph, op)

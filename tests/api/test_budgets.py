@@ -43,8 +43,9 @@ def test_the_first_table_that_matches_judges_a_file(project: Path) -> None:
         (deep, "1K", 7.0),
     ]
     assert [e.path for e in entries] == [project / flat, project / deep]
-    (project / "mine.toml").write_text(lowtide.target("strict").name)
-    (project / "lowtide.toml").write_text('[models."models/*"]\nbudget = 1\ntarget = "mine.toml"\nboard = "b.toml"')
+    (project / "mine.toml").write_text('base = "strict"\n')
+    (project / "b.toml").write_text('bank = [{ name = "sram", size = "64KiB" }]\n')
+    (project / "lowtide.toml").write_text('[models."models/*"]\ntarget = "mine.toml"\nboard = "b.toml"')
     (entry,) = read_budgets(project / "lowtide.toml")
     assert [entry.settings[k] for k in ("target", "board")] == [str(project / n) for n in ("mine.toml", "b.toml")]
 
@@ -62,6 +63,9 @@ def test_the_first_table_that_matches_judges_a_file(project: Path) -> None:
         ('[models."models/*"]\nbudget = -1', "-1"),
         ('[models."models/*"]\nbudget = [1]', 'models."models/*": not a file of budgets'),
         ('[models."models/*"]\nbudget = 1\ntime = -1', 'models."models/*": time is -1'),
+        ('[models."models/*"]\nbudget = 1\ntarget = "strct"', "models.\"models/*\": there is no target 'strct'"),
+        ('[models."models/*"]\nboard = "nono"', "models.\"models/*\": there is no board 'nono'"),
+        ('[models."models/*"]\nbanks = ["a"]', 'models."models/*": '),
         ('[models."models/*"]\nbudget = 1\ntarget = 3', "not a file of budgets"),
         ('[models]\n"models/*" = "64KiB"', "this is no table"),
         ('[models."none/*"]\nbudget = 1', "no file matches"),
@@ -111,6 +115,7 @@ def test_a_model_that_cannot_be_read_is_a_row(project: Path, capsys: Captured) -
     status, out, _ = run(capsys, "check", "-q", "--summary", "s.md", "--reports", "reports")
     assert status == 2
     assert len(out.splitlines()) == 4
+    assert 'lowtide.toml: models."models/**/*": ' in out
     text = (project / "s.md").read_text()
     assert "1 of 3 do not fit" in text
     assert text.count("```mermaid") == 2
@@ -151,3 +156,23 @@ def test_the_schema_is_of_what_is_read() -> None:
     assert set(document["$defs"]) == {Budget.__name__, BudgetsDocument.__name__}
     keys = {field.encode_name for field in msgspec.structs.fields(Budget)}
     assert set(document["$defs"]["Budget"]["properties"]) == keys
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--summary", "none/summary"],
+        ["--summary", "s.md", "--reports", "models/deep/m.onnx"],
+        ["--summary", "s.md", "--before", "none"],
+    ],
+)
+def test_a_summary_that_cannot_be_written_is_refused_at_once(
+    project: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Before a model is checked, and nothing is left."""
+    (project / "lowtide.toml").write_text('[models."models/**/*"]\nbudget = "1MiB"\ntarget = "strict"\n')
+    monkeypatch.setattr("lowtide.cli.check._check", lambda *_: pytest.fail("a model is checked"))
+    before = sorted(project.rglob("*"))
+    status, _, err = run(capsys, "check", "-q", *words)
+    assert (status, err.count("\n")) == (2, 1)
+    assert sorted(project.rglob("*")) == before

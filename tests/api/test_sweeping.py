@@ -78,6 +78,13 @@ def test_what_is_wrong_with_a_model_is_its_row(tmp_path: Path, capsys: Captured)
     ("words", "says"),
     [
         (["--targets", ""], "no target"),
+        (["--targets", "strict,banana"], "no target 'banana'"),
+        (["--targets", "strict,alignmnt=3"], "no option 'alignmnt"),
+        (["--vary", "method=exact,foo"], "no method 'foo'"),
+        (["--vary", "allow=,foo"], "'foo'"),
+        (["--vary", "max_overhead=10%"], "--allow fission"),
+        (["--vary", "time=-1"], "time is -1.0"),
+        (["--vary", "max_macs=1"], "cannot vary 'max_macs'"),
         (["--budgets", "much"], "much"),
         (["--vary", "colour=red"], "cannot vary 'colour'"),
         (["--vary", "seed"], "is not OPTION=A,B"),
@@ -301,3 +308,12 @@ def test_the_command_prints_the_rows(capsys: Captured) -> None:
     """Without a file, as a table; as JSON, what the call returns."""
     rows = run_json(capsys, "sweep", NETWORKS[0], "--targets", "strict", "--jobs", "1", "-q")
     assert plain(rows) == plain(lowtide.sweep(NETWORKS[:1], targets=["strict"], jobs=1).rows)
+
+
+def test_a_value_is_refused_only_where_no_row_can_have_it() -> None:
+    """What other values allow stays: a row that cannot be is an error among rows."""
+    vary: dict[str, list[str] | list[int]] = {"allow": ["", "alias"], "max_ops": [0, 100]}
+    table = lowtide.sweep([NETWORKS[0]], targets=["generic"], vary=vary, jobs=1)
+    assert [row["exit_status"] for row in table.rows][:2] == [0, 2]
+    with pytest.raises(InputError, match="--max-ops is about what --allow may change"):
+        lowtide.sweep([NETWORKS[0]], targets=["generic"], vary={**vary, "max_ops": [100]}, jobs=1)

@@ -11,24 +11,10 @@ import lowtide
 from lowtide.api.writing import PlanFiles, check_outputs, write_all
 from lowtide.cli import main
 from lowtide.errors import InputError
-from support.onnx_builder import constant, model, node, saved, value
-from support.small_models import branches, graph_file
+from support.small_models import branches, graph_file, with_weights_beside
 
 TARGET = 'base = "generic"\nalignment = 16\n'
 BOARD = 'bank = [{ name = "sram", size = "64KiB" }]\n'
-
-
-def with_weights_beside(folder: Path) -> Path:
-    """An ONNX model whose weights are in `weights.bin`."""
-    made = model([node("Add", "x w", "y")], [value("x", [4])], [value("y", [4])], [constant("w", [1.0] * 4)])
-    tensor = made.graph.initializer[0]
-    data = tensor.raw_data or b"\0" * 16
-    tensor.ClearField("raw_data")
-    tensor.ClearField("float_data")
-    tensor.data_location = 1
-    tensor.external_data.add(key="location", value="weights.bin")
-    (folder / "weights.bin").write_bytes(data)
-    return saved(made, folder)
 
 
 def files(folder: Path) -> dict[str, tuple[list[Any], Path]]:

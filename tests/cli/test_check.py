@@ -35,6 +35,15 @@ def test_several_models_are_one_table_and_the_worst_status(models: list[Path], c
     assert out.splitlines()[2].endswith("fits")
 
 
+def test_models_may_stand_behind_options(models: list[Path], capsys: Captured) -> None:
+    """As in any command of a shell; what follows an unknown option is no model."""
+    one, other = models
+    status, out, _ = run(capsys, "check", one, "--target", "strict", other, "--budget", "1MiB", one, "-q")
+    assert (status, len(out.splitlines())) == (0, 4)
+    status, _, err = run(capsys, "check", one, "--budget", "1MiB", other, "--bugdet", "3")
+    assert (status, "did you mean --budget?" in err) == (2, True)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_continuous_integration_reads_it(models: list[Path], capsys: Captured, count: int) -> None:
     """Annotations and JUnit, also of one model; the exit status is the same."""

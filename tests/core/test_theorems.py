@@ -215,3 +215,43 @@ def test_theorem_5_canonical_staircase(target: Target) -> None:
             assert top in lowest
             assert not before & ~top
             before = top
+
+
+def _behind(world: World) -> list[int]:
+    """Of each item what needs it, however far behind."""
+    behind = [sum(1 << w for w in range(world.n) if world.needs[w] >> v & 1) for v in range(world.n)]
+    for _ in range(world.n):
+        for v in range(world.n):
+            for w in range(world.n):
+                if behind[v] >> w & 1:
+                    behind[v] |= behind[w]
+    return behind
+
+
+@pytest.mark.slow
+@every_target
+def test_theorem_6_waist(target: Target) -> None:
+    """A cheapest way from L to H leads through any waist between them; without either condition some does not."""
+    seen, without = 0, [0, 0]
+    for rng, world in samples(target, 11):
+        behind = _behind(world)
+        for low, high in pairs(world, rng, 40):
+            inside = [d for d in world.downsets() if not low & ~d and not d & ~high]
+            for x in inside:
+                last = [v for v in range(world.n) if (x & ~low) >> v & 1 and not behind[v] & x]
+                before = all(
+                    world.f(t) >= world.f(x)
+                    for t in inside
+                    if not t & ~x and any((high & ~x) >> w & 1 for w in world.ready(t))
+                )
+                after = all(
+                    world.f(u) >= world.f(x) for u in inside if not x & ~u and any(not behind[m] & u for m in last)
+                )
+                through = max(world.costs(low)[x], world.costs(x)[high])
+                if before and after:
+                    seen += low != x != high
+                    assert world.costs(low)[high] == through, (world.what, low, x, high)
+                elif before or after:
+                    without[int(after)] += world.costs(low)[high] < through
+    assert seen > 200
+    assert min(without) > 0

@@ -23,6 +23,7 @@ from support.emit_nets import (
     FLAGS,
     compiled,
     compiler,
+    convolution,
     emit_net,
     feeds_of,
     output_of,
@@ -30,7 +31,7 @@ from support.emit_nets import (
     tflm_outputs,
     wide_net,
 )
-from support.tflite_builder import Net, residual, s
+from support.tflite_builder import SAME, Net, residual, s
 
 pytest.importorskip("ai_edge_litert", reason="pip install '.[tflite]'")
 pytest.importorskip("tflite_micro", reason="pip install '.[tflite]'")
@@ -85,6 +86,23 @@ def test_channels_are_added_up_one_by_one(tmp_path: Path, window: int) -> None:
     plan = check(wide_net(window), tmp_path, "rows")
     assert [list(loop.merge.values()) for loop in plan.loops or ()] == [["sum"]]
     assert (plan.arena_bytes or 0) < 4 * 5 * 300
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("way", ["rows", "handed over"])
+def test_a_pool_over_all_adds_rows_up(tmp_path: Path, way: str) -> None:
+    """What it reads is there a few rows at a time, and never whole."""
+    pick = random.Random(1).choice
+    net = Net(5)
+    x = net.tensor((1, 24, 6, 3), scale=0.05, zero=9)
+    y = convolution(net, x, pick, 16, kernel=(3, 3), padding=SAME)
+    y = convolution(net, y, pick, 16, kernel=(1, 1))
+    y = convolution(net, y, pick, 1, kernel=(3, 3), padding=SAME, depthwise=True)
+    net.ends([x], [net.pool(y, "AVERAGE_POOL_2D", (24, 6), (1, 1))])
+    plan = check(net, tmp_path, way, 20)
+    assert [set(loop.merge.values()) for loop in plan.loops or ()] == [{"sum"}]
+    assert (plan.arena_bytes or 0) < 24 * 6 * 16
 
 
 @pytest.mark.slow

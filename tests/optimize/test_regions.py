@@ -21,6 +21,7 @@ from lowtide.cost.signature import of_op
 from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.optimize.regions import LONGEST, MOST_STRIPES, Bounds, best_regions, cut_model, front_ways
+from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.read import read_model
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN, Target
@@ -311,3 +312,14 @@ def test_ways_fall_and_take_longer() -> None:
         assert other.peak < one.peak
         assert other.nanoseconds > one.nanoseconds or one is found[0]
         assert cost.parts(apply(cutter, other.regions)).nanoseconds == other.nanoseconds
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(_nets((9,)))
+def test_ops_that_are_alike_have_parts_that_are(graph: Graph) -> None:
+    """What kernels of parts take is worked out once for ops of a kind, and is what each of them takes by itself."""
+    cutter, target = Cutter(graph), BUILT_IN["onnxruntime"]
+    shared = PartWorkspaces(cutter, target)
+    for op in graph.ops:
+        for axis in cutter.axes(op.id):
+            assert shared.of(op, axis) == PartWorkspaces(cutter, target).of(op, axis)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.allocate.csv_buffers import read_problem
 from lowtide.allocate.dsa_buffers import read_pool
 from lowtide.errors import InputError
 from lowtide.read.dsa_problem import parse_dsa_problem
@@ -44,19 +45,18 @@ def document() -> dict[str, Any]:
                 "colocations": [], "temporal_exclusions": [], "separations": [{"first": 2, "second": 0}],
                 "pinned_allocations": [{"buffer": 3, "pool": 1, "offset": 64}],
             },
-            "cost_model": {"reuse_penalties": [{"first": 0, "second": 1, "weight": 2, "reason": "cross_pipe"}]},
+            "cost_model": {"reuse_penalties": [{"first": 0, "second": 1, "cost": 2, "reason": "cross_pipe"}]},
             "objective": {"aggregation": "lexicographic", "terms": ["total_peak"]},
         },
     }  # fmt: skip
 
 
-def test_all_ties_are_honoured(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_all_ties_are_honoured(tmp_path: Path) -> None:
     """Gaps are shared, reserved bytes are not, pins and separations hold; names that stand twice get their numbers."""
     file = tmp_path / "k.json"
     file.write_text(json.dumps(document()))
-    problem, capacity = read_pool(file, "UB")
-    assert "1 penalties for reuse are not weighed" in str(recwarn.pop(UserWarning).message)
-    assert capacity == 4096
+    problem, capacity, costs = read_pool(file, "UB")
+    assert (capacity, costs) == (4096, {(0, 1): 2})
     placed = lowtide.allocate(problem)
     at = placed.offsets
     assert set(at) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
@@ -81,6 +81,46 @@ def test_the_command_asks_for_a_pool(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,1,8\n")
     status, _, err = run(capsys, "allocate", tmp_path / "b.csv", "--pool", "2")
     assert (status, "has no pools" in err) == (2, True)
+
+
+def test_what_is_paid_for_reuse_is_weighed_where_that_is_asked(tmp_path: Path, capsys: Captured) -> None:
+    """Buffers 0 and 1 share bytes where height alone counts; a capacity that is too small for both makes them."""
+    file, text = tmp_path / "k.json", document()
+    cost = text["problem"]["cost_model"]["reuse_penalties"]
+    cost += [{"first": 1, "second": 0, "cost": 3, "reason": "again"}, {"first": 0, "second": 4, "cost": 9}]
+    for capacity, paid, status in ((4096, 0, 0), (320, 5, 0), (240, None, 4)):
+        text["problem"]["pools"][0]["capacity"] = capacity
+        file.write_text(json.dumps(text))
+        code, out, err = run(capsys, "allocate", file, "--pool", "UB", "--reuse-cost", "--json")
+        assert code == status, err
+        said = json.loads(out)
+        assert said.get("reuse_cost") == paid
+        assert said["optimal"] == (paid is not None)
+        assert set(said["offsets"]) == {"b0", "b1#1", "b1#2", "b3", "reserved0"}
+    with pytest.warns(UserWarning, match="1 penalties for reuse are not weighed; --reuse-cost"):
+        lowtide.allocate(read_problem(file, "UB"))
+
+
+def test_the_words_for_reuse(tmp_path: Path, capsys: Captured) -> None:
+    """The line below the placement, and what --reuse-cost cannot go with."""
+    file, text = tmp_path / "k.json", document()
+    for capacity, line in (
+        (320, "reuse costs 2, proved least; height 2"),
+        (240, "proved not to fit the capacity of 240 B"),
+    ):
+        text["problem"]["pools"][0]["capacity"] = capacity
+        file.write_text(json.dumps(text))
+        assert line in run(capsys, "allocate", file, "--pool", "UB", "--reuse-cost")[2]
+    csv = tmp_path / "b.csv"
+    csv.write_text("id,lower,upper,size\na,0,1,8\n")
+    for words, says in (
+        ((csv, "--capacity", "8"), "there are no penalties to weigh"),
+        ((file, "--pool", "UB", "--spread"), "leave out --bank, --board and --spread"),
+        ((file, "--pool", "UB", "--bank", "m=1KiB"), "leave out --bank, --board and --spread"),
+        ((file, "--pool", "2"), "needs --capacity"),
+    ):
+        status, _, err = run(capsys, "allocate", *words, "--reuse-cost")
+        assert (status, says in err) == (2, True), err
 
 
 def test_the_capacity_of_the_pool_is_the_limit(tmp_path: Path, capsys: Captured) -> None:
@@ -119,6 +159,9 @@ def test_a_placement_that_cannot_be_names_the_file(tmp_path: Path, capsys: Captu
         (lambda d: d["problem"]["pools"][1].update(id=1), "two pools"),
         (lambda d: d["problem"]["pools"][0].update(bank_geometry={"bank_size": 1, "num_banks": 2}), "has banks"),
         (lambda d: d["problem"]["pools"][0]["reserved_ranges"][0].update(end=0), "empty range"),
+        (lambda d: d["problem"]["cost_model"]["reuse_penalties"][0].update(first=77), "penalty names buffer 77, which"),
+        (lambda d: d["problem"]["cost_model"]["reuse_penalties"][0].update(first=1), "penalty names buffer 1 twice"),
+        (lambda d: d["problem"]["cost_model"]["reuse_penalties"][0].update(cost=-1), ">= 0"),
         (lambda d: d["problem"]["constraints"]["colocations"].append({"first": 0, "second": 1}), "colocations"),
         (lambda d: d["problem"]["constraints"]["temporal_exclusions"].append({"first": 0, "second": 1}), "exclusions"),
         (lambda d: d["problem"]["constraints"]["separations"].append({"first": 0, "second": 0}), "not two"),

@@ -11,8 +11,9 @@ from lowtide.analyse.storage import memory_model
 from lowtide.graph import Graph, Kind
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.target import Target
+from lowtide.transform.loop_graph import apply
 from lowtide.transform.loop_growth import Growth
-from lowtide.transform.loops import Loop, LoopRules, apply
+from lowtide.transform.loops import Loop, LoopRules
 
 Positions = frozenset[int]
 
@@ -146,11 +147,26 @@ def intervals(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> I
                     if not growth.stuck:
                         growth.add(o)
                 handed = [t for t in streamed if any(r in ids for r in graph.consumers.get(t, ()))]
-                if growth.stuck or growth.pending or (len(ids) == 1 and not handed):
+                dying = dying_inputs(rules, order[:begin], ids, streamed)
+                if growth.stuck or growth.pending or (len(ids) == 1 and not handed and not dying):
                     continue
                 if any(r not in ids for t in handed for r in graph.consumers[t]) or _torn_view(rules, ids, streamed):
                     continue
-                yield begin, end, made_loop(growth, ids)
+                yield begin, end, made_loop(growth, ids, dying)
+
+
+def dying_inputs(rules: LoopRules, earlier: list[int], ids: list[int], streamed: frozenset[int]) -> list[int]:
+    """Tensors from outside that these ops read, whole, and nobody behind them, whose memory is theirs alone."""
+    graph = rules.graph
+    views = {(op.outputs[0], rules.target.view_source(graph, op)) for op in graph.ops if len(op.outputs) == 1}
+    shared = {t for out, source in views if source is not None for t in (out, source)}
+    return [
+        t.id
+        for t in graph.tensors
+        if t.kind in (Kind.INPUT, Kind.ACTIVATION) and t.id not in shared | streamed
+        and graph.producer.get(t.id) not in ids and not set(graph.consumers.get(t.id, ())).isdisjoint(ids)
+        and set(graph.consumers[t.id]) <= {*earlier, *ids}
+    ]  # fmt: skip
 
 
 def _torn_view(rules: LoopRules, ids: list[int], streamed: frozenset[int]) -> bool:

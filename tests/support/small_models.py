@@ -70,3 +70,16 @@ def onnx_file(folder: Path, name: str = "m.onnx", batch: int | str = 2) -> Path:
     ]
     axes = constant("axes", [1], [1], 7)
     return saved(model(nodes, [value("x", (batch, 64))], [value("y", (batch, 1))], [axes]), folder, name)
+
+
+def with_weights_beside(folder: Path) -> Path:
+    """An ONNX model whose weights are in `weights.bin`."""
+    made = model([node("Add", "x w", "y")], [value("x", [4])], [value("y", [4])], [constant("w", [1.0] * 4)])
+    tensor = made.graph.initializer[0]
+    data = tensor.raw_data or b"\0" * 16
+    tensor.ClearField("raw_data")
+    tensor.ClearField("float_data")
+    tensor.data_location = 1
+    tensor.external_data.add(key="location", value="weights.bin")
+    (folder / "weights.bin").write_bytes(data)
+    return saved(made, folder)

@@ -28,11 +28,13 @@ def random_step(seed: int, *, batch: int | None = None) -> Graph:
     values: list[Value] = [net.tensor("x", (rows, seq, width))]
     for _ in range(random.randint(1, 6)):
         x = random.choice(values[-3:])
-        kind = random.choice(("dense", "dense", "norm", "relu", "softmax", "scale", "add"))
+        kind = random.choice(("dense", "dense", "norm", "relu", "softmax", "scale", "add", "bias"))
         if kind == "dense":
             x = net.einsum(x, net.parameter((width, width)), "nsd", "df", "nsf")
         elif kind == "add":
             x = net.add(x, random.choice(values))
+        elif kind == "bias":  # of one row for all samples, or for all of a sample
+            x = net.add(x, net.tensor("bias", random.choice(((1, seq, width), (rows, 1, width)))))
         elif kind == "scale":
             x = net.scale(x, random.choice((0.5, 2.0)))
         else:
@@ -40,6 +42,61 @@ def random_step(seed: int, *, batch: int | None = None) -> Graph:
         values.append(x)
     net.train(net.einsum(values[-1], net.parameter((width, 3)), "nsd", "df", "nsf"))
     return net.graph()
+
+
+def random_attention_step(seed: int) -> Graph:
+    """A step with heads: products along two rows at once, transposes, and reshapes behind the batch."""
+    random = Random(seed)
+    net = StepNet(f"random attention step {seed}")
+    rows, seq, heads, each = (random.randint(2, 4) for _ in range(4))
+    x = net.tensor("x", (rows, seq, heads * each))
+    for _ in range(random.randint(1, 2)):
+        width = x.shape[-1]
+        q, k, v = (net.einsum(x, net.parameter((width, heads, each)), "nsd", "dhe", "nshe") for _ in range(3))
+        q, k, v = (net.transpose(value, (0, 2, 1, 3)) for value in (q, k, v))
+        shares = net.softmax(net.scale(net.einsum(q, k, "nhse", "nhte", "nhst"), 0.5))
+        mixed = net.einsum(shares, v, "nhst", "nhte", "nhse")
+        mixed = net.transpose(mixed, (0, 2, 1, 3)) if random.random() < 0.7 else mixed
+        if random.random() < 0.5 or mixed.shape != (rows, seq, heads, each):
+            joined = net.reshape(mixed, (rows, seq, heads * each))
+            x = net.einsum(joined, net.parameter((heads * each, width)), "nsd", "df", "nsf")
+        else:
+            x = net.einsum(mixed, net.parameter((heads, each, width)), "nshe", "hed", "nsd")
+        x = net.norm(x) if random.random() < 0.3 else x
+    net.train(net.einsum(x, net.parameter((x.shape[-1], 2)), "nsd", "df", "nsf"))
+    return net.graph()
+
+
+def random_image_step(seed: int) -> Graph:
+    """A step of convolutions, pools, joins and enlarged images."""
+    random = Random(seed)
+    net = StepNet(f"random image step {seed}")
+    x = net.tensor("x", (random.randint(2, 5), random.randint(1, 2), 4, 4))
+    values = [x]
+    for _ in range(random.randint(1, 4)):
+        x = values[-1]
+        kind = random.choice(("conv",) * 4 + ("stride", "pool", "relu", "sigmoid", "join", "add", "enlarge"))
+        alike = [v for v in values if v.shape[2:] == x.shape[2:]]
+        if kind == "conv":
+            x = net.convolve(x, random.randint(1, 3), 3, 1, 1)
+        elif kind == "stride" and x.shape[2] > 2:
+            x = net.convolve(x, random.randint(1, 3), 2, 2)
+        elif kind == "pool" and x.shape[2] > 2:
+            x = net.mean_pool(x, *random.choice(((2, 2, 0), (3, 2, 1))))
+        elif kind == "join":
+            x = net.join([x, random.choice(alike)])
+        elif kind == "add":
+            x = net.add(x, random.choice([v for v in alike if v.shape == x.shape]))
+        elif kind == "enlarge" and x.shape[2] < 8:
+            x = net.enlarge(x, 2)
+        else:
+            x = net.sigmoid(x) if kind == "sigmoid" else net.relu(x)
+        values.append(x)
+    net.train(net.convolve(values[-1], 2, 1))
+    return net.graph()
+
+
+STEPS = (random_step, random_attention_step, random_image_step)
 
 
 def labelled_graph(ops: list[tuple[str, list[str], str, str]], shapes: dict[str, tuple[int, ...]]) -> Graph:

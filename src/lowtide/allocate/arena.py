@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 from lowtide.allocate.buffers import ArenaBuffers, Buffer, Problem, arena_buffers, load_sections
+from lowtide.allocate.clique import Cliques
 from lowtide.allocate.cp_sat import CpSat
 from lowtide.allocate.exact import ExactFit
 from lowtide.allocate.greedy import Packing, Portfolio
@@ -52,11 +53,13 @@ ENGINES: tuple[Engine, ...] = (Portfolio(), PeakFirst(), Sweep(), SqueakyWheel()
 
 THOROUGH: tuple[Engine, ...] = (
     *ENGINES[:-1],
+    Cliques(),
     ExactFit(work=1_000_000_000, question=40_000_000),
     CpSat(),
     ExactFit(work=None, question=160_000_000),
 )
-"""For plain buffers: more of the exact search, CP-SAT for a second opinion, then that search until the time is over."""
+"""For plain buffers: a bound for those kept apart, more of the exact search, CP-SAT for a second opinion, then that
+search until the time is over."""
 
 
 MOST_FOR_FREER = 20_000

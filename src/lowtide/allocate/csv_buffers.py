@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowtide.allocate.buffers import Buffer, Pair, Piece, Problem
@@ -39,13 +39,15 @@ _GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})(?:@([0-9]{1,19}):([0-9]{1,19}))?
 class BufferFile:
     """What a file of buffers says: the problem, and by name the memories that a buffer may lie in.
 
-    `capacity` is the bytes that there are, if it says so; `place` names the file.
+    `capacity` is the bytes that there are, if it says so; `place` names the file; `costs` are penalties for shared
+    bytes, by pairs of indices, the smaller first.
     """
 
     problem: Problem
     places: dict[str, tuple[str, ...]]
     capacity: int | None = None
     place: str = ""
+    costs: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 def read_buffers(path: str | Path) -> tuple[Buffer, ...]:
@@ -73,8 +75,8 @@ def read_problem(path: str | Path, pool: str | None = None) -> BufferFile:
     if str(path).lower().endswith(".json"):
         from lowtide.allocate.dsa_buffers import read_pool
 
-        problem, capacity = read_pool(path, pool)
-        return BufferFile(problem, {}, capacity, str(path))
+        problem, capacity, costs = read_pool(path, pool)
+        return BufferFile(problem, {}, capacity, str(path), costs)
     if pool is not None:
         raise InputError("a CSV of buffers has no pools; leave out --pool", str(path))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 from lowtide.allocate.buffers import Buffer, Piece, Problem
@@ -11,10 +10,10 @@ from lowtide.names import did_you_mean
 from lowtide.read.dsa_problem import PoolProblem, read_dsa_problem
 
 
-def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int | None]:
-    """The buffers of a pool and its capacity in bytes; of the only one that has any, where none is named.
+def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int | None, dict[tuple[int, int], int]]:
+    """The buffers of a pool, its capacity in bytes, and what reuse costs, by pairs of indices, the smaller first.
 
-    Penalties for reuse are said to be left out (a warning): what is sought is the least height.
+    It is the only pool that has any buffers, where none is named.
 
     Raises
     ------
@@ -28,11 +27,15 @@ def read_pool(path: str | Path, pool: str | None = None) -> tuple[Problem, int |
         hint = did_you_mean(pool, pools)
         raise InputError(f"there is no pool {pool!r} with buffers; use one of {', '.join(pools)}{hint}", str(path))
     if not pools:
-        return Problem(()), None
+        return Problem(()), None, {}
     chosen = pools[pool] if pool is not None else next(iter(pools.values()))
-    if chosen.unweighed:
-        warnings.warn(f"{path}: {chosen.unweighed} penalties for reuse are not weighed", stacklevel=2)
-    return problem_of(chosen), chosen.capacity
+    return problem_of(chosen), chosen.capacity, costs_of(chosen)
+
+
+def costs_of(pool: PoolProblem) -> dict[tuple[int, int], int]:
+    """What reuse costs, by pairs of indices of the pool's buffers."""
+    index = {b.id: k for k, b in enumerate(pool.buffers)}
+    return {(min(index[a], index[b]), max(index[a], index[b])): cost for (a, b), cost in pool.penalties.items()}
 
 
 def problem_of(pool: PoolProblem) -> Problem:

@@ -38,7 +38,7 @@ from lowtide.spill_plan import PlanMemory, PlanMove, PlanStream, Residency, Spil
 from lowtide.version import __version__
 
 if TYPE_CHECKING:
-    from lowtide.transform.loops import LoopGraph
+    from lowtide.transform.loop_graph import LoopGraph
     from lowtide.transform.parts import PartGraph
 
 

@@ -61,11 +61,13 @@ class BudgetsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A model and what it may take; `settings` are those of `lowtide.check`, `name` its path from the file's folder."""
+    """A model and what it may take; `settings` are those of `lowtide.check`, `name` its path from the file's folder,
+    `place` the file of budgets and the table in it."""
 
     path: Path
     name: str
     settings: dict[str, Any]
+    place: str
 
 
 def schema() -> dict[str, Any]:
@@ -79,7 +81,8 @@ def read_budgets(path: str | Path = FILE) -> list[Budgeted]:
     Raises
     ------
     InputError
-        No such file, no TOML, an unknown key, a size or a value that is none, no budget, or a glob without a file.
+        No such file, no TOML, an unknown key, a size or a value that is none, a target or a board that there is none
+        of, no budget, or a glob without a file.
     """
     place = str(path)
     document = _document(place, read_whole(path, "file of budgets", MOST_SETTINGS_BYTES))
@@ -91,8 +94,9 @@ def read_budgets(path: str | Path = FILE) -> list[Budgeted]:
         files = [name for name in _matches(folder, glob, where) if (folder / name).is_file()]
         if not files:
             raise InputError("no file matches; name one, or drop the table", where)
+        _check_call(folder / files[0], settings, where)
         for name in files:
-            found.setdefault(name, Budgeted(folder / name, name, settings))
+            found.setdefault(name, Budgeted(folder / name, name, settings, where))
     return list(found.values())
 
 
@@ -148,6 +152,16 @@ def _settings(budget: Budget, time: float, folder: Path, place: str) -> dict[str
         if value is not None and value.endswith(".toml"):
             settings[name] = str(folder / value)
     return settings
+
+
+def _check_call(model: Path, settings: Mapping[str, Any], place: str) -> None:
+    """That target, board and banks are there and go together: what is wrong with a table is not its models' matter."""
+    from lowtide.api.planning import job_of
+
+    try:
+        job_of(model, **{name: value for name, value in settings.items() if name != "as_is"})
+    except InputError as error:
+        raise InputError(str(error), place) from None
 
 
 def _matches(folder: Path, glob: str, place: str) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lowtide.transform.cut import Cutter
     from lowtide.transform.parts import PartGraph
     from lowtide.transform.seams import Seams
+    from lowtide.transform.sections import Sectioned
 
 _SEARCH = 0.6
 """Share of the time after which the search for regions is over."""
@@ -87,6 +88,14 @@ class CutSearch:
         The best plan without cuts.
     interrupted
         Whether Ctrl-C ended a search.
+    sectioned
+        What the problem's graph is of the user's own, if products of it run by sections.
+    user
+        The search for cuts of the user's own graph, if it is not this one.
+    by_sections
+        The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
+    unfinished
+        Whether time ended the search for regions or for seams.
     """
 
     job: Job
@@ -95,6 +104,10 @@ class CutSearch:
     uncut: Answer
     limits: Limits
     interrupted: bool = False
+    sectioned: Sectioned | None = None
+    user: CutSearch | None = None
+    by_sections: CutSearch | None = None
+    unfinished: bool = False
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -111,9 +124,14 @@ class CutSearch:
     @cached_property
     def _most_nanoseconds(self) -> int:
         """What a plan may take by the costs; 0: any time."""
-        if self.job.costs is None or self._costs is None:
+        if self.job.costs is None or self._of_user._costs is None:
             return 0
-        return self.job.costs.most_nanoseconds(self._costs.whole())
+        return self.job.costs.most_nanoseconds(self._of_user._costs.whole())
+
+    @property
+    def _of_user(self) -> CutSearch:
+        """The search for cuts of the user's own graph."""
+        return self if self.user is None else self.user
 
     def _in_time(self, parts: PartGraph) -> bool:
         """Whether parts are predicted to keep within the time that they may take."""
@@ -121,13 +139,16 @@ class CutSearch:
         return self._costs is None or not most or self._costs.parts(parts).nanoseconds <= most
 
     @cached_property
-    def _keeps(self) -> bool:
+    def keeps(self) -> bool:
         """Whether the runtime keeps bytes for each op beside what is planned."""
         return bool(beside(self.problem, self.problem.graph))
 
     def best(self) -> Answer:
-        """The plan that needs the fewest bytes, the uncut one if none needs fewer."""
+        """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
+        before one was of use, that is why it ends."""
         best = self._best_cut()
+        if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
+            self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
             return self.uncut
         if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
@@ -140,13 +161,13 @@ class CutSearch:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
         as all of it is below what is needed without cuts."""
         required = answer.keys["required_bytes"]
-        if not self.job.max_ops or self.goal.budget is not None or not self._keeps:
+        if not self.job.max_ops or self.goal.budget is not None or not self.keeps:
             return (required, 0)
         return (int(required >= self.uncut.keys["required_bytes"]), answer.keys.get("arena_bytes") or 0)
 
     def _hopeless(self, proposal: Proposal, best: Answer) -> bool:
         """Whether no order of some parts gives a better plan than there is: one op alone needs as much."""
-        if not self._keeps:
+        if not self.keeps:
             return False
         least = largest_single_op(proposal.problem.memory)
         if self.job.max_ops:
@@ -163,22 +184,45 @@ class CutSearch:
 
     def _best_cut(self) -> Answer | None:
         """The best plan with cuts, the most promising tried first; None once Ctrl-C has ended a search."""
-        proposals = self._proposals()
+        proposals = self._all_proposals()
         if self.interrupted:
             return None
         best: Answer | None = None
-        for k, proposal in enumerate(proposals):
+        for k, (search, proposal) in enumerate(proposals):
             if k and self.limits.over():
                 break
             if best is not None and self._hopeless(proposal, best):
                 continue
-            share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self._keeps else _FIRST
+            share = 1.0 if k + 1 == len(proposals) else 1.0 / (len(proposals) - k) if self.keeps else _FIRST
             over = self.limits.seconds - self.limits.left_seconds * (1.0 - share)
-            answer = self._answer(proposal, replace(self.limits, seconds=over))
+            answer = search._answer(proposal, replace(self.limits, seconds=over))
             best = answer if best is None else min(best, answer, key=self._rank)
             if self.goal.budget is not None and answer.keys["status"] == "ok":
                 break
         return best
+
+    def _all_proposals(self) -> list[tuple[CutSearch, Proposal]]:
+        """Cuts of this search and of the other, the most promising first; where either will do, those of this one."""
+        other = self.by_sections
+        others = [] if other is None else [(other, p) for p in other.sections_alone() + other._proposals()]
+        if other is not None:
+            self.interrupted = other.interrupted
+        proposals: list[tuple[CutSearch, Proposal]] = []
+        if not self.interrupted:
+            proposals = [(self, p) for p in self._proposals()]
+        if not others:
+            return proposals
+        room = self.goal.room(self.problem) or 0
+        return sorted([*proposals, *others], key=lambda each: max(room, each[1].peak))
+
+    def sections_alone(self) -> list[Proposal]:
+        """Products by sections and no cuts, if that alone is less than the user's own graph needs."""
+        from lowtide.transform.parts import apply
+
+        fewer = self.uncut.keys["peak_bytes"] < self._of_user.uncut.keys["peak_bytes"]
+        if not fewer or 0 < self.job.max_ops < len(self.problem.graph.ops):
+            return []
+        return [self._proposal(apply(self.cutter, ()), self.uncut.keys["peak_bytes"], {})]
 
     def _proposals(self) -> list[Proposal]:
         """Seams, regions, and regions of what seams left whole, the most promising first.
@@ -192,7 +236,7 @@ class CutSearch:
             proposals.append(seamed)
             proposals += self._regions(seamed) if "fission" in self.job.allow and not self.interrupted else []
         proposals = [p for p in proposals if self._in_time(p.parts)]
-        if not self._keeps:
+        if not self.keeps:
             return sorted(proposals, key=lambda p: p.peak)
         room = None if self.goal.budget is None else self.goal.budget - self.goal.reserve
         less = [p for p in proposals if p.required < self.uncut.keys["required_bytes"]] or proposals
@@ -206,7 +250,7 @@ class CutSearch:
 
     def _proposal(self, parts: PartGraph, peak: int, figures: dict[str, int]) -> Proposal:
         problem = Problem.of(parts.graph, self.problem.target)
-        if self._keeps:  # the peak in turn, an order that is there without a search
+        if self.keeps:  # the peak in turn, an order that is there without a search
             peak = problem.own_order_peak_bytes
         return Proposal(parts, problem, peak, beside(self.problem, parts.graph), figures)
 
@@ -214,16 +258,18 @@ class CutSearch:
         """The best seams; None if there are none, or none lower the peak."""
         from lowtide.optimize.seams import best_seams
 
+        search = self._until(_SEAMS)
         best = best_seams(
             self.cutter,
             self.problem.memory,
             self.uncut.order,
-            self._until(_SEAMS),
+            search,
             accumulate="accumulate" in self.job.allow or self.problem.target.rule == "onnxruntime",
             enough=self.goal.room(self.problem) or 0,
             most_ops=self.job.max_ops,
         )
         self.interrupted = self.interrupted or best.interrupted
+        self.unfinished = self.unfinished or search.over()
         if best.parts is None:
             return None
         return replace(self._proposal(best.parts, best.peak, {"seams_tried": best.tried}), order=best.order)
@@ -244,7 +290,9 @@ class CutSearch:
             origins = [op.id if op.id not in of else of[op.id].of for op in problem.graph.ops]
         search = self._until(_SEARCH if seamed is None else _BOTH)
         ways = self._ways(cutter, problem, order, search)
-        self.interrupted = self.interrupted or (not all(way.complete for way in ways) and not search.over())
+        complete = all(way.complete for way in ways)
+        self.interrupted = self.interrupted or (not complete and not search.over())
+        self.unfinished = self.unfinished or not complete
         if self.interrupted:
             return []
 
@@ -258,7 +306,7 @@ class CutSearch:
                 _applied(self.cutter, way, seams, listed(way)), way.peak, {**before, "regions": way.evaluated}
             )
             for way in ways
-            if way.regions and (not self._keeps or not self.job.max_ops or way.ops <= self.job.max_ops)
+            if way.regions and (not self.keeps or not self.job.max_ops or way.ops <= self.job.max_ops)
         ]
 
     def _ways(self, cutter: Cutter, problem: Problem, order: Sequence[int], limits: Limits) -> list[Way]:
@@ -267,7 +315,7 @@ class CutSearch:
         cost = self._costs
         if self.job.costs is not None and cutter is not self.cutter:
             cost = self.job.costs.model(cutter)
-        if self._keeps:
+        if self.keeps:
             ways = front_ways(cutter, problem.memory, order, limits, cost)
             if problem.target.overlap != "never":  # the core takes what may lie over what it reads for one op with that
                 apart = Problem.of(problem.graph, replace(problem.target, overlap="never"))
@@ -300,15 +348,19 @@ class CutSearch:
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
-        if not self._keeps:
+        from lowtide.transform.sections import of_user
+
+        if not self.keeps:
             proposal = self._improved(proposal, limits)
         parts, started = proposal.parts, limits.seconds - limits.left_seconds
         patient = self.goal.budget is None
         if patient:
             until = started + max(PATIENCE_SECONDS, _LAST * started)
             limits = replace(limits, seconds=min(limits.seconds, until))
-        answer = self.goal.solve(proposal.problem, self.job.search, limits)
-        search_keys = {"uncut_peak_bytes": self.uncut.keys["peak_bytes"], **proposal.figures}
+        answer, user = self.goal.solve(proposal.problem, self.job.search, limits), self._of_user
+        if self.sectioned is not None:
+            parts = of_user(parts, self.sectioned)
+        search_keys = {"uncut_peak_bytes": user.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
             **answer.keys,
             "rewrites": [*as_rewrites(parts)],
@@ -316,14 +368,14 @@ class CutSearch:
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }
-        if self.job.costs is not None and self._costs is not None:
-            keys["cost"] = self.job.costs.of_plan(self._costs.whole(), self._costs.parts(parts))
+        if self.job.costs is not None and self._costs is not None and user._costs is not None:
+            keys["cost"] = self.job.costs.of_plan(user._costs.whole(), self._costs.parts(parts))
         if patient and keys["stopped"] == "time" and not self.limits.over():
             keys["stopped"] = "stalled"
-        before, own = self.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")
+        before, own = user.uncut.keys.get("runtime_parts"), keys.get("runtime_parts")
         if before is not None and own is not None:
             keys["runtime_parts"] = msgspec.structs.replace(own, own_planned=before.own_planned)
-        return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=self.problem.own_order_peak_bytes)
+        return replace(answer, keys=keys, parts=parts, own_order_peak_bytes=user.problem.own_order_peak_bytes)
 
 
 def _applied(cutter: Cutter, way: Way, seams: Seams, order: Sequence[int]) -> PartGraph:

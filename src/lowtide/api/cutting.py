@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.rewrites import RegionBound
+from lowtide.rewrites import ALLOWED, RegionBound, Sections
 from lowtide.stop import Limits
 from lowtide.target import Target
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute", "swap", "alias", "loops")
-"""What a plan may be allowed to change."""
+if TYPE_CHECKING:
+    from lowtide.api.cut_search import CutSearch
 
-_UNCUT, _BOUND = 0.2, 0.1
-"""Shares of the time after which the search for the uncut graph's order is over, and that of a bound over all cuts."""
+_UNCUT, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
+"""Shares of the time after which the search for the uncut graph's order is over, that of a bound over all cuts, and
+that for cuts with products by sections."""
 
 
 def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
@@ -65,19 +67,51 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     bound = None if interrupted else _region_bound(job, problem, uncut, limits)
     least = bound is not None and bound.bytes == uncut.keys["peak_bytes"]
     search = CutSearch(job, job.goal, problem, uncut, limits)
-    best = uncut if within or interrupted or least else search.best()
+    search.by_sections = None if within or interrupted else _by_sections(search, least=least)
+    done = within or interrupted or (least and search.by_sections is None)
+    best = uncut if done else search.best()
     changed = best.parts is not None
     best = best.under(job.allow, interrupted=search.interrupted)
     keys = best.keys
     if job.costs is not None and not changed:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole)
-    if bound is not None:
+    if bound is not None and not any(isinstance(r, Sections) for r in keys.get("rewrites") or ()):
         assert bound.bytes <= keys["peak_bytes"], bound
         keys["region_bound"] = bound
         if bound.bytes == keys["peak_bytes"]:
             keys["proved_over"] = "orders_and_regions"
     return best
+
+
+def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
+    """The search for cuts of the same graph with its products by sections; None where that is not allowed, no product
+    has any, or it could not gain anything.
+
+    It is about another graph, and comes first: it has half of the time.
+
+    Parameters
+    ----------
+    least
+        Whether no cuts of the graph as it stands need less than its best order.
+    """
+    from lowtide.api.cut_search import CutSearch
+    from lowtide.transform.sections import by_sections, products
+
+    job, problem, limits = search.job, search.problem, search.limits
+    chosen = () if job.exact_bits else products(problem.graph)
+    if not chosen or search.keeps:
+        return None
+    sectioned = by_sections(problem.graph, chosen)
+    own = Problem.of(sectioned.graph, problem.target)
+    half = replace(limits, seconds=limits.seconds * _SECTIONS)
+    began = limits.seconds - limits.left_seconds
+    until = min(half.seconds, began + limits.seconds * _UNCUT)
+    uncut = search.goal.solve(own, job.search, replace(limits, seconds=until))
+    bound = _region_bound(job, own, uncut, limits) if least else None
+    if bound is not None and bound.bytes >= search.uncut.keys["peak_bytes"]:
+        return None
+    return CutSearch(job, search.goal, own, uncut, half, sectioned=sectioned, user=search)
 
 
 def _region_bound(job: Job, problem: Problem, uncut: Answer, limits: Limits) -> RegionBound | None:

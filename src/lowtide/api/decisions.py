@@ -12,7 +12,7 @@ from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, Recompute, SeamOp, Sums
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, Recompute, SeamOp, Sections, Sums
 from lowtide.sizes import NO_DIMS, Dims
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lowtide.transform.parts import PartGraph
     from lowtide.transform.runs import Runs
     from lowtide.transform.seams import SeamCut, Seams
+    from lowtide.transform.sections import Sectioned
     from lowtide.transform.statistics import Expanded
 
 
@@ -29,6 +30,7 @@ def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
     classes: tuple[Exactness, ...] = get_args(Exactness)
     worst = max((2 for cut in parts.seams.cuts if cut.into), default=0)
     worst = 2 if any(isinstance(r, Sums) for r in parts.before) else worst
+    worst = max(worst, any(isinstance(r, Sections) for r in parts.before))
     for cut in (*parts.seams.cuts, *(cut for region in parts.regions for cut in region.cuts)):
         known = cutter.meaning(cut.op)
         assert known is not None, cut
@@ -37,7 +39,7 @@ def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
     return classes[worst]
 
 
-def as_rewrites(parts: PartGraph) -> list[Sums | Recompute | CutRegion | CutSeams]:
+def as_rewrites(parts: PartGraph) -> list[Sections | Sums | Recompute | CutRegion | CutSeams]:
     """What a plan says was decided."""
     regions = [
         CutRegion(ops=[CutOp(op=cut.op, axis=cut.axis, ends=list(cut.ends)) for cut in region.cuts])
@@ -115,19 +117,21 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     from lowtide.transform.cut import Cutter
     from lowtide.transform.passed import in_parts
     from lowtide.transform.seam_parts import apply_with_seams
+    from lowtide.transform.sections import of_user
     from lowtide.transform.tflite_file import with_file
 
     target = Rules.of_plan(plan).resolve()
     graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
     regions, place = regions_of(plan.rewrites or ()), graph.source or graph.name
-    passed = _passed(graph, plan, place)
-    cutter = Cutter(graph if passed is None else passed[1].graph)
+    passed, sectioned = _passed(graph, plan, place), _sectioned(graph, plan, place)
+    cutter = Cutter(passed[1].graph if passed is not None else graph if sectioned is None else sectioned.graph)
     seams = seams_of(plan.rewrites or (), cutter)
     if not all(_can_be(cutter, region) for region in regions) or not all(_can_be_seam(cutter, c) for c in seams.cuts):
         raise InputError("its rewrites cut what cannot be cut so; plan the model again", place)
     try:
         if passed is None:
             parts = with_file(apply_with_seams(cutter, regions, seams))
+            parts = parts if sectioned is None else of_user(parts, sectioned)
         else:
             parts = in_parts(*passed, regions).parts
     except ValueError as error:
@@ -138,6 +142,27 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     if listed != made:
         raise InputError("its parts are not what its rewrites give; plan the model again", place)
     return parts
+
+
+def _sectioned(graph: Graph, plan: Plan, place: str) -> Sectioned | None:
+    """The graph that a plan cuts whose products run by sections; None: there are none.
+
+    Raises
+    ------
+    InputError
+        The rewrites are not what such a graph has.
+    """
+    from lowtide.transform.sections import by_sections, products
+
+    listed = [r for r in plan.rewrites or () if isinstance(r, Sections)]
+    if not listed:
+        return None
+    known = {p.op: p for p in products(graph)}
+    if all(r.op in known for r in listed):
+        sectioned = by_sections(graph, [known[r.op] for r in listed])
+        if list(sectioned.rewrites) == listed:
+            return sectioned
+    raise InputError("its products have no such sections; plan the model again", place)
 
 
 def _passed(graph: Graph, plan: Plan, place: str) -> tuple[Expanded, Runs] | None:

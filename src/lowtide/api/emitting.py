@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.api.exports import planned_graph
 from lowtide.api.models import files_read, load
-from lowtide.errors import InputError
 from lowtide.files import read_whole
 from lowtide.graph import Graph
-from lowtide.outputs import Outputs
+from lowtide.outputs import Outputs, output_folder
 from lowtide.plan import Plan
 from lowtide.sizes import NO_DIMS, Dims
 
@@ -79,26 +76,3 @@ def check_emit(model: str | Path, dims: Dims = NO_DIMS) -> None:
 def _bytes_of(graph: Graph) -> bytes:
     """The file that a graph was read from; nothing if it is of none."""
     return read_whole(Path(graph.source)) if graph.source and graph.file is not None else b""
-
-
-@contextmanager
-def output_folder(folder: str | Path) -> Iterator[None]:
-    """A folder that is there while something is written into it, and not made in vain.
-
-    Raises
-    ------
-    InputError
-        It cannot be made.
-    """
-    path = Path(folder)
-    there = path.is_dir()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder: {error.strerror}", str(folder)) from None
-    try:
-        yield
-    finally:
-        if not there:
-            with suppress(OSError):  # it is not empty
-                path.rmdir()

@@ -126,7 +126,7 @@ class Job:
     dims
         Sizes of the model's free dimensions.
     allow
-        What of the graph may be changed (`lowtide.api.cutting.ALLOWED`).
+        What of the graph may be changed (`lowtide.rewrites.ALLOWED`).
     exact_bits
         Whether a change must not move a bit of the results.
     max_ops

@@ -18,7 +18,8 @@ from lowtide.stop import Limits
 
 if TYPE_CHECKING:
     from lowtide.optimize.loops import LoopPath, LoopSearch
-    from lowtide.transform.loops import Loop, LoopGraph, LoopRules
+    from lowtide.transform.loop_graph import LoopGraph
+    from lowtide.transform.loops import Loop, LoopRules
 
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
@@ -140,7 +141,7 @@ def _answer(
     job: Job, goal: OneArena, problem: Problem, whole: Answer, rules: LoopRules, path: LoopPath, limits: Limits
 ) -> Answer:
     """The plan of a path's loops, in the best order of what runs then."""
-    from lowtide.transform.loops import apply
+    from lowtide.transform.loop_graph import apply
 
     looped = apply(problem.graph, path.loops, problem.target.alignment)
     spent = limits.seconds - limits.left_seconds
@@ -155,7 +156,7 @@ def _answer(
     }
     keys: PlanKeys = {
         **answer.keys,
-        "loops": [_as_plan(rules, answer, op, loop) for op, loop in looped.loops.items()],
+        "loops": [_as_plan(rules, answer, op, loop, looped.blocks.get(op)) for op, loop in looped.loops.items()],
         "exactness": exactness(rules, looped),
         "proved_over": "orders",
         "search": {**answer.keys.get("search", {}), **figures},
@@ -173,10 +174,11 @@ def exactness(rules: LoopRules, looped: LoopGraph) -> Exactness:
     return classes[max((classes.index(rules.exactness(o, axes)) for o, axes in pairs), default=0)]
 
 
-def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop) -> PlanLoop:
-    """What a plan says of a loop, with addresses if the plan has an arena."""
+def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop, block: int | None) -> PlanLoop:
+    """What a plan says of a loop, with addresses if the plan has an arena. `block`: what stands for its rings."""
     graph, alignment = rules.graph, answer.problem.target.alignment
-    begin = (answer.keys.get("workspace_offsets") or {}).get(str(op), 0)
+    at = answer.keys.get("workspace_offsets") if block is None else answer.keys.get("offsets")
+    begin = (at or {}).get(str(op if block is None else block), 0)
     places: dict[int, int] = {}
     for tensor, size in loop.pieces():
         places[tensor] = begin
@@ -201,6 +203,8 @@ def _as_plan(rules: LoopRules, answer: Answer, op: int, loop: Loop) -> PlanLoop:
         keep=kept,
         sums={str(t): PlanSum(bytes=size, offset=places.get(t)) for t, size in loop.accumulators},
         streamed={str(t): graph.tensor_by_id[t].name for t in loop.streamed},
+        over=None if loop.over is None else block if loop.over.tensor is None else loop.over.tensor,
+        behind={} if loop.over is None else {str(loop.over.input): loop.over.distance},
     )
 
 

@@ -30,11 +30,12 @@ def files_read(model: Model, *settings: object, external: bool = True) -> list[P
     if function is not None:
         return [function[0], *files]
     source = Path(model)
-    return [source, *(_external_data(source) if external else ()), *files]
+    return [source, *(source.parent / at for at in (external_locations(source) if external else ())), *files]
 
 
-def _external_data(source: Path) -> list[Path]:
-    """Of an ONNX file. One that cannot be read has none: `load` says what is wrong with it."""
+def external_locations(source: Path) -> list[str]:
+    """Where an ONNX file says that its weights are, from its folder; none of one that cannot be read, of which `load`
+    says what is wrong with it."""
     if source.suffix.lower() != ".onnx":
         return []
     from lowtide.files import open_bytes
@@ -43,7 +44,7 @@ def _external_data(source: Path) -> list[Path]:
 
     try:
         with open_bytes(source) as data:
-            return [source.parent / location for location in external_files(parse_model(data, str(source)))]
+            return external_files(parse_model(data, str(source)))
     except InputError:
         return []
 

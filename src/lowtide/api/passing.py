@@ -83,7 +83,9 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
         "segments_tried": checkpoints.tried,
         "uncut_peak_bytes": uncut.keys["peak_bytes"],
     }
-    best = replace(best, keys={**best.keys, "search": figures})
+    late = until.over() and best.parts is None and best.keys["stopped"] in ("proof", "complete")
+    stopped = "time" if late else best.keys["stopped"]
+    best = replace(best, keys={**best.keys, "search": figures, "stopped": stopped})
     return _with_work(job, problem, best).under(job.allow, interrupted=interrupted)
 
 

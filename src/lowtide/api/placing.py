@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +33,10 @@ class Placement:
     With several memories `offsets` are those in the memory that `memory_of` names, `height_bytes` is what all memories
     hold, `slow_bytes` what lies in slow ones (bytes times the place in the buffer's list, the first being 0), and
     `optimal` says that `slow_bytes` is proved least. `conflict` says who cannot share the capacity, where it was found.
-    `interrupted`: Ctrl-C ended the search, and this is the best so far.
+    With reuse as a cost `reuse_cost` is the sum of the penalties of pairs that share bytes, `reuse_lower_bound` what no
+    placement within the capacity is below, and `optimal` says that they are the same; where no placement within it was
+    found, there is no cost, and `offsets` reach above it. `interrupted`: Ctrl-C ended the search, and this is the best
+    so far.
     """
 
     height_bytes: int
@@ -48,6 +52,8 @@ class Placement:
     conflict: str | None = None
     status: Status | None = None
     interrupted: bool | None = None
+    reuse_cost: int | None = None
+    reuse_lower_bound: int | None = None
 
     def __repr__(self) -> str:
         return brief(self, "height_bytes lower_bound_bytes optimal offsets seconds")
@@ -70,6 +76,7 @@ def allocate(
     board: str | Path | None = None,
     places: Places = NO_PLACES,
     spread: bool = False,
+    reuse_cost: bool = False,
     time: float = 60.0,
     seed: int = 0,
     report: Callable[[Progress], None] | None = None,
@@ -89,6 +96,9 @@ def allocate(
         Names of buffers, each with the memories that it may lie in; beside those that a CSV names.
     spread
         Let buffers reuse bytes only where the capacity demands it: as many as can be have bytes of their own.
+    reuse_cost
+        Of all placements within the capacity, one whose penalties for shared bytes add up to least; they are a
+        dsa-problem's, or `BufferFile.costs`.
     time
         Seconds of search.
     report
@@ -121,10 +131,54 @@ def allocate(
     if spread and capacity_bytes is None:
         raise InputError("--spread needs --capacity: without a limit nothing would be reused")
     limits = Limits(time, seed=seed, report=report)
+    if reuse_cost:
+        _check_reuse(given, capacity_bytes, several=bool(regions), spread=spread)
+        return _for_reuse(given, capacity_bytes or 0, limits, began)
+    if given.costs:
+        said = f"{given.place or 'buffers'}: {len(given.costs)} penalties for reuse are not weighed"
+        warnings.warn(f"{said}; --reuse-cost (reuse_cost=True) weighs them", stacklevel=2)
     if regions:
         return _in_memories(problem, regions, wanted, limits, began)
     _check_fixed(given)
     return _in_one(problem, capacity_bytes, spread, limits, began)
+
+
+def _check_reuse(given: BufferFile, capacity: int | None, *, several: bool, spread: bool) -> None:
+    """Raise `InputError` for what reuse cannot be priced with."""
+    place = given.place or None
+    if several or spread:
+        raise InputError("--reuse-cost is for one arena: leave out --bank, --board and --spread", place)
+    if capacity is None:
+        raise InputError("--reuse-cost needs --capacity: without a limit nothing would be reused", place)
+    if not given.costs:
+        raise InputError("there are no penalties to weigh; --reuse-cost is for a dsa-problem that has some", place)
+    if given.problem.pairs or any(p.low or p.size != b.size for b in given.problem.buffers for p in b.pieces):
+        raise InputError("--reuse-cost is for whole buffers; some here may overlap or change their size", place)
+    _check_fixed(given)
+
+
+def _for_reuse(given: BufferFile, capacity: int, limits: Limits, began: float) -> Placement:
+    """Least penalties within the capacity; where nothing fits it, a placement above it, and why."""
+    from lowtide.allocate.reuse import least_reuse
+
+    problem = given.problem
+    placed = least_reuse(problem, given.costs, capacity, limits)
+    if placed.offsets is None:
+        above = _in_one(problem, capacity, spread=False, limits=limits, began=began)
+        status: Status = "impossible" if placed.fits is False else "over_budget"
+        return replace(above, status=status, optimal=False, reuse_lower_bound=placed.lower_bound)
+    ends = [at + b.size for at, b in zip(placed.offsets, problem.buffers, strict=True) if b.pieces]
+    return Placement(
+        max(ends, default=0),
+        0,
+        placed.optimal,
+        {b.name: at for b, at in zip(problem.buffers, placed.offsets, strict=True)},
+        clock.perf_counter() - began,
+        status="ok",
+        interrupted=placed.interrupted or None,
+        reuse_cost=placed.cost,
+        reuse_lower_bound=placed.lower_bound,
+    )
 
 
 def _check_fixed(given: BufferFile) -> None:

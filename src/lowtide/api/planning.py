@@ -168,7 +168,57 @@ def plan(
     VerificationError
         The plan does not hold: a bug of lowtide's.
     """
-    model = given(model, example)
+    job = job_of(
+        given(model, example), target=target, budget=budget, reserve=reserve, banks=banks, board=board, places=places,
+        memories=memories, moves=moves, method=method, options=options, time=time, search_memory=search_memory,
+        seed=seed, dims=dims, gap=gap, require_optimal=require_optimal, allow=allow, exact_bits=exact_bits,
+        max_ops=max_ops, cost=cost, max_overhead=max_overhead, stream_input=stream_input,
+        overwrite_inputs=overwrite_inputs, pin_inputs=pin_inputs, persistent=persistent,
+        double_buffered=double_buffered, fixed=fixed, spread=spread, quick=quick,
+    )  # fmt: skip
+    return plan_job(job, trace=trace, report=report)
+
+
+def job_of(
+    model: Model,
+    *,
+    target: str | Target = "auto",
+    budget: Size | None = None,
+    reserve: Size | None = None,
+    banks: Banks | None = None,
+    board: str | Path | None = None,
+    places: Places = NO_PLACES,
+    memories: Memories = (),
+    moves: Options = NO_OPTIONS,
+    method: str = "exact",
+    options: Options = NO_OPTIONS,
+    time: float = 60.0,
+    search_memory: Size = "2GiB",
+    seed: int = 0,
+    dims: Dims = NO_DIMS,
+    gap: str | float = 0.0,
+    require_optimal: bool = False,
+    allow: str | Sequence[str] = (),
+    exact_bits: bool = False,
+    max_ops: int = 0,
+    cost: CostFile | str | Path | None = None,
+    max_overhead: str | float | None = None,
+    stream_input: bool = False,
+    overwrite_inputs: bool = False,
+    pin_inputs: bool = False,
+    persistent: Sequence[str] = (),
+    double_buffered: Sequence[str] = (),
+    fixed: Mapping[str, int] = NONE_FIXED,
+    spread: bool = False,
+    quick: bool = False,
+) -> Job:
+    """A call of `plan` as a job, with its keywords; of the model's file nothing is read but an ExportedProgram.
+
+    Raises
+    ------
+    InputError
+        An argument is wrong, or two do not go together.
+    """
     arena = OneArena.of(budget, reserve, spread=spread)
     goal = find_goal(arena, (banks, board, places), (memories, moves))
     rules = Rules(target, overwrite_inputs, pin_inputs, persistent, double_buffered, fixed)
@@ -181,8 +231,7 @@ def plan(
         method, options = "exact", NO_OPTIONS
     search = Search(goal.method(method, options), time, memory_bytes, seed, quick, require_optimal, parse_gap(gap))
     costs = find_costs(cost, max_overhead)
-    job = Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
-    return plan_job(job, trace=trace, report=report)
+    return Job(model, dims, rules, goal, search, words, exact_bits, max_ops, costs, repeats, stream_input)
 
 
 def plan_job(

@@ -1,4 +1,4 @@
-"""Pictures of plans: an HTML report, SVG figures, a trace, a plot."""
+"""Pictures of plans: an HTML report, SVG figures, a trace, an overlay, a plot."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ class Pictures:
         JSON for Perfetto and ``chrome://tracing``: live bytes, and who is there when.
     svg
         Begin of the names of SVG files, one a figure: ``NAME-live.svg``, ``NAME-MEMORY.svg``.
+    overlay
+        JSON for Model Explorer: custom node data that colour the model's own graph by live bytes.
     """
 
     report: str | Path | None = None
     trace: str | Path | None = None
     svg: str | Path | None = None
+    overlay: str | Path | None = None
 
     @property
     def paths(self) -> list[str | Path]:
         """The files that are wanted and whose names are known without the plan."""
-        return [path for path in (self.report, self.trace) if path is not None]
+        return [path for path in (self.report, self.trace, self.overlay) if path is not None]
 
     def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
         """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
@@ -61,6 +64,10 @@ class Pictures:
             from lowtide.report.trace import trace_json
 
             made.append((self.trace, trace_json(view)))
+        if self.overlay is not None:
+            from lowtide.report.overlay import overlay_json
+
+            made.append((self.overlay, overlay_json(view)))
         if self.svg is not None:
             from lowtide.report.svg import figures
 
@@ -79,6 +86,7 @@ def report(
     before: Plan | None = None,
     trace: str | Path | None = None,
     svg: str | Path | None = None,
+    overlay: str | Path | None = None,
 ) -> None:
     """Write the picture of a plan; `plan.report("r.html")` is the same.
 
@@ -93,6 +101,8 @@ def report(
         JSON file for Perfetto or ``chrome://tracing``.
     svg
         Where SVG files of the figures go: their names begin so.
+    overlay
+        JSON file of custom node data for Model Explorer.
 
     Raises
     ------
@@ -109,7 +119,7 @@ def report(
     """
     from lowtide.outputs import Outputs
 
-    wanted = Pictures(path, trace, svg)
+    wanted = Pictures(path, trace, svg, overlay)
     if not (wanted.paths or svg):
         raise InputError("name a file for the report, as plan.report('report.html')")
     with Outputs() as outputs:
@@ -128,7 +138,7 @@ def report_files(plans: Sequence[str | Path], pictures: Pictures) -> list[str | 
     from lowtide.outputs import Outputs
 
     if not (pictures.paths or pictures.svg):
-        raise InputError("name what to write: -o R.html, --trace T.json or --svg NAME")
+        raise InputError("name what to write: -o R.html, --trace T.json, --overlay O.json or --svg NAME")
     read = [read_plan(path) for path in plans]
     if len(read) > 2:
         return _front_file(read, plans, pictures)
@@ -146,8 +156,8 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
 
     if len(read) > MOST_PLANS:
         raise InputError(f"a report shows at most {MOST_PLANS} plans, and these are {len(read)}; leave some out")
-    if pictures.report is None or pictures.trace is not None or pictures.svg is not None:
-        raise InputError("a trace and figures are of one plan or two; of more there is a report alone: -o R.html")
+    if pictures.report is None or any((pictures.trace, pictures.svg, pictures.overlay)):
+        raise InputError("all but the report are of one plan or two; of more there is -o R.html alone")
     names = [Path(path).name.removesuffix(".json").removesuffix(".plan") for path in paths]
     views = [PlanView.of(plan, str(path)) for plan, path in zip(read, paths, strict=True)]
     with Outputs(paths) as outputs:

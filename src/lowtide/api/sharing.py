@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from lowtide.api.planning import plan_job
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
 from lowtide.graph import Graph
-from lowtide.names import brief
+from lowtide.names import FreeNames, brief
 from lowtide.plan import Plan, Status, exit_status
 from lowtide.sizes import NO_DIMS, Dims, parse_size
 from lowtide.stop import Limits, Progress
@@ -169,7 +170,8 @@ def write_shared(
     plans: str | Path | None,
     target: str | Target = "auto",
 ) -> list[str | Path]:
-    """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`.
+    """Write the layout of all models in one as `exports` asks, and each model's plan into the folder `plans`, which
+    is there.
 
     No file is written over a model, or over the file of `target`, which was planned under.
 
@@ -189,16 +191,35 @@ def write_shared(
     with Outputs([path for m in models for path in files_read(m, target)]) as outputs:
         if written:
             exports.write(shared_map(shared, Path(written[0]).name.split(".")[0]), outputs)
-        if plans is not None:
-            try:
-                Path(plans).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"cannot make the folder: {error.strerror}", str(plans)) from None
-            for member in shared.models:
-                path = Path(plans) / f"{member.name}.plan.json"
-                outputs.write(path, member.plan.to_json())
-                written.append(path)
+        for member in shared.models if plans is not None else ():
+            path = Path(plans or "") / f"{member.name}.plan.json"
+            outputs.write(path, member.plan.to_json())
+            written.append(path)
     return written
+
+
+@contextmanager
+def shared_outputs(
+    models: Sequence[Model], exports: Exports, plans: str | Path | None, target: str | Target = "auto"
+) -> Iterator[None]:
+    """The folder of the plans, while an arena is planned and written into it; and that the files can be written.
+
+    Raises
+    ------
+    InputError
+        As `write_shared`, before any time is spent on planning.
+    """
+    from lowtide.outputs import Outputs, output_folder
+
+    with nullcontext() if plans is None else output_folder(plans):
+        outputs = Outputs([path for model in models for path in files_read(model, target)])
+        try:
+            for path in (*exports.paths, *(() if plans is None else (Path(plans) / ".plan.json",))):
+                with outputs.create(path):
+                    pass
+        finally:
+            outputs.discard()
+        yield
 
 
 def shared_map(shared: SharedArena, name: str) -> ArenaMap:
@@ -397,14 +418,10 @@ def _own_rules(rules: Rules, graph: Graph) -> Rules:
 
 def _names(models: Sequence[Model], graphs: Sequence[Graph]) -> list[str]:
     """A name for each model: its file's, its graph's, or a number after it where it is there already."""
-    names: list[str] = []
+    names, free = list[str](), FreeNames(first=2)
     for model, graph in zip(models, graphs, strict=True):
         file = isinstance(model, str | Path) and not str(model).startswith("zoo:")
         base = Path(str(model)).name if file else graph.name
         base = base.split(".")[0] or "model"
-        name, n = base, 1
-        while name in names:
-            n += 1
-            name = f"{base}_{n}"
-        names.append(name)
+        names.append(free.take(base))
     return names

@@ -24,7 +24,7 @@ from lowtide.version import __version__
 
 MODEL_ENDINGS = (".onnx", ".tflite", ".pt2", ".graph.json", *HLO_ENDINGS)
 OPTIONS = (
-    "allow", "dims", "exact_bits", "gap", "max_macs", "max_ops", "max_overhead", "method", "overwrite_inputs",
+    "allow", "dims", "exact_bits", "gap", "max_ops", "max_overhead", "method", "overwrite_inputs",
     "pin_inputs", "reserve", "seed", "stream_input", "time",
 )  # fmt: skip
 """Keywords of `lowtide.plan` that a sweep may vary."""
@@ -68,7 +68,7 @@ def grid(
     Raises
     ------
     InputError
-        A list is empty, a size is none, or there is no such option.
+        A list is empty, a size is none, there is no such option, or a value with which no row can be planned.
     """
     for name in vary:
         if name not in OPTIONS:
@@ -86,7 +86,43 @@ def grid(
         for values in product(*vary.values()):
             task = Task(model, target, budget, dict(zip(vary, values, strict=True)), files[model])
             tasks.setdefault(task.key, task)
+    check_calls(list(tasks.values()))
     return list(tasks.values())
+
+
+def check_calls(tasks: Sequence[Task]) -> None:
+    """See that each target, budget and value of an option is one with which some row can be planned, before any is.
+
+    What is wrong with single rows, as with a model that is not there, stays in these. Of a model only its format is
+    looked at.
+
+    Raises
+    ------
+    InputError
+        What is wrong with all rows of such a value, as with a target that there is none of.
+    """
+    wrong: dict[tuple[str, str, str, str], InputError | None] = {}
+    errors: dict[tuple[str, Any], InputError | None] = {}
+    for task in tasks:
+        call = (task.model.lower().rpartition(".")[2], task.target, str(task.budget), task.spelt_options)
+        if call not in wrong:
+            wrong[call] = _wrong_call(task)
+        for value in (("target", task.target), ("budget", str(task.budget)), *task.options.items()):
+            key = (value[0], str(value[1]))
+            errors[key] = wrong[call] if errors.get(key, wrong[call]) is not None else None
+    error = next((error for error in errors.values() if error is not None), None)
+    if error is not None:
+        raise error
+
+
+def _wrong_call(task: Task) -> InputError | None:
+    from lowtide.api.planning import job_of
+
+    try:
+        job_of(task.model, target=task.target, budget=task.budget, **task.options)
+    except InputError as error:
+        return error
+    return None
 
 
 def model_names(given: Iterable[str]) -> list[str]:
@@ -129,7 +165,7 @@ def row_of(task: Task) -> dict[str, Any]:
     if task.budget is not None and not str(task.budget).endswith("%"):
         row["budget_bytes"] = parse_size(task.budget, "budget")
     try:
-        made = plan(task.model, target=task.target, budget=task.budget, **task.options)
+        result = plan(task.model, target=task.target, budget=task.budget, **task.options)
     except MemoryError:
         row |= {"status": "error", "error": "out of memory", "exit_status": 1}
     except LowtideError as error:
@@ -142,8 +178,8 @@ def row_of(task: Task) -> dict[str, Any]:
             "graph", "status", "exit_status", "stopped", "own_order_peak_bytes", "peak_bytes", "lower_bound_bytes",
             "optimal", "arena_bytes", "required_bytes",
         )  # fmt: skip
-        row |= {name: getattr(made, name) for name in kept}
-        row |= {"target": made.target, "ops": len(made.order), "budget_bytes": made.budget_bytes}
+        row |= {name: getattr(result, name) for name in kept}
+        row |= {"target": result.target, "ops": len(result.order), "budget_bytes": result.budget_bytes}
     row["seconds"] = round(clock.perf_counter() - began, 3)
     return row
 

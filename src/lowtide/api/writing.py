@@ -263,9 +263,11 @@ def _ending(model: str | Path, out: str | Path) -> None:
     if name.startswith("zoo:"):
         if not str(out).lower().endswith((".onnx", ".graph.json")):
             raise InputError("the name must end in .onnx or .graph.json", str(out))
-    elif name.endswith((".onnx", ".pt2", ".json")):
-        ending = name[name.rindex(".") :]
-        if not str(out).lower().endswith(ending):
+    else:
+        from lowtide.write import ending_of
+
+        ending = ending_of(model, out)
+        if ending != ".tflite" and not str(out).lower().endswith(ending):
             raise InputError(f"the output has the model's own format; its name must end in {ending}", str(out))
 
 

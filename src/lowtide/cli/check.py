@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from lowtide.plan import INTERRUPTED
 from lowtide.sizes import parse_size
 
 if TYPE_CHECKING:
+    from lowtide.api.budgets import Budgeted
     from lowtide.report.ci import CheckedModel
 
 FORMATS = ("text", "github", "junit")
@@ -75,7 +77,7 @@ def _ended(options: argparse.Namespace, rows: Sequence[tuple[CheckedModel, Check
 def _project(options: argparse.Namespace) -> int:
     """The models of a file of budgets, each with its own rules."""
     from lowtide.api.budgets import FILE, read_budgets
-    from lowtide.cli.summary import write_summary
+    from lowtide.cli.summary import summary_files, write_summary
 
     given = [name for name in ("budget", "reserve", "board", "banks") if getattr(options, name)]
     if given or options.target != "auto" or options.dims or options.as_is:
@@ -86,17 +88,24 @@ def _project(options: argparse.Namespace) -> int:
         raise InputError(f"name a MODEL, or write a {FILE} with budgets (docs/howto/budget.md); there is none here")
     if options.summary is None and (options.before or options.reports):
         raise InputError("--before and --reports go with --summary S.md")
-    rows: list[tuple[CheckedModel, Check | None]] = []
     entries = read_budgets(options.config or FILE)
+    with summary_files(options):
+        rows = list(_rows(options, entries))
+        if options.summary is not None:
+            write_summary(options, entries, [row for row, _ in rows])
+    return _ended(options, rows)
+
+
+def _rows(options: argparse.Namespace, entries: Sequence[Budgeted]) -> Iterator[tuple[CheckedModel, Check | None]]:
+    """Of each model of a project, up to one that was interrupted; an error names the table that it comes from."""
     for entry in entries:
         own = argparse.Namespace(**{**vars(options), **entry.settings, "dims": list(entry.settings["dims"].items())})
         settings = _settings(own) | {"dims": entry.settings["dims"]}
-        rows.append(_row(own, str(entry.path), settings))
-        if rows[-1][0].status == INTERRUPTED:
-            break
-    if options.summary is not None:
-        write_summary(options, entries, [row for row, _ in rows])
-    return _ended(options, rows)
+        row, check = _row(own, str(entry.path), settings)
+        wrong = check is None and row.status != INTERRUPTED
+        yield (replace(row, text=f"{entry.place}: {row.text}") if wrong else row), check
+        if row.status == INTERRUPTED:
+            return
 
 
 def _check(options: argparse.Namespace, model: str, settings: dict[str, Any]) -> Check:

@@ -31,6 +31,7 @@ BARS = 72
 
 def plan(options: argparse.Namespace) -> int:
     """Plan, write, and print a summary."""
+    from lowtide.api.writable import check_files
     from lowtide.api.writing import PlanFiles, check_outputs, write_all
 
     if options.emit is not None:
@@ -54,6 +55,7 @@ def plan(options: argparse.Namespace) -> int:
     )  # fmt: skip
     if files.paths:
         check_outputs(model, files.paths, files.out, (settings["target"], options.board))
+        check_files(model, settings, files)
     trace: list[Progress] = []
     plan = api.plan(model, report=options.line, trace=trace, **settings)
     options.line.end()
@@ -82,7 +84,7 @@ def plan(options: argparse.Namespace) -> int:
 def _plan_sizes(options: argparse.Namespace) -> int:
     """A table of several sizes; files are for one."""
     files = ("out", "plan_file", "header", "table", "usmp", "buffer_plan", "commands", "snippet", "log_file")
-    files += ("report", "trace")
+    files += ("report", "trace", "overlay")
     if options.runtime_optimized is not None or any(getattr(options, name) is not None for name in files):
         raise InputError("files are for one size, and --dim gives several; plan each by itself")
     asked.announce(options, options.model)
@@ -189,6 +191,7 @@ def allocate(options: argparse.Namespace) -> int:
     if paths:
         check_outputs(source, paths, settings=(options.board,))
     settings = asked.memories(options) | {"spread": options.spread, "time": options.time, "seed": options.seed}
+    settings["reuse_cost"] = options.reuse_cost
     label = "in slow memories: " if settings["banks"] or settings["board"] else ""
     buffers = read_problem(source, options.pool)
     placed = api.allocate(buffers, options.capacity, report=lambda p: options.line(p, label), **settings)
@@ -221,7 +224,7 @@ def allocate(options: argparse.Namespace) -> int:
 
 def share(options: argparse.Namespace) -> int:
     """Print the shared arena and each model's part in it."""
-    from lowtide.api.sharing import write_shared
+    from lowtide.api.sharing import shared_outputs, write_shared
 
     if options.settings:
         raise InputError("--set is for one method on one model; plan the models apart first")
@@ -230,12 +233,14 @@ def share(options: argparse.Namespace) -> int:
     def tell(name: str, progress: Progress) -> None:
         line(progress, f"{name}: ")
 
-    shared = api.share(
-        options.models, report=tell, budget=options.budget, persistent=options.persistent,
-        double_buffered=options.double_buffered, dims=dims_of(options.dims), **asked.searching(options),
-    )  # fmt: skip
-    line.end()
-    written = write_shared(shared, options.models, asked.exports(options), options.plans, options.target)
+    exports = asked.exports(options)
+    with shared_outputs(options.models, exports, options.plans, options.target):
+        shared = api.share(
+            options.models, report=tell, budget=options.budget, persistent=options.persistent,
+            double_buffered=options.double_buffered, dims=dims_of(options.dims), **asked.searching(options),
+        )  # fmt: skip
+        line.end()
+        written = write_shared(shared, options.models, exports, options.plans, options.target)
     if options.json:
         show_json(shared.document)
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.cli.terminal import show, show_json
-from lowtide.cli.values import printing
+from lowtide.rewrites import ALLOWED
 
 SHELLS = ("bash", "zsh", "fish")
 _FREE = ("SIZE", "SECONDS", "NAME=", "TENSOR", "METHOD.", "10%", "3%", "A,B")
@@ -57,7 +57,6 @@ class Command:
 def arguments(p: Any) -> None:
     """What `completion` takes."""
     p.add_argument("shell", choices=SHELLS, help="for which shell")
-    printing(p)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,7 +112,7 @@ def _words(command: str, action: argparse.Action) -> tuple[str, ...]:
         "--method": lambda: tuple(built_in()),
         "--methods": lambda: tuple(built_in()),
         "--runtime-level": lambda: ("extended", "all", "best"),
-        "--allow": lambda: ("alias", "fission", "seams", "accumulate", "recompute", "loops"),
+        "--allow": lambda: ALLOWED,
         "target": lambda: tuple(api.targets()),
         "board": lambda: tuple(api.boards()),
         "network": lambda: tuple(zoo.names()),

@@ -7,7 +7,7 @@ from typing import Any
 
 from lowtide import api
 from lowtide.cli.terminal import show, show_json
-from lowtide.cli.values import count, dims_of, model_options, printing, seconds
+from lowtide.cli.values import count, dims_of, model_options, seconds
 from lowtide.cli.values import seed as seed_of
 from lowtide.errors import InputError
 from lowtide.optimize.curve import Curve
@@ -69,7 +69,6 @@ def arguments(p: Any) -> None:
     cost_file(p)
     p.add_argument("--time", type=seconds, default=30.0, metavar="SECONDS", help="limit of the search (default: 30)")
     p.add_argument("--seed", type=seed_of, default=0, metavar="N", help="for what is drawn at random (default: 0)")
-    printing(p)
 
 
 def _cut(options: argparse.Namespace) -> Curve:

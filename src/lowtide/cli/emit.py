@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowtide import api
-from lowtide.api.emitting import FILES, TARGET, check_emit, output_folder, project_of
+from lowtide.api.emitting import FILES, TARGET, check_emit, project_of
 from lowtide.cli import asked, size_table
 from lowtide.cli.curve import changes_of
 from lowtide.cli.report import pictures_of
 from lowtide.cli.terminal import say, show, show_json
 from lowtide.errors import InputError
+from lowtide.outputs import output_folder
 
 if TYPE_CHECKING:
     from lowtide.emit.project import CodeSizes
@@ -82,7 +83,7 @@ def sizes_text(sizes: CodeSizes) -> str:
 
     rows = [
         ("C: arena", format_size(sizes.arena_bytes)),
-        ("counters", format_size(sizes.state_bytes)),
+        ("counters", format_size(sizes.counter_bytes)),
         ("weights", format_size(sizes.weight_bytes)),
         ("a run", f"{sizes.macs:,} multiply-accumulates, {sizes.moved_bytes:,} B read and written"),
     ]

@@ -76,6 +76,15 @@ def shared_lines(shared: Shared, budget: int | None) -> str:
     return columns(rows)
 
 
+def _reuse_line(placed: Placement, capacity: int, count: str) -> str:
+    room = format_size(capacity)
+    if placed.reuse_cost is None:
+        never = "proved not to fit" if placed.status == "impossible" else "no placement was found within"
+        return f"{never} the capacity of {room}"
+    proof = "proved least" if placed.optimal else f"at least {placed.reuse_lower_bound:,}"
+    return f"reuse costs {placed.reuse_cost:,}, {proof}; height {format_size(placed.height_bytes)} of {room}; {count}"
+
+
 def placement_lines(placed: Placement, capacity: int | None, status: int) -> list[str]:
     """What was reached, and who is in the way if it does not fit."""
     why = [] if placed.conflict is None else [placed.conflict]
@@ -94,6 +103,8 @@ def placement_lines(placed: Placement, capacity: int | None, status: int) -> lis
         if placed.interrupted and placed.status == "over_budget":
             verdict = "interrupted before it was known whether they fit"
         return [f"{'; '.join(each)}; {verdict}; {count}", *why]
+    if placed.reuse_lower_bound is not None:
+        return [_reuse_line(placed, capacity or 0, count), *why]
     bound = "proved least" if placed.optimal else f"lower bound {format_size(placed.lower_bound_bytes)}"
     known = {0: "fits the capacity", 3: "over the capacity", 4: "proved not to fit the capacity"}
     fits = known.get(status, "interrupted before it was known whether it fits the capacity")

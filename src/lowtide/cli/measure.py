@@ -7,7 +7,7 @@ from typing import Any
 
 from lowtide import api
 from lowtide.cli.terminal import say, show, show_json
-from lowtide.cli.values import count, dims_of, model_sizes, printing, seconds, seed
+from lowtide.cli.values import count, dims_of, model_sizes, seconds, seed
 
 
 def arguments(p: Any) -> None:
@@ -29,7 +29,6 @@ def arguments(p: Any) -> None:
     )  # fmt: skip
     p.add_argument("--seed", type=seed, default=0, metavar="N", help="of the numbers that ops get (default: 0)")
     model_sizes(p)
-    printing(p)
 
 
 def run(options: argparse.Namespace) -> int:

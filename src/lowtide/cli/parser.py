@@ -11,8 +11,7 @@ from lowtide.cli import check, commands, curve, emit, measure, probe, report, sm
 from lowtide.cli.methods import listed, methods_text
 from lowtide.cli.values import model_options as _model_options
 from lowtide.cli.values import model_sizes as _model_sizes
-from lowtide.cli.values import move_cost, setting, tensor_offset, tensor_place
-from lowtide.cli.values import printing as _printing
+from lowtide.cli.values import move_cost, printing, setting, tensor_offset, tensor_place
 from lowtide.cli.values import seconds as _seconds
 from lowtide.cli.values import seed as _seed
 from lowtide.errors import InputError
@@ -45,8 +44,8 @@ class _Parser(argparse.ArgumentParser):
     def unknown(self, words: Sequence[str]) -> NoReturn:
         """Say what is not known, with the option that is most like it."""
         known = [name for action in self._actions for name in action.option_strings]
-        option = words[0].partition("=")[0]
-        hint = did_you_mean(option, known) if option.startswith("-") else ""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
+        hint = did_you_mean(option, known) if option else ""
         self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
 
@@ -68,7 +67,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | int:
             parser.print_help()
             return 0
         options, unknown = parser.parse_known_args(arguments)
-        if unknown:
+        if hasattr(options, "models") and not any(word.startswith("-") and word != "-" for word in unknown):
+            options.models += unknown  # argparse takes models only up to the first option behind one
+        elif unknown:
             options.parser.unknown(unknown)
         return _with_target_options(options)
     except SystemExit as end:
@@ -120,6 +121,9 @@ def _parser(*, suites: bool = False, methods: bool = False) -> _Parser:
     small_parsers.report_parser(add)
     small_parsers.sweep_parser(add)
     small_parsers.completion_parser(add, parser_of_all)
+    for name, command in commands_of.choices.items():
+        if name != "bench":  # whose suites have it
+            printing(command)
     return parser
 
 
@@ -162,7 +166,6 @@ def _plan(add: _Add) -> None:
         "--runtime-level", default="extended", metavar="LEVEL",
         help="of that: extended (default); all, for CPUs like this one only; best, the one of smaller arena",
     )  # fmt: skip
-    _printing(p)
 
 
 def _inspect(add: _Add) -> None:
@@ -179,7 +182,6 @@ def _inspect(add: _Add) -> None:
         "cuts and by a slow memory (default 2; 0: not at all)",
     )  # fmt: skip
     _planning(p, method=True, time=10)
-    _printing(p)
 
 
 def _curve(add: _Add) -> None:
@@ -218,7 +220,6 @@ def _check(add: _Add) -> None:
     )
     check.arguments(p)
     _planning(p, budget=True, method=True)
-    _printing(p)
 
 
 def _compare(add: _Add, *, methods: bool) -> None:
@@ -233,7 +234,6 @@ def _compare(add: _Add, *, methods: bool) -> None:
     p.add_argument("--methods", metavar="A,B,...", default="", help="which (default: those that are quick)")
     p.add_argument("--all", dest="every", action="store_true", help="the papers' slow searches too")
     _planning(p, spilling=True)
-    _printing(p)
     p.epilog = f"{methods_text()}\n\n{p.epilog}" if methods else p.epilog
 
 
@@ -256,7 +256,6 @@ def _verify(add: _Add) -> None:
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="for --prove (default: 60)")
     p.add_argument("--target", default="auto", help="only needed for a plan made with a TOML file: that file")
     _model_options(p)
-    _printing(p)
 
 
 def _probe(add: _Add) -> None:
@@ -272,7 +271,6 @@ def _probe(add: _Add) -> None:
     )
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="for what is drawn at random (default: 0)")
     _model_sizes(p)
-    _printing(p)
 
 
 def _allocate(add: _Add) -> None:
@@ -293,10 +291,12 @@ def _allocate(add: _Add) -> None:
     _exports(written)
     p.add_argument("--capacity", metavar="SIZE", help="bytes there are: exit 3 if no fit is found, 4 if there is none")
     p.add_argument("--spread", action="store_true", help="reuse bytes only where the capacity demands it")
+    p.add_argument(
+        "--reuse-cost", action="store_true", help="within the capacity, least penalties for shared bytes (dsa-problem)"
+    )
     _banks(p)
     p.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="limit of the search (default: 60)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="(default: 0)")
-    _printing(p)
 
 
 def _share(add: _Add) -> None:
@@ -312,7 +312,6 @@ def _share(add: _Add) -> None:
     written.add_argument("--plans", metavar="FOLDER", help="each model's plan, with its offsets in the arena")
     p.add_argument("--budget", metavar="SIZE", help="what the arena may take: exit 3 if it needs more, 4 if it must")
     _planning(p, kept=True)
-    _printing(p)
 
 
 def _bench(add: _Add, *, suites: bool) -> None:

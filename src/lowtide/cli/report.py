@@ -39,8 +39,9 @@ def options_of_plan(p: Any) -> None:
 
 def pictures_of(options: argparse.Namespace) -> Pictures:
     """What is wanted."""
-    return Pictures(options.report, options.trace, getattr(options, "svg", None))
+    return Pictures(options.report, options.trace, getattr(options, "svg", None), options.overlay)
 
 
 def _trace(p: Any) -> None:
     p.add_argument("--trace", metavar="T.json", help="live bytes and lives for Perfetto or chrome://tracing")
+    p.add_argument("--overlay", metavar="O.json", help="node data for Model Explorer: each op by its live bytes")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lowtide.cli import commands, completion, report, schema, sweep
-from lowtide.cli.values import printing, seed
+from lowtide.cli.values import seed
 
 Add = Callable[..., Any]
 """Adds a command: its name, what it does, the function that runs it, and examples."""
@@ -31,41 +31,36 @@ def schema_parser(add: Add) -> None:
         "lowtide schema plan",
     )  # fmt: skip
     p.add_argument("kind", choices=("graph", "plan", "cost", "budgets"), help="which of the files")
-    printing(p)
 
 
 def report_parser(add: Add) -> None:
     """Pictures."""
     p = add(
-        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures", report.run,
+        "report", "draw a plan, or two beside each other: one HTML file, a trace, SVG figures, an overlay", report.run,
         "lowtide report model.plan.json -o report.html",
         "lowtide report before.plan.json after.plan.json -o report.html",
         "lowtide report model.plan.json --trace trace.json --svg figure",
+        "lowtide report model.plan.json --overlay bytes.json",
     )  # fmt: skip
     report.arguments(p)
-    printing(p)
+
+
+def _list_parser(add: Add, name: str, does: str, run: Any, *examples: str) -> None:
+    """What there is of something, or one of it as TOML."""
+    p = add(name, f"list {does} as TOML", run, f"lowtide {name}", *examples)
+    p.add_argument(name, nargs="?", metavar="NAME", help=f"a built-in {name}, or a TOML file")
 
 
 def target_parser(add: Add) -> None:
     """Targets."""
-    p = add(
-        "target", "list the targets, or print one as TOML with the table of op kinds", commands.target,
-        "lowtide target",
-        "lowtide target generic > mine.toml",
-    )  # fmt: skip
-    p.add_argument("target", nargs="?", metavar="NAME", help="a built-in target, or a TOML file")
-    printing(p)
+    does = "the targets, or print one with the table of op kinds"
+    _list_parser(add, "target", does, commands.target, "lowtide target generic > mine.toml")
 
 
 def board_parser(add: Add) -> None:
     """Boards."""
-    p = add(
-        "board", "list the boards and their memories, or print one as TOML", commands.board,
-        "lowtide board",
-        "lowtide board stm32h743 > mine.toml",
-    )  # fmt: skip
-    p.add_argument("board", nargs="?", metavar="NAME", help="a built-in board, or a TOML file")
-    printing(p)
+    does = "the boards and their memories, or print one"
+    _list_parser(add, "board", does, commands.board, "lowtide board stm32h743 > mine.toml")
 
 
 def zoo_parser(add: Add) -> None:
@@ -79,7 +74,6 @@ def zoo_parser(add: Add) -> None:
     p.add_argument("network", nargs="?", metavar="NAME", help="a network, with parameters as in transformer:layers=12")
     p.add_argument("-o", dest="out", metavar="FILE", help="write it, as .onnx or as .graph.json")
     p.add_argument("--seed", type=seed, default=0, metavar="N", help="of the random weights (default: 0)")
-    printing(p)
 
 
 def sweep_parser(add: Add) -> None:

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.cli.terminal import say
 from lowtide.errors import InputError
+from lowtide.outputs import output_folder
 
 if TYPE_CHECKING:
     from lowtide.api.budgets import Budgeted
     from lowtide.report.ci import CheckedModel
+
+
+@contextmanager
+def summary_files(options: argparse.Namespace) -> Iterator[None]:
+    """The folder of the reports, while models are checked; and that what is asked for can be read and written.
+
+    Raises
+    ------
+    InputError
+        It cannot, before any time is spent on a model.
+    """
+    if options.summary is None:
+        yield
+        return
+    if options.before is not None and not Path(options.before).is_dir():
+        raise InputError("this is no folder; give the project as it was before", str(options.before))
+    path = Path(options.summary)
+    there = path.exists()
+    try:
+        path.open("a").close()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write the summary: {why}", str(path)) from None
+    try:
+        with nullcontext() if options.reports is None else output_folder(options.reports):
+            yield
+    finally:
+        if not there and path.stat().st_size == 0:
+            path.unlink()
 
 
 def write_summary(options: argparse.Namespace, entries: Sequence[Budgeted], rows: Sequence[CheckedModel]) -> None:
@@ -21,15 +52,12 @@ def write_summary(options: argparse.Namespace, entries: Sequence[Budgeted], rows
     from lowtide.api.changes import change, versions
     from lowtide.report.summary import summary
 
-    if options.before is not None and not Path(options.before).is_dir():
-        raise InputError("this is no folder; give the project as it was before", str(options.before))
     changes = []
     for entry, row in zip(entries, rows, strict=False):
         before = None if options.before is None else Path(options.before) / entry.name
         seen = versions(entry.path, before, entry.settings, options.line)
         if options.reports is not None and seen.now.plan is not None:
             other = seen.before.plan if seen.before is not None and seen.before is not seen.now else None
-            Path(options.reports).mkdir(parents=True, exist_ok=True)
             report(seen.now.plan, Path(options.reports) / f"{entry.name.replace('/', '-')}.html", before=other)
         changes.append(change(entry.name, row.verdict, row.sizes[1], seen))
     options.line.end()

@@ -7,7 +7,7 @@ from typing import Any
 
 from lowtide import api
 from lowtide.cli.terminal import say, show, show_json
-from lowtide.cli.values import count, printing
+from lowtide.cli.values import count
 from lowtide.errors import InputError
 
 
@@ -24,7 +24,6 @@ def arguments(p: Any) -> None:
     p.add_argument("--jobs", type=count, metavar="N", help="processes (default: one for each core)")
     p.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, whose workers do it (extra sweep)")
     p.add_argument("--fresh", action="store_true", help="begin anew, whatever an earlier run has done")
-    printing(p)
 
 
 def _varied(text: str) -> tuple[str, list[str]]:
@@ -34,7 +33,7 @@ def _varied(text: str) -> tuple[str, list[str]]:
     return name.replace("-", "_"), values.split(",")
 
 
-_NUMBERS = {"max_ops": int, "seed": int, "max_macs": str, "time": float}
+_NUMBERS = {"max_ops": int, "seed": int, "time": float}
 _FLAGS = ("exact_bits", "overwrite_inputs", "pin_inputs", "stream_input")
 
 

@@ -18,8 +18,10 @@ Multiplier = tuple[int, int]
 
 LOW, HIGH = -128, 127
 """Of an 8-bit integer."""
-ADD_SHIFT = 20
-"""By which ADD shifts its operands to the left before it scales them."""
+LIMITS = {"int8": (LOW, HIGH), "int16": (-(1 << 15), (1 << 15) - 1), "int32": (-(1 << 31), (1 << 31) - 1)}
+"""Least and most of a type."""
+ADD_SHIFT, WIDE_ADD_SHIFT = 20, 15
+"""By which ADD shifts its operands of 8 and of 16 bits to the left before it scales them."""
 _SCALED_BITS = 5
 """Bits left of the point of the differences that softmax takes the exponential of."""
 
@@ -49,11 +51,21 @@ def rescaled(input_scale: float, output_scale: float) -> Multiplier:
     return quantized(float(np.float32(input_scale)) / float(np.float32(output_scale)))
 
 
-def addition(first: float, second: float, result: float) -> tuple[Multiplier, Multiplier, Multiplier]:
+def addition(
+    first: float, second: float, result: float, shift: int = ADD_SHIFT
+) -> tuple[Multiplier, Multiplier, Multiplier]:
     """Of both operands and of the sum."""
     one, other, out = (float(np.float32(scale)) for scale in (first, second, result))
     twice = 2 * max(one, other)
-    return quantized(one / twice), quantized(other / twice), quantized(twice / ((1 << ADD_SHIFT) * out))
+    return quantized(one / twice), quantized(other / twice), quantized(twice / ((1 << shift) * out))
+
+
+def svdf(
+    input_scale: float, features: float, state: float, times: float, output: float
+) -> tuple[Multiplier, Multiplier]:
+    """From sums of features to what is kept, and from sums of these to the result; multiplied in 32 bits."""
+    x, f, k, t, y = (np.float32(scale) for scale in (input_scale, features, state, times, output))
+    return quantized(float(x * f / k)), quantized(float(k * t / y))
 
 
 def mean(input_scale: float, output_scale: float, count: int) -> Multiplier:
@@ -71,7 +83,7 @@ def softmax(input_scale: float, beta: float) -> tuple[Multiplier, int]:
     return (multiplier, shift), -radius
 
 
-def activation(kind: int, scale: float, zero: int) -> tuple[int, int]:
+def activation(kind: int, scale: float, zero: int, dtype: str = "int8") -> tuple[int, int]:
     """Least and most that a fused activation lets through: 0 none, 1 ReLU, 2 ReLU from -1 to 1, 3 ReLU6.
 
     >>> activation(3, 0.1, -128)
@@ -81,13 +93,14 @@ def activation(kind: int, scale: float, zero: int) -> tuple[int, int]:
     def at(real: float) -> int:
         return zero + _round(float(np.float32(real) / np.float32(scale)))
 
+    low, high = LIMITS[dtype]
     if kind == 1:
-        return max(LOW, at(0.0)), HIGH
+        return max(low, at(0.0)), high
     if kind == 2:
-        return max(LOW, at(-1.0)), min(HIGH, at(1.0))
+        return max(low, at(-1.0)), min(high, at(1.0))
     if kind == 3:
-        return max(LOW, at(0.0)), min(HIGH, at(6.0))
-    return LOW, HIGH
+        return max(low, at(0.0)), min(high, at(6.0))
+    return low, high
 
 
 def _round(real: float) -> int:

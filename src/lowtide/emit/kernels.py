@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from lowtide.emit import arithmetic
-from lowtide.emit.places import Three, View, dims_of, sizes_of, whole
+from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, sizes_of, whole
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -18,6 +18,20 @@ from lowtide.ops.index import Window
 Find = Callable[[int], View]
 """Where a tensor lies for the op at hand."""
 _ACTIVATION = "fused_activation_function"
+_SUMS = {"mean": "mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
+"""Kernels of parts that only add up, by the kernel of the whole."""
+_NEAR = 1e-4
+"""Part by which a scale may be off 1/65536."""
+_BOTH = (("int16", "int16"),)
+WIDE_TYPES = {
+    **dict.fromkeys(
+        ("ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), _BOTH
+    ),
+    **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
+    "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
+    "SOFTMAX": (("int8", "int16"),),
+}
+"""Types of operands and result that an operator may have beside int8."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
@@ -81,10 +95,14 @@ class Kernels:
         Of a .tflite file.
     weights
         Where constants go.
+    states, state_bytes
+        Where what an op keeps from one run to the next begins, and bytes of all of that.
     """
 
     graph: Graph
     weights: Weights
+    states: dict[int, int] = field(default_factory=dict)
+    state_bytes: int = 0
 
     def kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel of an op.
@@ -114,8 +132,8 @@ class Kernels:
         """
         whole_kernel = self._kernel(op, find)
         sizes = sizes_of(self._given(op, 0))
-        if whole_kernel.name == "mean":
-            return Kernel("mean_sum", f"{{{whole_kernel.text}, {sums}}}", sizes)
+        if whole_kernel.name in _SUMS:
+            return Kernel(_SUMS[whole_kernel.name], f"{{{whole_kernel.text}, {sums}}}", sizes)
         if whole_kernel.name != "conv" or whole_kernel.sizes_in != sizes:
             raise InputError(
                 f"{op.label} is added up part by part in this plan, and C is not written for that; plan without "
@@ -131,20 +149,31 @@ class Kernels:
         if make is None:
             known = ", ".join(sorted(_MAKERS))
             raise InputError(f"{op.label}: C is not written for this operator, but for {known}", self.graph.source)
-        tensors = [self.graph.tensor_by_id[t] for t in op.outputs]
-        for t in (*tensors, *(self._given(op, i) for i in range(1 if make in _WITH_CONSTANTS else len(op.inputs)))):
-            if t.dtype != "int8" or t.quant is None or len(t.quant.scales) != 1:
-                raise InputError(
-                    f"{op.label}: {t.label} is {t.dtype or 'of no type'} and C is written for int8 with one scale; "
-                    "quantise the model to full integers",
-                    self.graph.source,
-                )
+        self._check_types(op, 1 if make in _WITH_CONSTANTS else len(op.inputs))
         try:
             kernel = make(self, op, find)
             _check_ints(kernel)
             return kernel
         except InputError as error:
             raise InputError(f"{op.label}: {error}", self.graph.source) from None
+
+    def _check_types(self, op: Op, operands: int) -> None:
+        """Raise `InputError` for elements of other types than the kernel takes, or of several scales."""
+        made = [self.graph.tensor_by_id[t] for t in op.outputs]
+        given = [self.graph.tensor_by_id[t] for t in (op.operands or op.inputs)[:operands] if t is not None]
+        allowed = (("int8", "int8"), *WIDE_TYPES.get(op.type, ()))
+        for t in (*given, *made):
+            if t.quant is None or len(t.quant.scales) != 1 or t.dtype not in ELEMENT_BYTES:
+                raise InputError(
+                    f"{op.label}: {t.label} is {t.dtype or 'of no type'} and C is written for int8 and int16 with one "
+                    "scale; quantise the model to full integers",
+                    self.graph.source,
+                )
+            if any((x.dtype, y.dtype) not in allowed for x in given for y in made):
+                kinds = ", ".join(f"{x} to {y}" for x, y in allowed)
+                raise InputError(
+                    f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
+                )
 
     def _given(self, op: Op, which: int) -> Tensor:
         """An operand by its place."""
@@ -176,14 +205,19 @@ class Kernels:
         factors = [arithmetic.convolution(_scale(x), scale, _scale(y)) for scale in scales]
         given = op.operands or op.inputs
         arrays = [self.weights.array("weights", "int8", self.weights.numbers(w.id))]
-        bias = given[2] if len(given) > 2 else None
+        bias, kind = given[2] if len(given) > 2 else None, "int32"
+        if _wide(x):
+            kind = "int64"
+            if _zero(x) or _zero(y) or op.attributes.get("quantized_bias_type", 0):
+                raise InputError("its numbers of 16 bits are not around 0, or its sums are of 32 bits")
         if bias is None:
             arrays.append("NULL")
         else:
+            if self.graph.tensor_by_id[bias].dtype != kind:
+                raise InputError(f"its bias is not one number of type {kind} for each channel")
             numbers = self.weights.numbers(bias)
-            if self.graph.tensor_by_id[bias].dtype != "int32" or len(numbers) != channels:
-                raise InputError("its bias is not one number of 32 bits for each channel")
-            arrays.append(self.weights.array("bias", "int32", numbers))
+            _fit(len(numbers) == channels)
+            arrays.append(self.weights.array("bias", kind, numbers))
         arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
         arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
         return w, ", ".join(arrays)
@@ -212,7 +246,8 @@ class Kernels:
         text = _initialiser((source, target), numbers, arrays)
         taps = high.taps * wide.taps
         macs = prod(sizes) * taps * sizes_in[2]
-        return Kernel("conv", text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
+        name = "wide_conv" if _wide(x) else "conv"
+        return Kernel(name, text, sizes, macs, taps, sizes_in=sizes_in, whole_pixels=source.channels_beside)
 
     def _product(self, op: Op, find: Find) -> Kernel:
         """FULLY_CONNECTED: a convolution of one tap over as many pixels as there are rows."""
@@ -224,12 +259,12 @@ class Kernels:
         _, arrays = self._filters(op, channels, 0)
         source, target, sizes_in, sizes = find(x.id), find(y.id), sizes_of(x), sizes_of(y)
         if sizes_in[:2] != sizes[:2] or sizes_in[2] != depth or sizes[2] != channels:  # both are whole then
-            rows = x.size // depth
-            _fit(rows * depth == x.size and rows * channels == y.size)
+            rows = prod(x.shape or ()) // depth
+            _fit(rows * depth == prod(x.shape or ()) and rows * channels == prod(y.shape or ()))
             if source.slots or target.slots:
                 raise InputError("the plan has it in rows of another shape; C is written for whole ones")
             sizes_in, sizes = (rows, 1, depth), (rows, 1, channels)
-            source, target = whole(source.base, sizes_in), whole(target.base, sizes)
+            source, target = whole(source.base, sizes_in, source.unit), whole(target.base, sizes, target.unit)
         return self._dense(op, source, target, sizes_in, sizes, (Window(1), Window(1)), arrays)
 
     def _depthwise(self, op: Op, find: Find) -> Kernel:
@@ -246,7 +281,7 @@ class Kernels:
         )  # fmt: skip
         text = _initialiser((find(x.id), find(y.id)), numbers, arrays)
         taps = high.taps * wide.taps
-        return Kernel("depthwise", text, sizes, prod(sizes) * taps, taps)
+        return Kernel("wide_depthwise" if _wide(x) else "depthwise", text, sizes, prod(sizes) * taps, taps)
 
     def _pool(self, op: Op, find: Find) -> Kernel:
         """AVERAGE_POOL_2D and MAX_POOL_2D."""
@@ -258,10 +293,11 @@ class Kernels:
         taps = (op.attributes["filter_height"], op.attributes["filter_width"])
         high, wide = _windows(op, taps, (in_h, in_w), sizes)
         numbers = (
-            in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before, *_bounds(op, y)
+            in_h, in_w, high.taps, wide.taps, high.stride, wide.stride, high.before, wide.before,
+            int(op.type == "AVERAGE_POOL_2D"), *_bounds(op, y),
         )  # fmt: skip
         text = _initialiser((find(x.id), find(y.id)), numbers)
-        return Kernel("average_pool" if op.type.startswith("AVERAGE") else "max_pool", text, sizes)
+        return Kernel("wide_pool" if _wide(x) else "pool", text, sizes)
 
     def _mean(self, op: Op, find: Find) -> Kernel:
         """MEAN over rows and columns."""
@@ -284,22 +320,27 @@ class Kernels:
         a, b, y = self._data(op, 0), self._data(op, 1), self._result(op)
         if a.shape != b.shape or a.shape != y.shape:
             raise InputError("its operands have different shapes; C is written for equal ones")
-        one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y))
+        shift = arithmetic.WIDE_ADD_SHIFT if _wide(y) else arithmetic.ADD_SHIFT
+        one, other, out = arithmetic.addition(_scale(a), _scale(b), _scale(y), shift)
         numbers = (_zero(a), *one, _zero(b), *other, _zero(y), *out, *_bounds(op, y))
         text = _initialiser((find(a.id), find(b.id), find(y.id)), numbers)
-        return Kernel("add", text, sizes_of(y))
+        return Kernel("wide_add" if _wide(y) else "add", text, sizes_of(y))
 
     def _rescale(self, op: Op, find: Find) -> Kernel:
-        """QUANTIZE from int8 to int8, RELU and RELU6."""
+        """QUANTIZE, RELU and RELU6."""
         x, y = self._data(op), self._result(op)
         _fit(x.shape == y.shape)
         kind = {"RELU": 1, "RELU6": 3}.get(op.type, 0)
         if op.type == "RELU6" and (_scale(x), _zero(x)) != (_scale(y), _zero(y)):
             raise InputError("its result has another scale than its input, which TFLM takes no notice of")
         factor = arithmetic.rescaled(_scale(x), _scale(y))
-        numbers = (_zero(x), _zero(y), *factor, *arithmetic.activation(kind, _scale(y), _zero(y)))
-        text = _initialiser((find(x.id), find(y.id)), numbers)
-        return Kernel("rescale", text, sizes_of(y))
+        limits = arithmetic.activation(kind, _scale(y), _zero(y), y.dtype or "")
+        numbers = (_zero(x), _zero(y), *factor, *limits)
+        views = (find(x.id), find(y.id))
+        if (x.dtype, y.dtype) == ("int8", "int8"):
+            return Kernel("rescale", _initialiser(views, numbers), sizes_of(y))
+        bytes_ = (element_bytes(x), element_bytes(y))
+        return Kernel("wide_rescale", _initialiser(views, (*bytes_, *numbers)), sizes_of(y))
 
     def _pad(self, op: Op, find: Find) -> Kernel:
         """PAD."""
@@ -321,15 +362,43 @@ class Kernels:
     def _softmax(self, op: Op, find: Find) -> Kernel:
         """SOFTMAX."""
         x, y = self._data(op), self._result(op)
-        if (_scale(y), _zero(y)) != (1 / 256, -128):
+        if not _wide(y) and (_scale(y), _zero(y)) != (1 / 256, -128):
             raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
+        if _wide(y) and (abs(_scale(y) * 65536 - 1) > _NEAR or _zero(y) != -(1 << 15)):
+            raise InputError("its result has not the scale 1/65536 from -32768 on, which TFLM asks for")
         source, target = find(x.id), find(y.id)
         _fit(x.shape == y.shape)
         if not (source.channels_beside and target.channels_beside):
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
         (multiplier, shift), least = arithmetic.softmax(_scale(x), float(op.attributes["beta"]))
         numbers = (sizes_of(x)[2], multiplier, shift, least)
-        return Kernel("softmax", _initialiser((source, target), numbers), sizes_of(y))
+        return Kernel("wide_softmax" if _wide(y) else "softmax", _initialiser((source, target), numbers), sizes_of(y))
+
+    def _svdf(self, op: Op, find: Find) -> Kernel:
+        """SVDF whose filters keep results of 8 bits."""
+        x, y = self._data(op), self._result(op)
+        features, times, kept = (self._given(op, i) for i in (1, 2, 4))
+        rank = int(op.attributes["rank"])
+        (filters, depth), memory = features.shape or (0, 0), (times.shape or (0, 0))[1]
+        quants = [features.quant, times.quant, kept.quant]
+        if {features.dtype, times.dtype, kept.dtype} != {"int8"} or any(
+            q is None or len(q.scales) != 1 for q in quants
+        ):
+            raise InputError("its weights or what it keeps are not of 8 bits with one scale")
+        _fit(x.shape == (1, depth) and y.shape == (1, filters // rank) and kept.shape == (1, filters * memory))
+        _fit(filters % rank == 0 and times.shape == (filters, memory) and memory > 0)
+        factors = arithmetic.svdf(_scale(x), _scale(features), _scale(kept), _scale(times), _scale(y))
+        begin = self.states.setdefault(op.id, self.state_bytes)
+        self.state_bytes = max(self.state_bytes, begin + filters * memory)
+        arrays = [self.weights.array("weights", "int8", self.weights.numbers(t.id)) for t in (features, times)]
+        bias = (op.operands or op.inputs)[3]
+        if bias is None:
+            arrays.append("NULL")
+        else:
+            arrays.append(self.weights.array("bias", "int32", self.weights.numbers(bias)))
+        numbers = (depth, memory, rank, _zero(x), _zero(kept), _zero(y), *factors[0], *factors[1], begin)
+        text = _initialiser((find(x.id), find(y.id)), numbers, ", ".join(arrays))
+        return Kernel("svdf", text, sizes_of(y), filters * (depth + memory))
 
     def _concat(self, op: Op, find: Find) -> Kernel:
         """CONCATENATION."""
@@ -393,6 +462,11 @@ def _four(tensor: Tensor) -> tuple[int, int, int, int]:
     return shape  # type: ignore[return-value]
 
 
+def _wide(tensor: Tensor) -> bool:
+    """Whether elements have 16 bits."""
+    return tensor.dtype == "int16"
+
+
 def _scale(tensor: Tensor) -> float:
     assert tensor.quant is not None, tensor
     return tensor.quant.scales[0]
@@ -408,7 +482,7 @@ def _bounds(op: Op, result: Tensor) -> tuple[int, int]:
     kind = op.attributes.get(_ACTIVATION, 0)
     if kind not in (0, 1, 2, 3):
         raise InputError(f"it has activation {kind}; C is written for none and for ReLUs")
-    return arithmetic.activation(kind, _scale(result), _zero(result))
+    return arithmetic.activation(kind, _scale(result), _zero(result), result.dtype or "")
 
 
 _MAKERS: dict[str, Callable[[Kernels, Op, Find], Kernel]] = {
@@ -428,8 +502,10 @@ _MAKERS: dict[str, Callable[[Kernels, Op, Find], Kernel]] = {
     "RESHAPE": Kernels._reshape,
     "SOFTMAX": Kernels._softmax,
     "SQUEEZE": Kernels._reshape,
+    "SVDF": Kernels._svdf,
 }
 _WITH_CONSTANTS = (
     Kernels._conv, Kernels._depthwise, Kernels._product, Kernels._mean, Kernels._pad, Kernels._reshape,
+    Kernels._svdf,
 )  # fmt: skip
 """Kernels whose operands behind the first one are constants."""

@@ -10,6 +10,8 @@ from lowtide.graph import Graph, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 
+ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4}
+"""Bytes of an element of the types that code has."""
 Three = tuple[int, int, int]
 """Of rows, columns and channels."""
 
@@ -24,6 +26,7 @@ class View:
     stride: int = 0
     position: Three = (0, 0, 0)
     inside: Three = (0, 0, 0)
+    unit: int = 1
 
     @property
     def text(self) -> str:
@@ -34,7 +37,7 @@ class View:
     @property
     def channels_beside(self) -> bool:
         """Whether a pixel's channels lie beside each other."""
-        return self.position[2] == 0 and self.inside[2] == 1
+        return self.position[2] == 0 and self.inside[2] == self.unit
 
 
 def dims_of(shape: tuple[int, ...]) -> dict[int, int]:
@@ -66,14 +69,19 @@ def sizes_of(tensor: Tensor) -> Three:
     return sizes[0], sizes[1], sizes[2]
 
 
-def whole(base: int, sizes: Three) -> View:
-    """A whole tensor.
+def element_bytes(tensor: Tensor) -> int:
+    """Bytes of an element; 1 of a type that code does not have."""
+    return ELEMENT_BYTES.get(tensor.dtype or "", 1)
+
+
+def whole(base: int, sizes: Three, unit: int = 1) -> View:
+    """A whole tensor; `unit`: bytes of an element.
 
     >>> whole(16, (4, 5, 3)).text
     '{16, 0, 0, 0, 0, 0, 15, 3, 1}'
     """
     _, width, channels = sizes
-    return View(base, inside=(width * channels, channels, 1))
+    return View(base, inside=(width * channels * unit, channels * unit, unit), unit=unit)
 
 
 @dataclass(frozen=True)
@@ -107,21 +115,22 @@ class Places:
         t = self.graph.tensor_by_id[tensor]
         sizes = sizes_of(t)
         if loop is None or str(tensor) not in loop.axis:
-            return whole(self.whole_at(tensor), sizes)
+            return whole(self.whole_at(tensor), sizes, element_bytes(t))
         home = tensor
         while str(home) in loop.keep and (over := loop.keep[str(home)].over) is not None:
             home = over
         ring = loop.keep.get(str(home))
         if ring is None:
-            return whole(self.whole_at(home), sizes)
+            return whole(self.whole_at(home), sizes, element_bytes(t))
         which = dims_of(t.shape or ())
         along = [which[d] for d in loop.axis[str(tensor)]]
         position, inside = [0, 0, 0], [0, 0, 0]
         for level, dimension in enumerate(along):
             position[dimension] = prod(sizes[d] for d in along[level + 1 :])
-        step = 1
+        step = element_bytes(t)
         for dimension in (2, 1, 0):
             if dimension not in along:
                 inside[dimension] = step
                 step *= sizes[dimension]
-        return View(ring.offset or 0, ring.slots, ring.bytes, (*position,), (*inside,))  # type: ignore[arg-type]
+        position_, inside_ = (*position,), (*inside,)
+        return View(ring.offset or 0, ring.slots, ring.bytes, position_, inside_, element_bytes(t))  # type: ignore[arg-type]

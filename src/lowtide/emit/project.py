@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
 
-from lowtide.emit.arithmetic import ADD_SHIFT
+from lowtide.emit.arithmetic import ADD_SHIFT, WIDE_ADD_SHIFT
 from lowtide.emit.kernels import Kernels
-from lowtide.emit.places import Places, View, sizes_of, whole
+from lowtide.emit.places import ELEMENT_BYTES, Places, View, element_bytes, sizes_of, whole
 from lowtide.emit.schedule import INPUT, Node, Schedule
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
@@ -21,22 +22,29 @@ from lowtide.write.c_header import comment
 
 _PARTS = {
     "add": ("fixed", "add"),
-    "average_pool": ("pool", "average"),
     "concat": ("concat",),
     "conv": ("fixed", "conv_type", "conv"),
     "conv_sum": ("fixed", "sums", "conv_type", "conv_sum"),
     "copy": ("copy",),
     "depthwise": ("fixed", "depthwise"),
-    "max_pool": ("pool", "max"),
     "mean": ("fixed", "mean_type", "mean"),
-    "mean_sum": ("fixed", "sums", "mean_type", "mean_sum"),
+    "mean_sum": ("fixed", "sums", "rows_sum", "mean_type", "mean_sum"),
     "pad": ("pad",),
+    "pool": ("pool_type", "pool"),
+    "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
     "rescale": ("fixed", "rescale"),
-    "softmax": ("fixed", "softmax"),
+    "softmax": ("fixed", "softmax_type", "softmax"),
+    "svdf": ("fixed", "svdf"),
+    "wide_add": ("fixed", "wide", "wide_add"),
+    "wide_conv": ("wide", "wide_scaled", "wide_conv"),
+    "wide_depthwise": ("wide", "wide_scaled", "wide_depthwise"),
+    "wide_pool": ("wide", "wide_pool_type", "wide_pool"),
+    "wide_pool_sum": ("wide", "sums", "wide_pool_type", "wide_pool_sum"),
+    "wide_rescale": ("fixed", "wide", "wide_rescale"),
+    "wide_softmax": ("fixed", "wide", "softmax_type", "wide_softmax"),
 }
 """Pieces of code that each kernel needs, in their order."""
-_TYPES = {"average_pool": "pool", "max_pool": "pool"}
-_STATE_WORDS = 3
+_COUNTER_WORDS = 3
 """Short counters beside those of the nodes."""
 
 
@@ -48,8 +56,10 @@ class CodeSizes:
     ----------
     arena_bytes, weight_bytes
         The plan's arena; constants of the model, multipliers and shifts among them.
-    state_bytes
+    counter_bytes
         Counters of the schedule, static beside the arena.
+    state_bytes
+        What operators keep from one run to the next, static too.
     macs
         Multiply-accumulates of one run.
     moved_bytes
@@ -60,6 +70,7 @@ class CodeSizes:
 
     arena_bytes: int
     weight_bytes: int
+    counter_bytes: int
     state_bytes: int
     macs: int
     moved_bytes: int
@@ -88,16 +99,19 @@ def check(graph: Graph, data: bytes) -> None:
         raise InputError("C is written for .tflite files of one subgraph; quantise and convert the model", place)
     if graph.folded or not graph.ops:
         raise InputError("it has no ops, or some that read constants alone; C is not written for that", place)
-    for t in graph.tensors:
-        if t.kind in (Kind.INPUT, Kind.OUTPUT) and t.dtype != "int8":
-            raise InputError(f"{t.label} is {t.dtype}; C is written for int8: quantise inputs and outputs too", place)
     kernels = Kernels(graph, Weights(graph, data))
 
     def anywhere(tensor: int) -> View:
-        return whole(0, sizes_of(graph.tensor_by_id[tensor]))
+        t = graph.tensor_by_id[tensor]
+        return whole(0, sizes_of(t), element_bytes(t))
 
     for op in graph.ops:
         kernels.kernel(op, anywhere)
+    for t in graph.tensors:
+        if t.kind in (Kind.INPUT, Kind.OUTPUT) and t.dtype not in ELEMENT_BYTES:
+            raise InputError(
+                f"{t.label} is {t.dtype}; C is written for int8 and int16: quantise inputs and outputs", place
+            )
 
 
 def project(graph: Graph, plan: Plan, data: bytes) -> Project:
@@ -129,7 +143,8 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
     sizes = CodeSizes(
         arena_bytes=plan.arena_bytes or 0,
         weight_bytes=weights.bytes,
-        state_bytes=-(-(6 * most + 2 * _STATE_WORDS) // 4) * 4,
+        counter_bytes=-(-(6 * most + 2 * _COUNTER_WORDS) // 4) * 4,
+        state_bytes=schedule.makers.state_bytes,
         macs=sum(kernel.macs for kernel in kernels),
         moved_bytes=sum(graph.tensor_by_id[t].size for op in graph.ops for t in (*op.inputs, *op.outputs)),
         loops=len(plan.loops or ()),
@@ -151,7 +166,7 @@ def project(graph: Graph, plan: Plan, data: bytes) -> Project:
 
 def _check_plan(plan: Plan, graph: Graph) -> None:
     """That nothing is in a plan that the code does not do."""
-    changes = plan.rewrites or plan.overlap or plan.fission
+    changes = plan.rewrites or plan.fission or any(out not in _over_inputs(plan) for out, _, _ in plan.overlap or ())
     moves = plan.moves or plan.memories or plan.streams or plan.residency
     if plan.rules is not None and plan.rules.rule:
         raise InputError(
@@ -165,6 +180,11 @@ def _check_plan(plan: Plan, graph: Graph) -> None:
         )
 
 
+def _over_inputs(plan: Plan) -> set[int]:
+    """What loops write behind what they still read."""
+    return {loop.over for loop in plan.loops or () if loop.over is not None}
+
+
 class _Ends:
     """Inputs and outputs as the functions take them."""
 
@@ -174,6 +194,7 @@ class _Ends:
         assert isinstance(file, TfliteFile), file
         model = file.model.subgraphs[0]
         self.source = schedule.sources[0] if schedule.sources else None
+        self.state_bytes = schedule.makers.state_bytes
         streamed = None if self.source is None else self.source.tensor
         self.inputs = [graph.tensor_by_id[t] for t in model.inputs]
         self.outputs = [graph.tensor_by_id[t] for t in model.outputs]
@@ -185,11 +206,11 @@ class _Ends:
     def _words(self) -> dict[str, str]:
         """What the templates leave open."""
         starts = list(accumulate((t.size for t in self.inputs), initial=0))
-        at = {t.id: f"&input[{start}]" for t, start in zip(self.inputs, starts, strict=False)}
+        at = {t.id: _cast("const ", t, f"&input[{start}]") for t, start in zip(self.inputs, starts, strict=False)}
         ends = list(accumulate((t.size for t in self.outputs), initial=0))
-        to = {t.id: f"&output[{start}]" for t, start in zip(self.outputs, ends, strict=False)}
-        ins = [f"const int8_t *{self.name[t.id]}" for t in self.inputs]
-        outs = [f"int8_t *{self.name[t.id]}" for t in self.outputs]
+        to = {t.id: _cast("", t, f"&output[{start}]") for t, start in zip(self.outputs, ends, strict=False)}
+        ins = [f"const {t.dtype}_t *{self.name[t.id]}" for t in self.inputs]
+        outs = [f"{t.dtype}_t *{self.name[t.id]}" for t in self.outputs]
         words = {
             "INPUT": str(starts[-1]),
             "OUTPUT": str(ends[-1]),
@@ -198,15 +219,17 @@ class _Ends:
             "CALL": ", ".join([*at.values(), *to.values()]),
             "OUTS": ", ".join(outs),
             "OUT_CALL": ", ".join(to.values()),
-            "HELD": ", ".join(f"const int8_t *{self.name[t.id]}" for t in self.held) or "void",
+            "HELD": ", ".join(f"const {t.dtype}_t *{self.name[t.id]}" for t in self.held) or "void",
             "HELD_CALL": ", ".join(at[t.id] for t in self.held),
             "STREAM": "",
             "AT": "0",
         }
+        if self.state_bytes:
+            words["STREAM"] = _filled("state.h", {"STATE": str(self.state_bytes)})
         if self.source is not None:
             words |= {"ROW": str(self.source.row_bytes), "ROWS": str(self.source.rows)}
             words["AT"] = str(starts[[t.id for t in self.inputs].index(self.source.tensor)])
-            words["STREAM"] = _filled("stream.h", words)
+            words["STREAM"] += _filled("stream.h", words)
         return words
 
     def _scales(self) -> list[str]:
@@ -221,14 +244,15 @@ class _Ends:
     def functions(self) -> list[str]:
         """`model_run`, and with rows that are handed over `model_begin` and `model_result`."""
         take = [self._take(t) for t in self.held]
-        give = [f"    give({self.name[t.id]}, {self.at[t.id]}, {t.size});" for t in self.outputs]
+        give = [f"    give({_bytes('', t, self.name[t.id])}, {self.at[t.id]}, {t.size});" for t in self.outputs]
         run, outs, held = (self.words[key] for key in ("RUN", "OUTS", "HELD"))
         if self.source is None:
             body = [*take, "    start_loop(0);", "    (void)run_on();", *give, "    return 0;"]
             return [f"int model_run({run})", "{", *body, "}", ""]
         call = ", ".join(self.name[t.id] for t in self.held)
         back = ", ".join(self.name[t.id] for t in self.outputs)
-        rows = f"    (void)model_feed_rows({self.name[self.source.tensor]}, MODEL_ROWS);"
+        first = next(t for t in self.inputs if t.id == self.source.tensor)
+        rows = f"    (void)model_feed_rows({_bytes('const ', first, self.name[first.id])}, MODEL_ROWS);"
         return [
             f"void model_begin({held})", "{", *take, "    start_loop(0);", "    (void)run_on();", "}", "",
             f"void model_result({outs})", "{", *give, "}", "",
@@ -239,7 +263,19 @@ class _Ends:
     def _take(self, tensor: Tensor) -> str:
         """A statement that takes an input over; one that nobody reads has no place."""
         at, name = self.at[tensor.id], self.name[tensor.id]
-        return f"    (void){name};" if at is None else f"    take({at}, {name}, {tensor.size});"
+        return (
+            f"    (void){name};" if at is None else f"    take({at}, {_bytes('const ', tensor, name)}, {tensor.size});"
+        )
+
+
+def _cast(const: str, tensor: Tensor, bytes_: str) -> str:
+    """Bytes as elements of a tensor."""
+    return bytes_ if tensor.dtype == "int8" else f"({const}{tensor.dtype}_t *)({const}void *){bytes_}"
+
+
+def _bytes(const: str, tensor: Tensor, name: str) -> str:
+    """A parameter's elements as bytes."""
+    return name if tensor.dtype == "int8" else f"({const}int8_t *){name}"
 
 
 def _names(tensors: list[Tensor], stem: str) -> dict[int, str]:
@@ -255,13 +291,16 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
     limits = [f"MOST_NODES = {most}", f"LOOPS = {len(schedule.loops)}"]
     limits += [f"MOST_TAPS = {taps}"] if {"conv", "depthwise"} & set(names) else []
     limits += [f"ADD_FACTOR = {1 << ADD_SHIFT}"] if "add" in names else []
+    limits += [f"WIDE_ADD_FACTOR = {1 << WIDE_ADD_SHIFT}"] if "wide_add" in names else []
+    limits += [f"STATE_BYTES = {schedule.makers.state_bytes}"] if schedule.makers.state_bytes else []
     source = ends.source
     if source is not None:
         view = source.view
         limits += [f"SOURCE_BASE = {view.base}", f"SOURCE_SLOTS = {view.slots}"]
         limits.append(f"SOURCE_BYTES = {source.position_bytes}")
     lines = [_filled("head.c", {"TITLE": title}), f"enum {{ {', '.join(limits)} }};", f"enum {{ {kernels} }};", ""]
-    lines += [_text(f"{part}.c") for part in ("base", *parts, "schedule")]
+    pieces = [_text(f"{part}.c") for part in (*parts, "schedule")]
+    lines += [_used(_text("base.c"), "".join((*pieces, _text("run.c")))), *pieces]
     lines += _parameters(schedule)
     lines += _nodes(schedule.loops)
     lines += ["static void run_kernel(const node_t *node, const box_t *box)", "{", "    switch (node->kernel) {"]
@@ -271,8 +310,20 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
     moves = (["take"] if any(ends.at[t.id] is not None for t in ends.held) else []) + ["give"]
     lines += [_text(f"{name}.c") for name in moves]
     lines += [] if source is None else [_text("feed.c")]
+    lines += [_text("reset.c")] if schedule.makers.state_bytes else []
     lines += [*ends.functions(), _text("guard.c")]
     return "\n".join(lines)
+
+
+def _used(base: str, rest: str) -> str:
+    """What all models have, without functions that this one's code does not call: compilers warn of them."""
+    kept: list[str] = []
+    for block in reversed(base.rstrip("\n").split("\n\n")):
+        name = re.search(r"^static \w+ \*?(\w+)\(", block, re.MULTILINE)
+        if name is None or f"{name[1]}(" in rest:
+            kept.append(block)
+            rest += block
+    return "\n\n".join(reversed(kept)) + "\n"
 
 
 def _parameters(schedule: Schedule) -> list[str]:
@@ -285,8 +336,7 @@ def _parameters(schedule: Schedule) -> list[str]:
                 lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
                 lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
             rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
-        kind = _TYPES.get(name, name)
-        lines += [f"static const {kind}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
+        lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines
 
 
@@ -321,7 +371,7 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
 def _words(sizes: CodeSizes) -> dict[str, str]:
     return {
         "ARENA": str(sizes.arena_bytes),
-        "STATE": str(sizes.state_bytes),
+        "COUNTERS": str(sizes.counter_bytes),
         "WEIGHTS": str(sizes.weight_bytes),
         "MACS": str(sizes.macs),
     }

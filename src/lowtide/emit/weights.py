@@ -12,7 +12,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.read.tflite.model import TfliteFile
 
 _PER_LINE = 24
-_TYPES = {"int8": np.dtype("<i1"), "int32": np.dtype("<i4")}
+_TYPES = {"int8": np.dtype("<i1"), "int32": np.dtype("<i4"), "int64": np.dtype("<i8")}
 
 
 @dataclass
@@ -47,11 +47,13 @@ class Weights:
         extent = file.model.buffers[kept.buffer]
         kind = _TYPES.get(t.dtype or "")
         if t.kind is not Kind.CONSTANT or kind is None or extent is None or extent.size != t.size:
-            raise InputError(f"{t.label} is no constant of 8 or 32 bits that the file holds; C is not written for that")
+            raise InputError(
+                f"{t.label} is no constant of 8, 32 or 64 bits that the file holds; C is not written for that"
+            )
         return tuple(np.frombuffer(self.data, kind, extent.size // kind.itemsize, extent.at).tolist())
 
     def array(self, what: str, kind: str, numbers: Sequence[int]) -> str:
-        """Name of an array of these numbers (``int8`` or ``int32``); the same numbers have one."""
+        """Name of an array of these numbers (``int8``, ``int32`` or ``int64``); the same numbers have one."""
         key = (kind, tuple(numbers))
         if key not in self._names:
             self._names[key] = name = f"model_{what}_{len(self.arrays)}"

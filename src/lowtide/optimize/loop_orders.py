@@ -143,9 +143,13 @@ class LoopOrders:
                     yield t, d
 
     def _least(self, now: LoopSearch, growth: Growth, ops: set[int]) -> int:
-        """What a set needs as one loop at the least, in an order in which only what it needs runs before."""
+        """What a set needs as one loop at the least, in an order in which only what it needs runs before; something
+        of it may lie over an input that dies."""
         before, after = self.flow.around(ops)
-        bytes_ = sum(now.least_rings(o, growth) for o in growth.inside)
+        graph = now.memory.graph
+        rings = bytes_ = sum(now.least_rings(o, growth) for o in growth.inside)
+        made = max(graph.tensor_by_id[t].size for o in growth.inside for t in graph.op_by_id[o].outputs)
+        over = 0
         for s, storage in enumerate(now.memory.storages):
             if s in now.handed:
                 continue
@@ -154,4 +158,5 @@ class LoopOrders:
             late = storage.at_end or any(after >> k & 1 for k in storage.users)
             if (early and late) or (within and (early or late or within < len(storage.users))):
                 bytes_ += storage.size
-        return bytes_
+                over = over if late or not within else max(over, storage.size)
+        return bytes_ - min(over, max(rings, made))

@@ -8,6 +8,7 @@ from math import prod
 from lowtide import _core
 from lowtide.graph import Kind
 from lowtide.ops.index import Index
+from lowtide.optimize.loop_over import best_over, leads, outside_reads
 from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import ACCUMULATORS, Axes, Loop, LoopRules, Ring
 
@@ -22,7 +23,7 @@ def leaves(rules: LoopRules, tensor: int, inside: Collection[int]) -> bool:
     return graph.tensor_by_id[tensor].kind is Kind.OUTPUT or not readers or any(r not in inside for r in readers)
 
 
-def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
+def made_loop(growth: Growth, order: Sequence[int], dying: Sequence[int] = ()) -> Loop:
     """The loop of an interval, with its rings.
 
     Parameters
@@ -31,6 +32,8 @@ def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
         Of the interval; nothing is pending.
     order
         Ids of its ops, as they stand in the order.
+    dying
+        Tensors from outside that nobody reads behind it, and whose memory is theirs alone.
     """
     rules, graph = growth.rules, growth.rules.graph
     inside = growth.inside
@@ -40,10 +43,13 @@ def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
     listed = [*given, *made]
     number = {t: k for k, t in enumerate(listed)}
     over = _overs(rules, growth, order, [t for t in listed if t not in whole])
+    inputs = outside_reads(rules, growth.axes, order, dying)
     ops: list[tuple] = [_handed(rules, growth, t, number[t]) for t in given]
-    ops += [_played(rules, growth, o, number) for o in order]
-    tensors = [(number[over[t]] if t in over else -1, t in whole) for t in listed]
-    play = _core.play_loop(ops, tensors)
+    for o in order:
+        outside = [read for reads, _ in inputs.values() for read in reads.get(o, ())]
+        ops.append((*_played(rules, growth, o, number), outside))
+    tensors = [(number[over[t]] if t in over else -1, t in whole, _position_bytes(rules, growth, t)) for t in listed]
+    play = _core.play_loop(ops, tensors, [unit for _, unit in inputs.values()])
     rings = []
     for t in listed:
         if t not in whole:
@@ -54,7 +60,7 @@ def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
                 home = below
             slots = _positions(rules, growth, home) if home in whole else play.slots[number[home]]
             rings.append(Ring(t, slots, size, under))
-    return Loop(
+    loop = Loop(
         tuple(order),
         tuple(growth.axes[o] for o in order),
         tuple((t, growth.dims[t]) for t in listed if t in growth.dims),
@@ -63,6 +69,26 @@ def made_loop(growth: Growth, order: Sequence[int]) -> Loop:
         tuple(_accumulators(rules, growth, order)),
         rules.positions(order[-1], growth.axes[order[-1]]),
     )
+    if not inputs:
+        return loop
+    first = {t: next((u for u in listed if u not in over and _last_over(u, over) == t), t) for t in whole}
+    results = {t: number[first[t]] for t in whole if t in growth.dims and leads(rules, t, growth.dims[t])}
+    return best_over(rules, loop, play, list(inputs), number, results)
+
+
+def _position_bytes(rules: LoopRules, growth: Growth, tensor: int) -> int:
+    """Bytes of a position of a tensor; all of them if it has none."""
+    dims = growth.dims.get(tensor)
+    size = rules.graph.tensor_by_id[tensor].size
+    return size if dims is None else rules.slot_bytes(tensor, dims) or size
+
+
+def _last_over(tensor: int, over: dict[int, int]) -> int:
+    """The last tensor of those that are written one over the other, from one on."""
+    on = {below: above for above, below in over.items()}
+    while tensor in on:
+        tensor = on[tensor]
+    return tensor
 
 
 def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
@@ -74,9 +100,7 @@ def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None
     """The tensor whose memory one has: what it is written over, or what it lies in until that is written over it."""
     if tensor in over:
         return over[tensor]
-    last, on = tensor, {below: above for above, below in over.items()}
-    while last in on:
-        last = on[last]
+    last = _last_over(tensor, over)
     return last if last in whole else None
 
 
@@ -120,7 +144,7 @@ def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
 def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
     """What hands an input over."""
     rows = rules.tensor_counts(tensor, growth.dims[tensor])
-    return (rows[0], rows[1] if len(rows) > 1 else 1, [], [number])
+    return (rows[0], rows[1] if len(rows) > 1 else 1, [], [number], [])
 
 
 def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -> tuple:

@@ -66,7 +66,8 @@ class LoopPath:
 class _Step:
     """A step of a path: positions [begin, end) as a loop along `start` of the last op; None: one op that runs whole.
 
-    `bytes` is what it takes, at the least until `exact`.
+    `bytes` is what it takes, at the least until `exact`: `beside` it and its rings, less what lies over one of the
+    tensors that are `dying` in it.
     """
 
     begin: int
@@ -76,6 +77,7 @@ class _Step:
     exact: bool
     loop: Loop | None = None
     beside: int = 0
+    dying: tuple[int, ...] = ()
 
     @property
     def looped(self) -> int:
@@ -200,9 +202,10 @@ class LoopSearch:
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
         rings = self.least_rings(self.ids[end - 1], growth)
         views = [self.ids[end - 1]]
-        handed = self.handed and growth.dims.keys() & self.streamed
-        if handed and self._show_whole(views, growth) and self._handed_over_once(growth):
-            yield _Step(end - 1, end, start, beside - inside + rings, False, None, beside - inside)
+        made, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
+        alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
+        if alone and self._show_whole(views, growth) and self._handed_over_once(growth):
+            yield self._bounded(end - 1, end, start, beside - inside, rings, made, dying)
         for begin in range(end - 2, -1, -1):
             while behind + rings > self._level:
                 yield behind + rings
@@ -212,10 +215,41 @@ class LoopSearch:
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
             rings += self.least_rings(self.ids[begin], growth)
+            made = max(made, self._largest_made[begin])
+            dying = (*dying, *self._dying[begin])
             views.append(self.ids[begin])
             shown = self._show_whole(views, growth)
             legal = not growth.pending and shown and self._handed_over_once(growth)
-            yield _Step(begin, end, start, beside - inside + rings, False, None, beside - inside) if legal else None
+            yield self._bounded(begin, end, start, beside - inside, rings, made, dying) if legal else None
+
+    def _bounded(
+        self, begin: int, end: int, start: Axes, beside: int, rings: int, made: int, dying: Sequence[int]
+    ) -> _Step:
+        """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
+        has."""
+        storages = self.memory.storages
+        over = [s for s in dying if self.first[s] < begin]
+        saving = max((min(storages[s].size, max(rings, made)) for s in over), default=0)
+        tensors = tuple(storages[s].tensors[0] for s in over)
+        return _Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
+
+    @cached_property
+    def _largest_made(self) -> list[int]:
+        """Bytes of the largest result of each op."""
+        graph = self.memory.graph
+        return [max((graph.tensor_by_id[t].size for t in graph.op_by_id[o].outputs), default=0) for o in self.ids]
+
+    @cached_property
+    def _dying(self) -> list[list[int]]:
+        """Storages that end with each step and may be written over: of one tensor, and not handed over."""
+        result: list[list[int]] = [[] for _ in self.order]
+        tensors = self.memory.graph.tensor_by_id
+        for s, b in enumerate(self.memory.storages):
+            free = not b.at_end and (not b.at_start or self.rules.target.overwrite_inputs) and s not in self.handed
+            alone = len(b.tensors) == 1 and tensors[b.tensors[0]].size == b.size
+            if free and alone and 0 <= self.last[s] < len(self.order):
+                result[self.last[s]].append(s)
+        return result
 
     @cached_property
     def _behind(self) -> list[int]:
@@ -329,7 +363,7 @@ class LoopSearch:
         """Whether a path within a limit leads beyond a position, all of it worked out."""
         while not self.limits.over():
             path, _ = self._walk(limit, until=self.reach(limit))
-            if path is None or path[-1].end <= beyond:
+            if not path or path[-1].end <= beyond:
                 return False
             if self._settled(path):
                 return True
@@ -346,7 +380,7 @@ class LoopSearch:
                 known = step.exact or not exact
                 if known and step.bytes <= limit and key[0] < MAX_BYTES and key < best[end][:2]:
                     best[end] = (*key, step)
-        return self._back(best[: until and until + 1])
+        return self._back(best if until is None else best[: until + 1])
 
     def _walk_within(self, limit: int) -> tuple[list[_Step] | None, int]:
         """The path with the fewest ops in loops, then the fewest steps, of those no step of which is above a limit."""
@@ -391,8 +425,9 @@ class LoopSearch:
         growth = Growth(self.rules, ids[-1], step.start, self.streamed)
         for op in reversed(ids[:-1]):
             growth.add(op)
-        step.loop = made_loop(growth, ids)
+        step.loop = made_loop(growth, ids, step.dying)
         exact = step.beside + sum(round_up(size, self.memory.alignment) for _, size in step.loop.pieces())
+        exact -= 0 if step.loop.over is None else step.loop.over.saving
         assert exact >= step.bytes, (step, exact)
         step.bytes, step.exact = exact, True
         self.played += 1

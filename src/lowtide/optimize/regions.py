@@ -18,7 +18,7 @@ from lowtide.cost.model import CostModel
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.part import speller
-from lowtide.optimize.workspace import part_workspaces
+from lowtide.optimize.workspace import PartWorkspaces
 from lowtide.stop import Limits, Progress
 from lowtide.transform.cut import Cutter, Region
 
@@ -187,7 +187,8 @@ def cut_model(
     position = {graph.ops[i].id: k for k, i in enumerate(order)}
     number = {t.id: k for k, t in enumerate(t for t in graph.tensors if t.kind is not Kind.CONSTANT)}
     lives = profile(memory, order)
-    ops = [_op(cutter, memory, i, number, cost) for i in order]
+    workspaces = PartWorkspaces(cutter, target)
+    ops = [_op(cutter, memory, i, number, cost, workspaces) for i in order]
     tensors = [
         (
             t.size,
@@ -215,7 +216,9 @@ def cut_model(
     return _core.CutModel(ops, tensors, storages, footprint, before, sums, most, glue, transfer)
 
 
-def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], cost: CostModel | None) -> tuple:
+def _op(
+    cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], cost: CostModel | None, spaces: PartWorkspaces
+) -> tuple:
     graph, target = memory.graph, memory.target
     op = graph.ops[at]
     known = cutter.meaning(op.id)
@@ -226,7 +229,7 @@ def _op(cutter: Cutter, memory: MemoryModel, at: int, number: dict[int, int], co
         assert known is not None, op.label
         how = cutter.spelling(op.id, axis) if axis in cuttable else None
         grain = 0 if how is None else how.grain
-        rows = [] if how is None else part_workspaces(cutter, target, op, axis)
+        rows = [] if how is None else spaces.of(op, axis)
         row, beside = (0, False) if how is None or how.padded is None else (how.padded.row_elements, how.padded.beside)
         padded = row * _element_bytes(graph, op) if row else 0
         weights = [] if how is None or cost is None else list(cost.anchors(op.id, axis))

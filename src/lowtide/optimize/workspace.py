@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from math import prod
 
@@ -15,18 +16,40 @@ _SIZES = (1, 2, 3, 4, 5, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128, 224, 256)
 """Rows of the parts that are asked for; between two, the larger one counts."""
 
 
-def part_workspaces(cutter: Cutter, target: Target, op: Op, axis: int) -> list[tuple[int, int]]:
-    """Rows of a part along an axis, ascending, each with the bytes that a kernel for it takes.
+class PartWorkspaces:
+    """What parts take, worked out once for all ops of a graph that are alike."""
 
-    Empty where the runtime's kernels are not known: then a part takes what the op does.
-    """
-    known = cutter.meaning(op.id)
-    if not target.rule or known is None or isinstance(known.form, Pointwise):
-        return []
-    size, grain = known.access.sizes[axis], known.access.grain_of(axis)
-    sizes = sorted({min(size, -(-rows // grain) * grain) for rows in (*_SIZES, size)})
-    result = [(rows, _of_part(cutter, target, op, axis, rows)) for rows in sizes if rows <= size]
-    return result if any(amount for _, amount in result) else [(size, 0)]
+    def __init__(self, cutter: Cutter, target: Target) -> None:
+        self.cutter, self.target = cutter, target
+        self._known: dict[Hashable, list[tuple[int, int]]] = {}
+
+    def of(self, op: Op, axis: int) -> list[tuple[int, int]]:
+        """Rows of a part along an axis, ascending, each with the bytes that a kernel for it takes.
+
+        Empty where the runtime's kernels are not known: then a part takes what the op does.
+        """
+        known = self.cutter.meaning(op.id)
+        if not self.target.rule or known is None or isinstance(known.form, Pointwise):
+            return []
+        key = (axis, *_likeness(self.cutter.graph, op))
+        if key not in self._known:
+            size, grain = known.access.sizes[axis], known.access.grain_of(axis)
+            sizes = sorted({min(size, -(-rows // grain) * grain) for rows in (*_SIZES, size)})
+            result = [(rows, _of_part(self.cutter, self.target, op, axis, rows)) for rows in sizes if rows <= size]
+            self._known[key] = result if any(amount for _, amount in result) else [(size, 0)]
+        return self._known[key]
+
+
+def _likeness(graph: Graph, op: Op) -> tuple[Hashable, ...]:
+    """All of an op that a kernel's memory may hang on: alike in it, two ops differ by names and places alone."""
+    place: dict[int, int] = {}
+    stands = [-1 if t is None else place.setdefault(t, len(place)) for t in (*(op.operands or op.inputs), *op.outputs)]
+    tensors = tuple(
+        (t.size, t.shape, t.dtype, t.kind is Kind.CONSTANT, t.value, repr(t.quant))
+        for t in map(graph.tensor_by_id.__getitem__, place)
+    )
+    attributes = repr(sorted(op.attributes.items()))
+    return (op.type, op.workspace, attributes, tuple(stands), len(op.outputs), tensors)
 
 
 def _of_part(cutter: Cutter, target: Target, op: Op, axis: int, rows: int) -> int:

@@ -82,10 +82,18 @@ class Constraints(msgspec.Struct):
     pinned_allocations: list[Pin] = []
 
 
+class Penalty(msgspec.Struct):
+    """What it costs that two buffers share bytes, however many."""
+
+    first: Natural
+    second: Natural
+    cost: Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+
+
 class CostModel(msgspec.Struct):
     """What a placement costs beside its height."""
 
-    reuse_penalties: list[Any] = []
+    reuse_penalties: list[Penalty] = []
 
 
 class Body(msgspec.Struct):
@@ -126,8 +134,8 @@ class PoolProblem:
         Where some have to lie, by id.
     reserved
         Addresses that nothing may take, half-open.
-    unweighed
-        How many penalties for reuse the document has, which a least height does not weigh.
+    penalties
+        Pairs of ids, the smaller first, and what it costs that they share bytes; above 0.
     """
 
     pool: str
@@ -137,7 +145,7 @@ class PoolProblem:
     apart: tuple[tuple[int, int], ...]
     offsets: dict[int, int]
     reserved: tuple[tuple[int, int], ...]
-    unweighed: int
+    penalties: dict[tuple[int, int], int]
 
 
 def read_dsa_problem(path: str | Path) -> list[PoolProblem]:
@@ -170,8 +178,8 @@ def parse_dsa_problem(data: bytes, place: str = "") -> list[PoolProblem]:
     if len(pools) < len(body.pools):
         raise InputError("two pools have the same id", place)
     home = _homes(body, pools, place)
-    unweighed = len(body.cost_model.reuse_penalties) if body.cost_model is not None else 0
-    problems = [_of_pool(body, home, pool, unweighed, place) for pool in body.pools]
+    penalties = _penalties(body, home, place)
+    problems = [_of_pool(body, home, pool, penalties, place) for pool in body.pools]
     return [problem for problem in problems if problem.buffers]
 
 
@@ -199,7 +207,26 @@ def _homes(body: Body, pools: dict[int, Pool], place: str) -> dict[int, int]:
     return home
 
 
-def _of_pool(body: Body, home: dict[int, int], pool: Pool, unweighed: int, place: str) -> PoolProblem:
+def _penalties(body: Body, home: dict[int, int], place: str) -> dict[tuple[int, int], int]:
+    """Of each pair in one pool what its reuse costs; a pair that is named twice pays both."""
+    costs: dict[tuple[int, int], int] = {}
+    for penalty in body.cost_model.reuse_penalties if body.cost_model is not None else ():
+        for number in (penalty.first, penalty.second):
+            if number not in home:
+                raise InputError(f"a penalty names buffer {number}, which does not exist; leave it out", place)
+        if penalty.first == penalty.second:
+            raise InputError(f"a penalty names buffer {penalty.first} twice; name two buffers", place)
+        pair = min(penalty.first, penalty.second), max(penalty.first, penalty.second)
+        if penalty.cost and home[pair[0]] == home[pair[1]]:
+            costs[pair] = costs.get(pair, 0) + penalty.cost
+    if sum(costs.values()) > MAX_BYTES:
+        raise InputError("the penalties add up to more than 2^62; give them in a larger unit", place)
+    return costs
+
+
+def _of_pool(
+    body: Body, home: dict[int, int], pool: Pool, penalties: dict[tuple[int, int], int], place: str
+) -> PoolProblem:
     mine = tuple(b for b in body.buffers if home[b.id] == pool.id)
     counts: dict[str, int] = {}
     for b in mine:
@@ -230,4 +257,5 @@ def _of_pool(body: Body, home: dict[int, int], pool: Pool, unweighed: int, place
     if any(begin >= end for begin, end in reserved):
         raise InputError(f"pool {pool.id} reserves an empty range", place)
     name = pool.name or str(pool.id)
-    return PoolProblem(name, pool.capacity, mine, names, tuple(apart), offsets, reserved, unweighed)
+    costs = {pair: cost for pair, cost in penalties.items() if home[pair[0]] == pool.id}
+    return PoolProblem(name, pool.capacity, mine, names, tuple(apart), offsets, reserved, costs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.report.columns import change, columns
-from lowtide.report.text import COUNTED
+from lowtide.rewrites import COUNTED
 from lowtide.sizes import format_size
 
 if TYPE_CHECKING:

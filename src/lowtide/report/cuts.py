@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams
+from lowtide.rewrites import CutRegion, CutSeams, Sections
 from lowtide.sizes import format_count, format_size
 
 EXACTNESS = {
@@ -28,12 +28,15 @@ def cut_text(plan: Plan) -> str:
     regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
     at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
     cut = sum(len(r.ops) for r in regions) + at_seams
+    by_sections = [r for r in plan.rewrites or () if isinstance(r, Sections)]
     whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
+    own = whole + cut + sum(len(r.gone) - len(r.ops) for r in by_sections)
     without = (plan.search or {}).get("uncut_peak_bytes")
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
+    where += [f"{format_count(len(by_sections), 'product')} by sections"] if by_sections else []
     where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
     return (
         f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
-        f"{whole + cut:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
+        f"{own:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
     )

@@ -16,7 +16,7 @@ from lowtide.report.cuts import cut_text, not_cut_text
 from lowtide.report.figures import figures_rows
 from lowtide.report.fission import fission_rows
 from lowtide.report.loops import loop_rows
-from lowtide.rewrites import LiesIn, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
+from lowtide.rewrites import COUNTED, LiesIn, PlanCost, Recomputation, Recompute, Swap, Swapping, in_parts
 from lowtide.rules import RULES
 from lowtide.rules.onnxruntime.rule import EXTEND_BYTES
 from lowtide.rules.tflm.libraries import KERNEL_WORDS
@@ -312,14 +312,6 @@ def _among_text(search: Mapping[str, Any], cost: Recomputation | None) -> str:
     if search["ended"] == "time" and bound and cost is not None and cost.once:
         ended += f"; {100 * (bound / cost.once - 1):.3f} % at least"
     return f"{ended}, among: {search['among']}"
-
-
-COUNTED = {
-    "cost": "cost, as the graph says it",
-    "flops": "floating-point operations, as no op has a cost",
-    "bytes": "bytes read and made, as no op has a cost",
-    "nanoseconds": "time",
-}
 
 
 def _arena_text(plan: Plan) -> str:

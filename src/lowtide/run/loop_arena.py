@@ -119,7 +119,7 @@ class LoopArena:
         places = {t: Positions(self, loop, play, t) for t in play.dims}
         for ring in loop.keep.values():
             if ring.offset is not None:
-                self.arena[ring.offset : ring.offset + ring.slots * ring.bytes] = _NOISE
+                self._spoil(loop, ring.offset, ring.slots * ring.bytes)
         outside = {
             op.id: [t for t in dict.fromkeys(op.inputs) if t not in play.dims and self.bytes_of(t) is not None]
             for op in play.ops
@@ -142,9 +142,11 @@ class LoopArena:
         assert op is not None, event
         self.positions += 1
         last = event.position + 1 == play.count(op)
-        if event.position == 0 or last:
-            for t in outside[op]:
+        for t in outside[op]:
+            if str(t) not in loop.behind and (event.position == 0 or last):
                 self._look(t, self.graph.op_by_id[op].label)
+        if loop.behind:
+            self._look_outside(loop, play, event)
         for t, ((a, b), (c, d)) in event.reads:
             for row in range(a, b):
                 self.compared_bytes += places[t].look(row, c, d, op)
@@ -155,6 +157,28 @@ class LoopArena:
                 self._write(t)
             else:
                 self._unfinished(loop, t)
+
+    def _spoil(self, loop: PlanLoop, begin: int, size: int) -> None:
+        """Noise where nothing is yet, but not where an input lies that this is over."""
+        free = np.ones(size, dtype=bool)
+        for key in loop.behind:
+            at, length = self.plan.offset_of(int(key)) or 0, self.graph.tensor_by_id[int(key)].size
+            free[max(0, at - begin) : max(0, at + length - begin)] = False
+        self.arena[begin : begin + size][free] = _NOISE
+
+    def _look_outside(self, loop: PlanLoop, play: LoopPlay, event: Event) -> None:
+        """What a position reads of an input that the loop writes over is compared with what it should be."""
+        assert event.op is not None, event
+        op = self.graph.op_by_id[event.op]
+        for t, rows in play.outside(op, event.position):
+            room = self.bytes_of(t)
+            if str(t) in loop.behind and room is not None:
+                shape = (*(self.graph.tensor_by_id[t].shape or ()), -1)
+                box = tuple(slice(*r) for r in rows)
+                here, true = room.reshape(shape)[box], self.true(t).reshape(shape)[box]
+                self.compared_bytes += here.size
+                if not np.array_equal(here, true):
+                    raise broken(f"{op.label} finds other bytes in {self.graph.tensor_by_id[t].label}")
 
     def _unfinished(self, loop: PlanLoop, tensor: int) -> None:
         """A result that is not added up yet: where it is being added up there is noise."""

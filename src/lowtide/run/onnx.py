@@ -17,7 +17,7 @@ import numpy as np
 
 from lowtide.errors import InputError, VerificationError, first_line
 from lowtide.plan import Plan
-from lowtide.rewrites import Exactness, Recompute, Sums, in_parts, runs_again
+from lowtide.rewrites import Exactness, Recompute, Sections, Sums, in_parts, runs_again
 from lowtide.run.ort_session import (
     AS_IT_STANDS,
     AS_SHIPPED,
@@ -314,7 +314,7 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     ops run again the original's but for what they read."""
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
     whole = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
-    whole.update(op for r in plan.rewrites or () if isinstance(r, Sums) for op in r.ops)
+    whole.update(op for r in plan.rewrites or () if isinstance(r, Sections | Sums) for op in r.ops)
     new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
     place = {}
     for i, node in enumerate(rewritten):

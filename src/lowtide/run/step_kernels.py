@@ -1,5 +1,8 @@
 """What the ops of a training step compute, in numpy: plain and slow, for small sizes.
 
+The order in which a sum is added up hangs on nothing but what is summed, not on how many rows there are beside it: what
+is cut between sums is equal to the bit.
+
 Each takes its operands and the op's attributes; the op's result shape says what they do not. Kinds are those of
 `lowtide.zoo.step_net`.
 """
@@ -37,24 +40,40 @@ def _spread(windows: Array, shape: tuple[int, ...], kernel: int, stride: int, pa
     return image[:, :, pad : pad + shape[2], pad : pad + shape[3]]
 
 
+def _product(equation: str, *operands: Array) -> Array:
+    """As einsum, but that each element of the result is one sum over elements that lie side by side."""
+    reads, _, words = equation.partition("->")
+    inner = "".join(sorted(set(reads) - set(words) - {","}))
+    terms = [
+        np.einsum(f"{own}->{''.join(sorted(own, key=(words + inner).index))}", x)
+        for own, x in zip(reads.split(","), operands, strict=True)
+    ]
+    sizes = {w: d for own, x in zip(reads.split(","), operands, strict=True) for w, d in zip(own, x.shape, strict=True)}
+    product: Array = 1.0
+    for own, x in zip(reads.split(","), terms, strict=True):
+        product = product * x.reshape([sizes[w] if w in own else 1 for w in words + inner])
+    return np.ascontiguousarray(product).reshape([sizes[w] for w in words] + [-1]).sum(axis=-1)
+
+
 def _conv2d(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
     windows = _windows(v[0], v[1].shape[2], a["stride"], a["pad"])
-    return np.einsum("ncyxij,ocij->noyx", windows, v[1], optimize=True)
+    return _product("ncyxij,ocij->noyx", windows, v[1])
 
 
 def _conv2d_input(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
-    windows = np.einsum("noyx,ocij->ncyxij", v[0], v[1], optimize=True)
+    windows = _product("noyx,ocij->ncyxij", v[0], v[1])
     return _spread(windows, shape, v[1].shape[2], a["stride"], a["pad"])
 
 
 def _conv2d_weight(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
     windows = _windows(v[0], shape[2], a["stride"], a["pad"])
     rows, columns = v[1].shape[2:]
-    return np.einsum("ncyxij,noyx->ocij", windows[:, :, :rows, :columns], v[1], optimize=True)
+    return _product("ncyxij,noyx->ocij", windows[:, :, :rows, :columns], v[1])
 
 
 def _mean_pool(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
-    return _windows(v[0], a["kernel"], a["stride"], a["pad"]).mean(axis=(4, 5))
+    windows = np.ascontiguousarray(_windows(v[0], a["kernel"], a["stride"], a["pad"]))
+    return windows.reshape(*windows.shape[:4], -1).mean(axis=-1)
 
 
 def _mean_pool_backward(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
@@ -82,7 +101,8 @@ def _layer_norm_backward(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[
 
 def _repeat_backward(v: Sequence[Array], a: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
     t = a["times"]
-    return v[0].reshape(*shape[:2], shape[2], t, shape[3], t).sum(axis=(3, 5))
+    blocks = np.moveaxis(v[0].reshape(*shape[:2], shape[2], t, shape[3], t), 3, 4)
+    return np.ascontiguousarray(blocks).reshape(*shape, t * t).sum(axis=-1)
 
 
 KERNELS: Mapping[str, Kernel] = {
@@ -103,7 +123,7 @@ KERNELS: Mapping[str, Kernel] = {
     "index_out": lambda v, a, s: v[0][..., a["first"] : a["first"] + s[-1]],
     "permute": lambda v, a, s: np.transpose(v[0], a["permutation"]),
     "reshape": lambda v, a, s: v[0].reshape(s),
-    "einsum": lambda v, a, s: np.einsum(a["equation"], *v, optimize=True),
+    "einsum": lambda v, a, s: _product(a["equation"], *v),
     "concat": lambda v, a, s: np.concatenate(v, axis=1),
     "slice": lambda v, a, s: v[0][:, a["first"] : a["first"] + s[1]],
     "conv2d": _conv2d,

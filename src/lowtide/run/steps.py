@@ -7,6 +7,7 @@ slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from lowtide.fission_plan import PlanFission
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.labels import word_of
 from lowtide.plan import Plan
+from lowtide.rewrites import Recompute
 from lowtide.run.step_kernels import KERNELS
 from lowtide.transform.fission import (
     Fission,
@@ -62,17 +64,36 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
     loops: dict[int, _Loop] = {}
     outer = graph
     for part in parts:
-        loop = _Loop(graph, part)
+        loop = _Loop.of(graph, part)
         loops[part.op] = loop
         outer = outer_of(graph, [Loop(loop.region, int(part.body["required_bytes"]), None)])
     whole = with_ops(outer, inner)
     return _run(whole, plan.order, feeds, loops)
 
 
-class _Loop:
-    """A region of a plan, ready to run."""
+def run_parts(graph: Graph, region: Region, ends: Sequence[int], feeds: Mapping[int, Array]) -> Values:
+    """Results of a step of which a region runs in parts that end at these rows, without a plan: nothing runs again."""
+    body = body_of(graph, region, Fission(region.axes, tuple(ends)), None)
+    loop = _Loop(region, ends, body.graph, [op.id for op in body.graph.ops], body.copies)
+    outer = outer_of(graph, [Loop(region, 0, None)])
+    number = next(op.id for op in outer.ops if op.id not in graph.op_by_id)
+    return _run(outer, [op.id for op in outer.ops], feeds, {number: loop})
 
-    def __init__(self, graph: Graph, part: PlanFission) -> None:
+
+@dataclass(frozen=True)
+class _Loop:
+    """A region, ready to run in parts: the graph of a part, perhaps with ops again, and its order; `copies`: its ops
+    that copy rows, each with the tensor."""
+
+    region: Region
+    ends: Sequence[int]
+    graph: Graph
+    order: Sequence[int]
+    copies: Mapping[int, int]
+
+    @classmethod
+    def of(cls, graph: Graph, part: PlanFission) -> _Loop:
+        """As a plan has it."""
         axes: dict[int, int] = {}
         for op_id, word in part.ops:
             op = graph.op_by_id[op_id]
@@ -81,12 +102,14 @@ class _Loop:
             if len(named) != 1:
                 raise InputError(f"{op.label} has no rows {word!r}: the plan is for another step", graph.name)
             axes[op_id] = named[0]
-        self.region: Region = region_of(graph, axes)
-        self.ends = part.ends
-        fission = Fission(self.region.axes, tuple(part.ends))
-        self.body = body_of(graph, self.region, fission, None)
-        self.plan = msgspec.convert(part.body, Plan)
-        self.graph = with_ops(self.body.graph, self.plan)
+        region = region_of(graph, axes)
+        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)), None)
+        plan = msgspec.convert(part.body, Plan)
+        copies = dict(body.copies)
+        for rewrite in plan.rewrites or ():
+            if isinstance(rewrite, Recompute) and rewrite.of in copies:
+                copies[rewrite.op] = copies[rewrite.of]
+        return cls(region, part.ends, with_ops(body.graph, plan), plan.order, copies)
 
     def run(self, given: Mapping[int, Array]) -> Values:
         """All parts, from whole operands to whole results."""
@@ -95,7 +118,7 @@ class _Loop:
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
         for end in self.ends:
             feeds = {t: _rows(given[t], dims[t], first, end) if t in dims else given[t] for t in given}
-            made = _run(self.graph, self.plan.order, feeds, {}, self.region.results, self.body.copies)
+            made = _run(self.graph, self.order, feeds, {}, self.region.results, self.copies)
             for t in self.region.summed:
                 results[t] = made[t].copy() if t not in results else results[t] + made[t]
             for t, dim in joined.items():

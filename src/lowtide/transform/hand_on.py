@@ -9,80 +9,28 @@ takes its place grows.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.access import Box
 from lowtide.ops.index import Range
-from lowtide.ops.part import Glue, Speller, speller
-from lowtide.ops.piece import Part, Piece, Role
-from lowtide.transform.part_values import all_names
+from lowtide.ops.part import speller
+from lowtide.transform.cut import Cutter
+from lowtide.transform.part_builder import Builder
 from lowtide.transform.parts import PartGraph
 
 
-@dataclass
-class _Changed:
-    """A part graph as it becomes."""
+class _Changed(Builder):
+    """A part graph as it becomes: what is new of it, with names and numbers that neither it nor the cut graph has."""
 
-    cut: Graph
-    parts: PartGraph
-    pieces: dict[int, Piece] = field(default_factory=dict)
-    roles: dict[int, Part] = field(default_factory=dict)
-    tensors: list[Tensor] = field(default_factory=list)
-    constants: dict[tuple[int, ...], int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        graph = self.parts.graph
-        self.next_op = max((op.id for op in (*graph.ops, *graph.folded, *self.cut.ops)), default=-1) + 1
-        self.next_tensor = max((t.id for t in (*graph.tensors, *self.cut.tensors)), default=-1) + 1
-        self.names = set(all_names(graph)) | set(all_names(self.cut))
-        for t in self.parts.numbers:
-            if len(graph.tensor_by_id[t].shape or ()) == 1:
-                self.constants.setdefault(graph.tensor_by_id[t].integers, t)
-        spell = speller(graph)
-        assert spell is not None, graph.dialect
-        self.spell: Speller = spell
-
-    def piece(self, of: int, box: Box, word: str) -> int:
-        """A new tensor: rows of another one."""
-        whole = self.cut.tensor_by_id[of]
-        shape = tuple(b - a for a, b in box)
-        size = whole.size
-        for rows, full in zip(shape, whole.shape or (), strict=True):
-            size = size * rows // full
-        name = self._name(f"{whole.label}/{word}")
-        self.tensors.append(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype))
-        self.pieces[self.next_tensor] = Piece(of, box)
-        self.next_tensor += 1
-        return self.next_tensor - 1
-
-    def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int, name: str) -> Op:
-        """A new op between parts."""
-        given = (*operands, *(self._numbers(values) for values in glue.literals))
-        op = Op(self.next_op, given, (output,), self._name(name), glue.type, attributes=glue.attributes, operands=given)
-        self.roles[self.next_op] = Part(role)
-        self.next_op += 1
-        return op
-
-    def _numbers(self, values: tuple[int, ...]) -> int:
-        if values not in self.constants:
-            value = struct.pack(f"<{len(values)}q", *values)
-            name = self._name(f"lowtide/{'_'.join(map(str, values))}")
-            shape = (len(values),)
-            self.tensors.append(Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, shape, "int64", value=value))
-            self.constants[values] = self.next_tensor
-            self.next_tensor += 1
-        return self.constants[values]
-
-    def _name(self, name: str) -> str:
-        free, k = name, 0
-        while free in self.names:
-            k += 1
-            free = f"{name}_{k}"
-        self.names.add(free)
-        return free
+    def __init__(self, cut: Graph, parts: PartGraph) -> None:
+        super().__init__(Cutter(cut), parts.graph)
+        self.known = parts.pieces
+        for t in sorted(parts.numbers):
+            tensor = parts.graph.tensor_by_id[t]
+            if len(tensor.shape or ()) == 1:
+                self.constants.setdefault((-1, *tensor.integers), t)
 
 
 def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
@@ -108,7 +56,7 @@ def hand_on(cut: Graph, parts: PartGraph) -> PartGraph:
         op = parts.graph.op_by_id[o]
         taken[o] = _taken(at, *lost[op.inputs[0]], op, instead)
     ops = [own for op in parts.graph.ops if op.id not in joins for own in taken.get(op.id, [_reading(op, instead)])]
-    return _result(at, ops)
+    return _result(at, parts, ops)
 
 
 def _joined(cut: Graph, parts: PartGraph, op: Op) -> int | None:
@@ -135,7 +83,7 @@ def _cut_dims(box: Box, shape: Sequence[int]) -> list[int]:
 
 def _taken(at: _Changed, join: Op, dim: int, op: Op, instead: dict[int, int]) -> list[Op]:
     """What takes rows from pieces in the place of a slice; `instead`: tensors that are read in the place of others."""
-    known, made = at.parts.pieces, op.outputs[0]
+    known, made = at.known, op.outputs[0]
     first, end = known[made].box[dim]
     held = [(t, known[t].box[dim]) for t in join.inputs]
     held = [(t, rows) for t, rows in held if rows[0] < end and first < rows[1]]
@@ -163,7 +111,7 @@ def _box(box: Box, dim: int, rows: Range) -> Box:
 def _slice(at: _Changed, read: int, box: Box, dim: int, rows: Range, out: int, name: str) -> Op:
     begin = box[dim][0]
     shape = tuple(b - a for a, b in box)
-    glue = at.spell.slicing(at.cut, {dim: (rows[0] - begin, rows[1] - begin)}, shape)
+    glue = at.spell.slicing(at.old, {dim: (rows[0] - begin, rows[1] - begin)}, shape)
     return at.glue(glue, "slice", [read], out, name)
 
 
@@ -174,14 +122,14 @@ def _reading(op: Op, instead: Mapping[int, int]) -> Op:
     return replace(op, inputs=tuple(instead.get(t, t) for t in op.inputs), operands=operands)
 
 
-def _result(at: _Changed, ops: list[Op]) -> PartGraph:
-    parts, graph = at.parts, at.parts.graph
+def _result(at: _Changed, parts: PartGraph, ops: list[Op]) -> PartGraph:
+    graph = parts.graph
     used = {t for op in (*ops, *graph.folded) for t in (*op.inputs, *op.outputs)}
     new = parts.numbers | parts.pieces.keys()
     kept = [t for t in graph.tensors if t.id in used or (t.kind is not Kind.ACTIVATION and t.id not in new)]
     tensors = [t for t in at.tensors if t.id in used]
     left = {op.id for op in ops}
-    roles = {o: part for o, part in {**parts.parts, **at.roles}.items() if o in left}
+    roles = {o: part for o, part in {**parts.parts, **at.parts}.items() if o in left}
     pieces = {t: piece for t, piece in {**parts.pieces, **at.pieces}.items() if t in used}
     numbers = frozenset((parts.numbers | set(at.constants.values())) & used)
     whole = replace(graph, tensors=(*kept, *tensors), ops=tuple(ops))

@@ -19,7 +19,7 @@ Source: the rows that msf-CNN (NeurIPS 2025) and MCUNetV2 keep of chains, for an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -32,9 +32,6 @@ from lowtide.target import Target
 
 Axes = tuple[int, ...]
 """One axis of an op's access, or two, the second one inside the first; likewise dimensions of a tensor."""
-
-LOOP_TYPE = "RowLoop"
-"""Type of the op that stands for a loop; no format has it."""
 
 ACCUMULATORS = {"int8": 4, "uint8": 4, "int16": 8, "uint16": 8, "float16": 4, "bfloat16": 4}
 """Bytes of an accumulator for an element that is too short to be one; of a longer type the result is its own. TFLite
@@ -67,6 +64,28 @@ class Ring:
 
 
 @dataclass(frozen=True)
+class Over:
+    """What of a loop lies over an input that dies in it: what it writes lies behind what is still read.
+
+    Attributes
+    ----------
+    tensor
+        A result; None: all rings and accumulators, as one block.
+    input
+        Id.
+    distance
+        Bytes that it has to begin below the input, at least; a multiple of the alignment.
+    saving
+        Bytes that both share at most.
+    """
+
+    tensor: int | None
+    input: int
+    distance: int
+    saving: int
+
+
+@dataclass(frozen=True)
 class Loop:
     """Ops that run together.
 
@@ -86,6 +105,10 @@ class Loop:
         (tensor, bytes) of each result that is added up in longer numbers.
     iterations
         Positions of the driving op.
+    over
+        What of it lies over an input that dies in it.
+    laid
+        Tensors of rings and accumulators as these lie one behind the other, if not rings first.
     """
 
     ops: tuple[int, ...]
@@ -95,30 +118,17 @@ class Loop:
     rings: tuple[Ring, ...]
     accumulators: tuple[tuple[int, int], ...]
     iterations: int
+    over: Over | None = None
+    laid: tuple[int, ...] = ()
 
     def pieces(self) -> list[tuple[int, int]]:
         """(tensor, bytes) of each ring of its own and of each accumulator, in the order in which they lie."""
-        return [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
+        listed = [(r.tensor, r.bytes) for r in self.rings if r.over is None] + list(self.accumulators)
+        return sorted(listed, key=lambda piece: self.laid.index(piece[0])) if self.laid else listed
 
     def workspace(self, alignment: int) -> int:
         """Bytes of its rings and accumulators, each rounded up to the alignment."""
         return sum(round_up(size, alignment) for _, size in self.pieces())
-
-
-@dataclass(frozen=True)
-class LoopGraph:
-    """A graph in which each loop is one op.
-
-    Attributes
-    ----------
-    graph
-        With the loops' ops; what is between is gone, and so are inputs that are handed over in parts.
-    loops
-        Of each new op's id.
-    """
-
-    graph: Graph
-    loops: dict[int, Loop]
 
 
 class LoopRules:
@@ -380,60 +390,3 @@ def stream_dimension(graph: Graph, tensor: int) -> int | None:
     if graph.dialect != "tflite" and len(shape) == 4:
         return 2 if shape[2] > 1 else None
     return next((d for d, size in enumerate(shape) if size > 1), None)
-
-
-def apply(graph: Graph, loops: Sequence[Loop], alignment: int) -> LoopGraph:
-    """The graph with an op for each loop, where its last op stood.
-
-    Parameters
-    ----------
-    loops
-        None share an op; no op outside of one reads what one keeps in rings.
-    alignment
-        Bytes at multiples of which rings and accumulators begin.
-    """
-    first = 1 + max((op.id for op in (*graph.folded, *graph.ops)), default=-1)
-    ids = {first + k: loop for k, loop in enumerate(loops)}
-    at = {loop.ops[-1]: new for new, loop in ids.items()}
-    inside = {o for loop in loops for o in loop.ops}
-    gone = {r.tensor for loop in loops for r in loop.rings} | {t for loop in loops for t in loop.streamed}
-    ops = []
-    for op in graph.ops:
-        if op.id in at:
-            ops.append(_as_op(graph, at[op.id], ids[at[op.id]], gone, alignment))
-        elif op.id not in inside:
-            ops.append(op)
-    tensors = tuple(t for t in graph.tensors if t.id not in gone)
-    return LoopGraph(replace(graph, tensors=tensors, ops=_sorted(graph, ops), file_order=()), ids)
-
-
-def _as_op(graph: Graph, new: int, loop: Loop, gone: set[int], alignment: int) -> Op:
-    """The op that stands for a loop."""
-    members = [graph.op_by_id[o] for o in loop.ops]
-    made = {t for op in members for t in op.outputs}
-    read = dict.fromkeys(t for op in members for t in op.inputs if t not in made and t not in gone)
-    leaving = [t for op in members for t in op.outputs if t not in gone]
-    flops = None if any(op.flops is None for op in members) else sum(op.flops or 0 for op in members)
-    name = f"loop of {members[0].label} to {members[-1].label}"
-    kept = loop.workspace(alignment)
-    return Op(new, tuple(read), tuple(leaving), name, LOOP_TYPE, workspace=kept, flops=flops)
-
-
-def _sorted(graph: Graph, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Ops in an order in which each comes after what it needs, as near to the given one as that allows."""
-    makers = {t: op.id for op in ops for t in op.outputs}
-    by_id, result, seen = {op.id: op for op in ops}, [], set[int]()
-    for begin in ops:
-        trail = [begin.id]
-        while trail:
-            op = by_id[trail[-1]]
-            needed = (*(makers[t] for t in op.inputs if t in makers), *(o for o in op.after if o in by_id))
-            missing = [o for o in needed if o not in seen]
-            if op.id in seen or not missing:
-                if op.id not in seen:
-                    seen.add(op.id)
-                    result.append(op)
-                trail.pop()
-            else:
-                trail += missing[::-1]
-    return tuple(result)

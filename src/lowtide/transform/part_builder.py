@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.names import FreeNames
 from lowtide.ops.access import Box, box_elements
 from lowtide.ops.index import Range
-from lowtide.ops.part import Glue, speller
+from lowtide.ops.part import Glue, given_box, speller
 from lowtide.ops.piece import Part, Piece, Role
 from lowtide.transform.cut import Cutter
 from lowtide.transform.part_values import all_names, bytes_of_rows, quant_of_rows
 
 
 class Builder:
-    """Makes ops and tensors, and knows what they are."""
+    """Makes ops and tensors, and knows what they are.
 
-    def __init__(self, cutter: Cutter) -> None:
+    Parameters
+    ----------
+    cutter
+        Of the graph that is cut.
+    beside
+        Another graph whose names and numbers are taken.
+    """
+
+    def __init__(self, cutter: Cutter, beside: Graph | None = None) -> None:
         self.cutter = cutter
         self.old = cutter.graph
         spell = speller(self.old)
@@ -29,9 +38,10 @@ class Builder:
         self.pieces: dict[int, Piece] = {}
         self.parts: dict[int, Part] = {}
         self.tensors: list[Tensor] = []
-        self.next_op = max((op.id for op in (*self.old.ops, *self.old.folded)), default=-1) + 1
-        self.next_tensor = max((t.id for t in self.old.tensors), default=-1) + 1
-        self.names: dict[str, int] = dict.fromkeys(all_names(self.old), 0)
+        there = [self.old] if beside is None else [self.old, beside]
+        self.next_op = max((op.id for g in there for op in (*g.ops, *g.folded)), default=-1) + 1
+        self.next_tensor = max((t.id for g in there for t in g.tensors), default=-1) + 1
+        self.names = FreeNames(name for g in there for name in all_names(g))
         self.constants: dict[tuple[int, Box] | tuple[int, ...], int] = {}
         self.ops: list[Op] = []
 
@@ -48,8 +58,8 @@ class Builder:
         """A new tensor: rows of another one."""
         whole = self.old.tensor_by_id[of]
         shape = tuple(b - a for a, b in box)
-        cut = [f"{a}:{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
-        name = self._name(f"{whole.label}/{word}{'_'.join(cut).replace(':', '-')}")
+        cut = [f"{a}-{b}" for (a, b), size in zip(box, whole.shape or (), strict=True) if (a, b) != (0, size)]
+        name = self.names.take(f"{whole.label}/{word}{'_'.join(cut) if word.endswith('_') else ''}")
         size = -(-whole.size * box_elements(box) // max(1, prod(whole.shape or ())))
         quant = quant_of_rows(whole.quant, box)
         at = self._tensor(Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, whole.dtype, quant=quant))
@@ -73,33 +83,66 @@ class Builder:
         if key not in self.constants:
             dtype = self.spell.NUMBERS
             value = struct.pack(f"<{len(values)}{'q' if dtype == 'int64' else 'i'}", *values)
-            name = self._name(f"lowtide/{'_'.join(map(str, values))}")
+            name = self.names.take(f"lowtide/{'_'.join(map(str, values))}")
             shape = (len(values) // columns, columns) if columns else (len(values),)
             tensor = Tensor(self.next_tensor, len(value), Kind.CONSTANT, name, shape, dtype, value=value)
             self.constants[key] = self._tensor(tensor)
         return self.constants[key]
 
-    def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int) -> None:
-        """An op between parts."""
+    def glue(self, glue: Glue, role: Role, operands: Sequence[int], output: int, name: str = "") -> Op:
+        """An op between parts; its name is that of what it makes if none is given."""
         given = (*operands, *(self.numbers(values, glue.columns) for values in glue.literals))
-        name = self._name(f"{self._label(output)}/{role}")
+        name = self.names.take(name or f"{self._label(output)}/{role}")
         self.parts[self.next_op] = Part(role)
-        self._op(Op(self.next_op, given, (output,), name, glue.type, attributes=glue.attributes, operands=given))
+        return self._op(Op(self.next_op, given, (output,), name, glue.type, attributes=glue.attributes, operands=given))
+
+    def operands(
+        self, op: Op, axis: int, rows: Range, literals: Mapping[int, tuple[int, ...]],
+        given: Callable[[int, int, Box], int | None],
+    ) -> list[int | None]:  # fmt: skip
+        """What a part of an op reads.
+
+        Parameters
+        ----------
+        literals
+            Operands of whole numbers that are others for the part.
+        given
+            The tensor for a position, the tensor that stands there and the rows of it that the part needs.
+        """
+        known = self.cutter.meaning(op.id)
+        assert known is not None, op.label
+        access, operands = known.access, list[int | None]()
+        for i, t in enumerate(op.operands or op.inputs):
+            if t is None or (axis in access.reduce and i in access.once and rows[0] > 0):
+                operands.append(None)
+            elif i in literals:
+                operands.append(self.numbers(literals[i]))
+            else:
+                box = given_box(access, i, self.old.tensor_by_id[t].shape or (), axis, rows)
+                operands.append(given(i, t, box))
+        return operands
 
     def part(
         self, op: Op, part: Part, operands: Sequence[int | None], outputs: Sequence[int], attributes: Mapping[str, Any]
     ) -> None:
-        """A part of an op; of another type, that of `op`."""
-        inputs = tuple(t for t in operands if t is not None)
+        """A part of an op; of another type, that of `op`. Operands that it does not have at the end are left out."""
+        count = max((i for i, t in enumerate(operands) if t is not None), default=-1) + 1
+        given = tuple(operands[:count])
+        inputs = tuple(t for t in given if t is not None)
         a, b = part.rows or (0, 0)
-        name = self._name(f"{op.name or op.type}/{a}-{b}")
+        name = self.names.take(f"{op.name or op.type}/{a}-{b}")
         self.parts[self.next_op] = part
         self._op(
             replace(
-                op, id=self.next_op, inputs=inputs, operands=tuple(operands), outputs=tuple(outputs), name=name,
+                op, id=self.next_op, inputs=inputs, operands=given, outputs=tuple(outputs), name=name,
                 flops=None, attributes=attributes,
             )
         )  # fmt: skip
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        """Of a tensor of the cut graph, or of a piece."""
+        known = self.old.tensor_by_id.get(tensor)
+        return tuple(b - a for a, b in self.pieces[tensor].box) if known is None else known.shape or ()
 
     def _label(self, tensor: int) -> str:
         known = self.old.tensor_by_id.get(tensor)
@@ -109,16 +152,12 @@ class Builder:
     def _first(self) -> int:
         return self.next_tensor - len(self.tensors)
 
-    def _name(self, name: str) -> str:
-        count = self.names.get(name)
-        self.names[name] = 0 if count is None else count + 1
-        return name if count is None else self._name(f"{name}_{count + 1}")
-
     def _tensor(self, tensor: Tensor) -> int:
         self.tensors.append(tensor)
         self.next_tensor += 1
         return tensor.id
 
-    def _op(self, op: Op) -> None:
+    def _op(self, op: Op) -> Op:
         self.ops.append(op)
         self.next_op += 1
+        return op

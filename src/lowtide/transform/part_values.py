@@ -1,4 +1,4 @@
-"""What some rows of a tensor take over from it: values, scales, and a name that nobody has."""
+"""What some rows of a tensor take over from it: values, scales, and the names that are there."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lowtide.graph import Graph, Op
 from lowtide.ops.piece import Part, Piece
-from lowtide.rewrites import Recompute, Sums
+from lowtide.rewrites import Recompute, Sections, Sums
 from lowtide.transform.cut import Cutter, Region
 from lowtide.transform.part_builder import Builder
 from lowtide.transform.seams import NO_SEAMS, Seams
@@ -53,7 +53,7 @@ class PartGraph:
     seams: Seams = NO_SEAMS
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
-    before: tuple[Sums | Recompute, ...] = ()
+    before: tuple[Sections | Sums | Recompute, ...] = ()
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:

@@ -169,33 +169,15 @@ class _Seamed:
         total: tuple[int, int] | tuple[()] = (),
     ) -> list[int]:  # fmt: skip
         """The op of a part, without some attributes, that reads a sum so far at a position of its own."""
-        known, how = self.cutter.meaning(op.id), self.cutter.spelling(op.id, cut.axis)
-        assert known is not None, op.label
-        access, reduced = known.access, cut.axis in known.access.reduce
-        shapes = tuple(self._shape(t) for t in outputs)
+        how = self.cutter.spelling(op.id, cut.axis)
+        shapes = tuple(self.b.shape(t) for t in outputs)
         spelled = Spelled(op.attributes) if cut.into or how is None else how.spell(rows, shapes)
-        operands: list[int | None] = []
-        for i, t in enumerate(op.operands or op.inputs):
-            if t is None or (reduced and i in access.once and rows[0] > 0):
-                operands.append(None)
-            elif i in spelled.literals:
-                operands.append(self.b.numbers(spelled.literals[i]))
-            else:
-                box = given_box(access, i, self.graph.tensor_by_id[t].shape or (), cut.axis, rows)
-                operands.append(self._given(op, t, box))
+        operands = self.b.operands(op, cut.axis, rows, spelled.literals, lambda _, t, box: self._given(op, t, box))
         if total:
             operands += [None] * (total[0] - len(operands)) + [total[1]]
-        while operands and operands[-1] is None:
-            operands.pop()
         attributes = {name: value for name, value in spelled.attributes.items() if name not in without}
         self.b.part(op, Part("part", op.id, cut.axis, rows), operands, outputs, attributes)
         return outputs
-
-    def _shape(self, tensor: int) -> tuple[int, ...]:
-        known = self.graph.tensor_by_id.get(tensor)
-        if known is not None:
-            return known.shape or ()
-        return tuple(b - a for a, b in self.b.pieces[tensor].box)
 
     def _output(self, cut: SeamCut, j: int, rows: Range) -> int:
         """What a part makes of an op's output."""
@@ -206,11 +188,11 @@ class _Seamed:
             return t
         if cut.axis in known.access.reduce:
             return self._piece(t, "terms_", [rows])
-        return self.b.piece(t, known.access.written(j, self._shape(t), {cut.axis: rows}), "rows_")
+        return self.b.piece(t, known.access.written(j, self.b.shape(t), {cut.axis: rows}), "rows_")
 
     def _piece(self, t: int, word: str, terms: Sequence[Range]) -> int:
         """A tensor as large as another, over some terms of a sum."""
-        return self.b.piece(t, tuple((0, size) for size in self._shape(t)), word, tuple(terms))
+        return self.b.piece(t, tuple((0, size) for size in self.b.shape(t)), word, tuple(terms))
 
     def _given(self, op: Op, t: int, box: Box) -> int:
         """What a part of an op reads of a tensor."""

@@ -20,6 +20,7 @@ from math import prod
 from typing import Any
 
 from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.names import FreeNames
 from lowtide.ops.forms import Reduction
 from lowtide.ops.meaning import meaning
 from lowtide.transform.part_values import all_names
@@ -177,7 +178,7 @@ class _Maker:
         graph = self.graph
         self.next_op = max((op.id for op in (*graph.ops, *graph.folded)), default=-1) + 1
         self.next_tensor = max((t.id for t in graph.tensors), default=-1) + 1
-        self.names = set(all_names(graph))
+        self.names = FreeNames(all_names(graph))
         self.shapes: dict[int, tuple[int, ...]] = {t.id: t.shape or () for t in graph.tensors}
 
     def begin(self, label: str) -> None:
@@ -190,7 +191,7 @@ class _Maker:
         """An op of one float result, which is tensor `into` if that is given."""
         out = self._tensor(kind, tuple(shape)) if into is None else into
         given = tuple(operands)
-        name = self._name(f"{self.label}/{kind}")
+        name = self.names.take(f"{self.label}/{kind}")
         self.ops.append(Op(self.next_op, given, (out,), name, kind, attributes=attributes, operands=given))
         self.next_op += 1
         return out
@@ -223,20 +224,13 @@ class _Maker:
 
     def _tensor(self, word: str, shape: tuple[int, ...], dtype: str = "float32") -> int:
         size = prod(shape) * (8 if dtype == "int64" else 4)
-        tensor = Tensor(self.next_tensor, size, Kind.ACTIVATION, self._name(f"{self.label}/{word}"), shape, dtype)
+        name = self.names.take(f"{self.label}/{word}")
+        tensor = Tensor(self.next_tensor, size, Kind.ACTIVATION, name, shape, dtype)
         self.tensors.append(tensor)
         self.all_tensors.append(tensor)
         self.shapes[tensor.id] = shape
         self.next_tensor += 1
         return tensor.id
-
-    def _name(self, name: str) -> str:
-        free, k = name, 0
-        while free in self.names:
-            k += 1
-            free = f"{name}_{k}"
-        self.names.add(free)
-        return free
 
 
 def _write_mean(make: _Maker, s: Statistic) -> None:

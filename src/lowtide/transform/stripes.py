@@ -19,7 +19,6 @@ from lowtide.graph import Kind, Op
 from lowtide.ops.access import Box
 from lowtide.ops.forms import Concat
 from lowtide.ops.index import Range
-from lowtide.ops.part import given_box
 from lowtide.ops.piece import Part
 from lowtide.transform.cut import Cut, Region, needed
 from lowtide.transform.part_builder import Builder
@@ -138,25 +137,18 @@ class _Stripes:
         reduced = cut.axis in access.reduce
         outputs = [self._output(cut, j, t, rows, reduced) for j, t in enumerate(op.outputs)]
         made = [self._rough(cut, j, t, outputs[j], how.around(rows)) for j, t in enumerate(op.outputs)]
-        shapes = tuple(self._shape(t) for t in made)
+        shapes = tuple(self.b.shape(t) for t in made)
         spelled = how.spell(rows, shapes)
-        operands: list[int | None] = []
-        for i, t in enumerate(op.operands or op.inputs):
-            if t is None or (reduced and i in access.once and rows[0] > 0):
-                operands.append(None)
-            elif i in spelled.literals:
-                operands.append(self.b.numbers(spelled.literals[i]))
-            else:
-                box = given_box(access, i, self.graph.tensor_by_id[t].shape or (), cut.axis, rows)
-                empty = any(a >= b for a, b in box)
-                given = None if empty else self._given(t, box, stripe)
-                if given is not None and i == 0 and any(map(any, spelled.padding)):
-                    given = self._pad(t, given, box, spelled.padding)
-                operands.append(given)
+
+        def given(i: int, t: int, box: Box) -> int | None:
+            if any(a >= b for a, b in box):
+                return None
+            at = self._given(t, box, stripe)
+            return self._pad(t, at, box, spelled.padding) if i == 0 and any(map(any, spelled.padding)) else at
+
+        operands = self.b.operands(op, cut.axis, rows, spelled.literals, given)
         if isinstance(known.form, Concat):
             operands = [t for t in operands if t is not None]
-        while operands and operands[-1] is None:
-            operands.pop()
         self.b.part(op, Part("part", op.id, cut.axis, rows), operands, made, spelled.attributes)
         for t, at, rough in zip(op.outputs, outputs, made, strict=True):
             if rough != at:
@@ -165,12 +157,6 @@ class _Stripes:
                 self._add(t, at, rows, access.sizes[cut.axis], access.merge)
             else:
                 self._take(t, at, rows)
-
-    def _shape(self, tensor: int) -> tuple[int, ...]:
-        known = self.graph.tensor_by_id.get(tensor)
-        if known is not None:
-            return known.shape or ()
-        return tuple(b - a for a, b in self.b.pieces[tensor].box)
 
     def _output(self, cut: Cut, j: int, t: int, rows: Range, reduced: bool) -> int:
         known = self.cutter.meaning(cut.op)
@@ -197,7 +183,7 @@ class _Stripes:
         """Cut away what of a tensor is nobody's."""
         boxes = zip(self.b.pieces[rough].box, self.b.pieces[at].box, strict=True)
         rows = {d: (a - x[0], b - x[0]) for d, (x, (a, b)) in enumerate(boxes) if x != (a, b)}
-        self.b.glue(self.b.spell.slicing(self.graph, rows, self._shape(rough)), "slice", [rough], at)
+        self.b.glue(self.b.spell.slicing(self.graph, rows, self.b.shape(rough)), "slice", [rough], at)
 
     def _given(self, t: int, box: Box, stripe: int) -> int:
         """What an op reads of a tensor in a stripe."""

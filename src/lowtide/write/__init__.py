@@ -35,15 +35,7 @@ def write_model(
     InputError
         Unknown ending, `target` of another ending, or what the format's writer raises.
     """
-    name = str(source).lower()
-    ending = next((e for e in (".onnx", ".tflite", ".pt2", ".json") if name.endswith(e)), None)
-    if ending is None and name.endswith(HLO_ENDINGS):
-        raise InputError("XLA takes no order from outside, so nothing writes HLO back; take --plan P.json", str(source))
-    if ending is None:
-        raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", str(source))
-    other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)
-    if other != ending:
-        raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
+    ending = ending_of(source, target)
     if ending == ".pt2":
         from lowtide.write.pt2 import write_pt2
 
@@ -60,3 +52,23 @@ def write_model(
         from lowtide.write.graph_json import write_graph_json
 
         write_graph_json(source, order, target, outputs)
+
+
+def ending_of(source: str | Path, target: str | Path) -> str:
+    """The ending by which a model's format is known.
+
+    Raises
+    ------
+    InputError
+        No format that is written, or `target` has the ending of another one.
+    """
+    name = str(source).lower()
+    ending = next((e for e in (".onnx", ".tflite", ".pt2", ".json") if name.endswith(e)), None)
+    if ending is None and name.endswith(HLO_ENDINGS):
+        raise InputError("XLA takes no order from outside, so nothing writes HLO back; take --plan P.json", str(source))
+    if ending is None:
+        raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2 or .graph.json", str(source))
+    other = next((e for e in (".onnx", ".json", ".tflite", ".pt2") if str(target).lower().endswith(e)), ending)
+    if other != ending:
+        raise InputError(f"the output has the model's own format; its name must end in {ending}", str(target))
+    return ending

@@ -193,13 +193,26 @@ def external_to_copy(model: ModelProto, source: Path, target: Path, copy_externa
     Raises
     ------
     InputError
-        There are some, and `copy_external` is not set.
+        There are some, and `copy_external` is not set, or one is not there.
     """
     external = external_files(model)
     for location in external:
         outputs.protect(source.parent / location)
+    return to_copy(external, source, target, copy_external)
+
+
+def to_copy(external: list[str], source: Path, target: Path, copy_external: bool) -> list[str]:
+    """What of `external` is to be copied for a model at `target`. Raises as `external_to_copy`."""
     if not external or _same_directory(source, target):
         return []
+    inside = (at for at in external if ".." not in PurePosixPath(at).parts and not PurePosixPath(at).is_absolute())
+    missing = next((location for location in inside if not (source.parent / location).exists()), None)
+    if missing is not None:
+        raise InputError(
+            f"its weights are to be in {missing!r} beside it, which is not there to be copied; write the output into "
+            "the same directory",
+            str(source),
+        )
     if not copy_external:
         raise InputError(
             f"its weights are in {external[0]!r} beside it; write the output into the same directory, or "

@@ -26,6 +26,7 @@ from lowtide.files import Buffer, open_bytes
 from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.access import Box
 from lowtide.ops.part import speller
+from lowtide.ops.piece import Piece
 from lowtide.outputs import Outputs
 from lowtide.read.onnx.proto import protobuf_classes
 from lowtide.read.onnx.structure import read_structure
@@ -160,6 +161,7 @@ class _Writer:
             if piece is None:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value or b"")
                 continue
+            piece = self._of_file(piece)
             of = self.names[piece.of]
             rows = None if of in self.may_be_fed else weights.rows(of, piece.box, tensor.name)
             if rows is not None:
@@ -168,6 +170,14 @@ class _Writer:
                 self._number(tensor.name, tensor.shape or (), tensor.dtype or "", tensor.value)
             else:
                 self._slice(tensor, piece.of, piece.box)
+
+    def _of_file(self, piece: Piece) -> Piece:
+        """Which rows of a constant of the file some rows of a constant are."""
+        while piece.of not in self.names:
+            around = self.parts.pieces[piece.of]
+            rows = zip(around.box, piece.box, strict=True)
+            piece = Piece(around.of, tuple((first + a, first + b) for (first, _), (a, b) in rows))
+        return piece
 
     def _number(self, name: str, shape: tuple[int, ...], dtype: str, value: bytes) -> None:
         proto = self.proto.TensorProto
@@ -246,7 +256,7 @@ class _Writer:
     def bound(self) -> Mapping[int, bytes]:
         """Inputs and outputs with free dimensions, by where their record begins: with the sizes that were cut, since
         the parts hold for no others and a runtime would leave out the rows beyond."""
-        if not self.parts.regions and not self.parts.seams.cuts:
+        if not self.parts.regions and not self.parts.seams.cuts and not self.parts.before:
             return {}
         shapes = {t.name: t.shape or () for t in self.graph.tensors}
         declared = {_INPUT: iter(self.model.graph.input), _OUTPUT: iter(self.model.graph.output)}

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from lowtide.names import FreeNames
 from lowtide.write.arena_map import ArenaMap, Block
 
 
@@ -87,13 +88,5 @@ def _in_place(blocks: Sequence[Block], i: int, j: int) -> bool:
 
 def _distinct(blocks: Sequence[Block]) -> list[str]:
     """Names, with a number after those that are there already: in TVM a buffer goes by its name."""
-    taken: set[str] = set()
-    names = []
-    for b in blocks:
-        name, n = b.name, 1
-        while name in taken:
-            n += 1
-            name = f"{b.name}_{n}"
-        taken.add(name)
-        names.append(name)
-    return names
+    free = FreeNames(first=2)
+    return [free.take(b.name) for b in blocks]

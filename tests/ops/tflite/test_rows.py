@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from lowtide.bench.tflite_kinds import kinds
-from lowtide.bench.tflite_net import Net
+from lowtide.bench.tflite_net import SAME, VALID, Net
 from lowtide.graph import Graph, Op
-from lowtide.ops.forms import Custom
+from lowtide.ops.forms import Custom, Reduction
 from lowtide.ops.index import Index
 from lowtide.ops.meaning import meaning
 from lowtide.read.tflite.reader import read_tflite
 from lowtide.run.probe import RefusedError
 from lowtide.run.probe_nodes import probe_node, runner_of
+from support.tflite_nets import graph_with_file
 
 KINDS = sorted({name for name, _ in kinds()})
 RARELY_MOVED = {"EQUAL", "NOT_EQUAL"}
@@ -97,3 +98,27 @@ def test_a_row_broken_on_purpose_is_caught(tmp_path: Path, kind: str):
                 if findings.wrong:
                     return
     assert not tried, f"{tried} maps a row off, and none was caught"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "padding", "whole"),
+    [
+        ((5, 4), VALID, True),
+        ((9, 9), SAME, True),
+        ((4, 4), VALID, False),
+        ((5, 3), VALID, False),
+        ((2, 2), SAME, False),
+    ],
+)
+def test_a_pool_over_all_adds_up(kernel: tuple[int, int], padding: int, whole: bool) -> None:
+    """As a mean does; one that leaves rows out, or makes several, is a window."""
+    net = Net()
+    x = net.tensor((1, 5, 4, 3))
+    net.ends([x], [net.pool(x, "AVERAGE_POOL_2D", kernel, (9, 9) if padding == SAME and whole else (2, 2), padding)])
+    graph = graph_with_file(net.bytes())
+    known = meaning(graph, graph.ops[0])
+    assert known is not None
+    assert isinstance(known.form, Reduction) == whole
+    assert len(known.access.reduce) == (2 if whole else 0)
+    if whole:
+        assert (known.access.merge, known.access.merged) == ("sum", "never")

@@ -24,10 +24,10 @@ def test_a_chain_is_made_again_for_its_late_reader():
         Op(0, (), (0,), cost=5), Op(1, (0,), (1,), cost=1), Op(2, (1,), (2,), cost=1), Op(3, (2, 0), (3,), cost=1),
     )  # fmt: skip
     problem = own(Graph("chain", tensors, ops))
-    found = moccasin(problem, range(4), 9, Limits(10))
+    found = moccasin(problem, range(4), 9, Limits(60))
     assert (found.order, found.cost, found.proved) == ((0, 1, 2, 0, 3), 13, True)
-    assert moccasin(problem, range(4), 11, Limits(10)).cost == 8
-    assert moccasin(problem, range(4), 8, Limits(10)).order == ()
+    assert moccasin(problem, range(4), 11, Limits(60)).cost == 8
+    assert moccasin(problem, range(4), 8, Limits(60)).order == ()
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_what_it_proves_is_between_the_bounds_and_the_search():
         single, peak = least_possible(problem)[0], max(problem.core().footprints(range(6)))
         plain = max(problem.touched_bytes(i) + problem.ops[i].saving for i in range(6))
         budget = max(single, plain, peak - rng.randint(1, 4))
-        found = moccasin(problem, range(6), budget, Limits(10), runs=3)
+        found = moccasin(problem, range(6), budget, Limits(60), runs=3)
         least = least_cost(problem, budget)
         if not found.order:
             assert found.proved
@@ -49,7 +49,7 @@ def test_what_it_proves_is_between_the_bounds_and_the_search():
         assert least is not None
         assert problem.costs.total + first_run_bound(problem, budget, range(6)) <= found.cost
         assert least <= found.cost
-        ours = search(problem, range(6), budget, Limits(10), steps=100)
+        ours = search(problem, range(6), budget, Limits(60), steps=100)
         equal += ours.found and ours.cost <= found.cost
     assert met >= 10
     assert equal >= 0.9 * met

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import lowtide
+from lowtide.analyse.liveness import profile
+from lowtide.analyse.storage import memory_model
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind
 from lowtide.read.hlo.reader import parse_hlo
+from lowtide.target import BUILT_IN, resolve
 from support.command import Captured, run
 
 TEXT = """HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[4,4]{1,0})->f32[4]{0}}
@@ -22,6 +27,21 @@ FileNames
 %region_0.2 (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
   ROOT %add.1 = f32[] add(%a, %a)
+}
+
+%body (state: (s32[], f32[4])) -> (s32[], f32[4]) {
+  %state = (s32[], f32[4]{0}) parameter(0)
+  %count = s32[] get-tuple-element(%state), index=0
+  %old = f32[4]{0} get-tuple-element(%state), index=1
+  %wide = f32[32]{0} broadcast(%old), dimensions={0}
+  %new = f32[4]{0} slice(%wide), slice={[0:4]}
+  ROOT %pair = (s32[], f32[4]{0}) tuple(%count, %new)
+}
+
+%c (state.1: (s32[], f32[4])) -> pred[] {
+  %state.1 = (s32[], f32[4]{0}) parameter(0)
+  %count.1 = s32[] get-tuple-element(%state.1), index=0
+  ROOT %less = pred[] compare(%count.1, %count.1), direction=LT
 }
 
 ENTRY %main.7 (x.1: f32[4,4]) -> (f32[4], s32[]) {
@@ -35,7 +55,7 @@ ENTRY %main.7 (x.1: f32[4,4]) -> (f32[4], s32[]) {
   %done.7 = f32[4]{0} copy-done(%start.6)
   %iota.8 = s32[] iota(), iota_dimension=0, control-predecessors={%pair.4}
   %init.9 = (s32[], f32[4]{0}) tuple(%iota.8, %first.5)
-  %while.10 = (s32[], f32[4]{0}) while(%init.9), condition=%c, body=%region_0.2
+  %while.10 = (s32[], f32[4]{0}) while(%init.9), condition=%c, body=%body
   %out.11 = f32[4]{0} get-tuple-element(%while.10), index=1
   ROOT %tuple.12 = (f32[4]{0}, s32[], f32[4,4]{1,0}) tuple(%out.11, %iota.8, %x.1)
 }
@@ -50,21 +70,122 @@ def graph(text: str = TEXT) -> Graph:
 def test_every_instruction_has_its_meaning():
     """Ops run in the text's order; names for what is there make no op; parameters cost nothing, outputs stay."""
     g = graph()
-    assert (g.name, [op.type for op in g.ops]) == ("jit_step", ["tanh", "fusion", "copy-start", "iota", "while"])
+    assert (g.name, [op.type for op in g.ops]) == (
+        "jit_step",
+        ["tanh", "fusion", "copy-start", "copy-done", "iota", "while"],
+    )
     tensors = {t.name: t for t in g.tensors}
     assert (tensors["x.1"].kind, tensors["x.1"].size, tensors["x.1"].shape) == (Kind.INPUT, 0, (4, 4))
     assert (tensors["constant.1"].kind, tensors["constant.1"].size) == (Kind.CONSTANT, 4)
     assert (tensors["tanh.2"].size, tensors["tanh.2"].kind) == (64, Kind.ACTIVATION)
-    tanh, fusion, copy, iota, loop = g.ops
+    tanh, fusion, copy, done, iota, loop = g.ops
     assert fusion.inputs == (tanh.outputs[0], tensors["constant.1"].id)
     assert [g.tensor_by_id[t].size for t in fusion.outputs] == [16, 16]
     assert [g.tensor_by_id[t].dtype for t in fusion.outputs] == ["f32", "bf16"]
     assert (iota.inputs, iota.after) == ((), (fusion.id,))
     assert copy.inputs == (fusion.outputs[0],)
+    assert [g.tensor_by_id[t].size for t in copy.outputs] == [16, 4]  # the copy, and what the transfer is known by
+    assert done.inputs == (copy.outputs[0], fusion.outputs[0], copy.outputs[1])  # what is copied stays until then
+    assert g.tensor_by_id[done.outputs[0]].alias_of == copy.outputs[0]
+    assert [body.name for body in loop.bodies] == ["c", "body"]
+    assert loop.after == (copy.id, done.id)  # which read what it writes over
     assert loop.inputs == (iota.outputs[0], fusion.outputs[0])
     assert [g.tensor_by_id[t].alias_of for t in loop.outputs] == [iota.outputs[0], fusion.outputs[0]]
     ends = [t.id for t in g.tensors if t.kind is Kind.OUTPUT]
     assert ends == sorted([iota.outputs[0], loop.outputs[1]])
+
+
+def test_what_a_loop_makes_inside_counts_while_it_runs():
+    """What its body is given and gives back lies outside; the rest is there beside all that waits for it."""
+    g = graph()
+    model = memory_model(g, BUILT_IN["strict"])
+    assert model.workspace[-1] == 32 * 4
+    assert [t.size for t in g.ops[-1].bodies[1].tensors if t.name in ("new", "wide")] == [128, 0]
+
+
+def test_what_a_loop_only_reads_is_no_copy_of_it():
+    """A parameter or a constant that goes in and out of a loop takes nothing."""
+    direct = TEXT.replace("tuple(%iota.8, %first.5)", "tuple(%iota.8, %weights)").replace(
+        "  %constant.1 =", "  %weights = f32[4]{0} parameter(1)\n  %constant.1 ="
+    )
+    sizes = {t.name.partition(".")[0]: t.size for t in graph(direct).tensors if t.shape == (4,) and "while" in t.name}
+    assert sizes == {"while": 0}
+
+
+DONATED = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias) }"
+IN_PLACE = (
+    f"HloModule donated, is_scheduled=true, {DONATED}"
+    + """
+
+%elementwise (p: f32[8,8], q: f32[8,8]) -> f32[8,8] {
+  %p = f32[8,8]{1,0} parameter(0)
+  %q = f32[8,8]{1,0} parameter(1)
+  %r = f32[8,8]{1,0} transpose(%q), dimensions={1,0}
+  ROOT %s = f32[8,8]{1,0} add(%p, %r)
+}
+
+%update (p.1: f32[8,8], row: f32[1,8], at: s32[]) -> f32[8,8] {
+  %p.1 = f32[8,8]{1,0} parameter(0)
+  %row = f32[1,8]{1,0} parameter(1)
+  %at = s32[] parameter(2)
+  ROOT %u = f32[8,8]{1,0} dynamic-update-slice(%p.1, %row, %at, %at)
+}
+
+ENTRY %main (a: f32[8,8], b: f32[8,8]) -> (f32[8,8], f32[8,8]) {
+  %a = f32[8,8]{1,0} parameter(0)
+  %b = f32[8,8]{1,0} parameter(1)
+  %at.1 = s32[] constant(0)
+  %flat = f32[64]{0} bitcast(%a)
+  %sum = f32[1,8]{1,0} custom-call(%flat)
+  %mixed = f32[8,8]{1,0} fusion(%a, %b), kind=kLoop, calls=%elementwise
+  %moved = f32[8,8]{0,1} copy(%mixed)
+  %turned = f32[8,8]{1,0} exponential(%moved)
+  %one = f32[8,8]{1,0} negate(%turned)
+  %two = f32[8,8]{1,0} fusion(%b, %sum, %at.1), kind=kLoop, calls=%update
+  ROOT %both = (f32[8,8]{1,0}, f32[8,8]{1,0}) tuple(%one, %two)
+}
+"""
+)
+
+
+def test_operands_are_written_over_where_xla_allows_it():
+    """Of one shape and layout, elementwise all the way, or changed in place; never where a layout turns."""
+    g = graph(IN_PLACE)
+    by_name = {t.name: t.id for t in g.tensors}
+    over = {op.name: [next(n for n, k in by_name.items() if k == t) for t in op.overwrites or ()] for op in g.ops}
+    assert over == {
+        "sum": [], "mixed": ["a"], "moved": [], "turned": [], "one": ["turned"], "two": ["b"],
+    }  # fmt: skip
+
+
+def test_a_donated_parameter_counts_until_it_is_read_no_more():
+    """What is written to its memory waits for all who read it; other parameters count nothing."""
+    g = graph(IN_PLACE)
+    ops = {op.name: op for op in g.ops}
+    assert {t.name: t.size for t in g.tensors if t.kind is Kind.INPUT} == {"a": 256, "b": 256}
+    assert set(ops["one"].after) == {ops["sum"].id, ops["mixed"].id}
+    assert set(ops["two"].after) == {ops["mixed"].id}
+    model = memory_model(g, resolve("generic,overwrite_inputs=true"))
+    # a and b; mixed in a's place; moved and turned beside two of the three; two in b's place.
+    assert profile(model, range(len(g.ops))).peak == 3 * 256 + 32
+    plain = graph(IN_PLACE.replace(DONATED, "other=1"))
+    assert {t.size for t in plain.tensors if t.kind is Kind.INPUT} == {0}
+
+
+TEXTS = Path(__file__).with_name("texts")
+"""Programs of `bench/xla_nets.py` as jax 0.10.2 compiled them, without where they came from, and XLA's own figures."""
+
+
+@pytest.mark.parametrize("name", ["forward", "adam-donated", "scan-grad"])
+def test_the_own_order_needs_what_xla_says(name: str):
+    """Within 1 % of temporaries and outputs, and never above; planned, proved and checked."""
+    figures = json.loads((TEXTS / "figures.json").read_text())["memory_analysis"][name]
+    target = resolve("generic,overwrite_inputs=true")
+    plan = lowtide.plan(TEXTS / f"{name}.hlo.txt", target=target)
+    said = figures["temp"] + figures["output"]
+    assert 0.99 * said <= plan.own_order_peak_bytes <= said
+    assert plan.optimal
+    lowtide.verify(TEXTS / f"{name}.hlo.txt", plan)
 
 
 def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
@@ -93,7 +214,7 @@ def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
         ("is_scheduled=true", "is_scheduled=false", "not scheduled"),
         ("ENTRY %main.7", "%main.7", "no ENTRY"),
         ("\n}\n", "\n", "does not end"),
-        ("ROOT %tuple.12", "%tuple.12", "no instruction of the ENTRY computation is its ROOT"),
+        ("ROOT %tuple.12", "%tuple.12", "no instruction of the computation is its ROOT"),
         ("tanh(%x.1)", "tanh(%y.1)", "tanh.2 reads y.1"),
         ("tanh(%x.1)", "tanh(%bitcast.3)", "does not stand before it"),
         ("tanh(%x.1), ", "tanh(%x.1, ", "parenthesis"),
@@ -109,6 +230,8 @@ def test_it_is_planned_and_bounded(tmp_path: Path, capsys: Captured):
         ("control-predecessors={%pair.4}", "control-predecessors={%none}", "runs after none"),
         ("(f32[4]{0}, /*index=1*/bf16[8]{0})", "(" * 200 + "f32[4]{0}" + ")" * 200, "nested"),
         ("{1,0:T(8,128)}", "{1,0", "no operation"),
+        ("body=%body", "body=%lost", "no computation lost"),
+        ("condition=%c", "condition=%main.7", "runs itself"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(old: str, new: str, says: str):
@@ -118,7 +241,7 @@ def test_what_is_wrong_is_said_in_one_line(old: str, new: str, says: str):
     with pytest.raises(InputError) as caught:
         graph(TEXT[:at] + new + TEXT[at + len(old) :])
     assert says in str(caught.value)
-    assert str(caught.value).startswith("m.hlo")
+    assert re.match(r"m\.hlo(: line \d+)?: ", str(caught.value))
     assert "\n" not in str(caught.value)
 
 

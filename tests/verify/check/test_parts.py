@@ -15,6 +15,7 @@ from lowtide.api.answer import Answer
 from lowtide.api.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
+from lowtide.optimize.checkpoints import Checkpoints
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text
 from lowtide.rewrites import CutRegion
@@ -357,3 +358,58 @@ def test_cuts_that_need_no_less_are_named(model: Path, plan: Plan, monkeypatch: 
     assert f"need {format_size(2**30)} in all" in plan_text(whole)
     assert "not cut" not in plan_text(plan)
     lowtide.verify(model, whole)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"allow": "fission"},
+        {"allow": "seams"},
+        {"allow": "fission,seams"},
+        {"allow": "fission,recompute", "max_overhead": "10%"},
+    ],
+    ids=lambda asked: asked["allow"],
+)
+def test_no_time_to_look_for_cuts_is_no_proof(
+    asked: dict[str, Any], model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan of the best order says that time ended its search, whatever is proved of orders."""
+    monkeypatch.setattr(CutSearch, "_until", lambda search, share: replace(search.limits, seconds=0.0))
+    monkeypatch.setattr(Checkpoints, "way", lambda *_: None)
+    whole = lowtide.plan(model, target="onnxruntime", **asked)
+    assert (whole.rewrites, whole.stopped) == (None, "time")
+    assert whole.peak_bytes == whole.lower_bound_bytes
+    lowtide.verify(model, whole)
+
+
+def test_a_body_that_makes_no_graph_fails_as_any_other(model: Path, tmp_path: Path) -> None:
+    """An op twice is the plan's fault, not the call's: exit status 5."""
+    plan = lowtide.plan(model, target="strict", allow="fission", max_ops=40)
+    whole = next(op.id for op in plan.ops if op.part is None)
+    twice = msgspec.structs.replace(plan, order=[*plan.order, whole])
+    with pytest.raises(VerificationError, match="is used twice") as caught:
+        lowtide.verify(model, twice)
+    assert caught.value.failure == "body"
+    twice.save(tmp_path / "p.json")
+    assert main(["verify", str(model), str(tmp_path / "p.json"), "-q"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("allow", ["odd"]),
+        ("seconds", {"total": -1.0}),
+        ("seconds", {"total": "odd"}),
+        ("cost", {"cost_file": "odd"}),
+        ("cost", {"level": "odd"}),
+        ("cost", {"threads": 0}),
+    ],
+)
+def test_words_that_a_plan_cannot_have_are_not_read(model: Path, key: str, value: Any) -> None:
+    """Exit status 2: the file is none of a plan; as it was, it is."""
+    made = lowtide.plan(model, target="strict", allow="fission", max_overhead=4.0, time=2.0)
+    document = msgspec.json.decode(made.to_json())
+    assert from_json(msgspec.json.encode(document)) == made
+    document[key] = {**document[key], **value} if isinstance(value, dict) else value
+    with pytest.raises(InputError, match="not a lowtide plan"):
+        from_json(msgspec.json.encode(document))

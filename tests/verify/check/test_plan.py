@@ -114,6 +114,8 @@ def test_a_good_plan_passes_and_the_report_lists_every_check() -> None:
 
 
 MUTATIONS: dict[str, tuple[str, Callable[[Plan], dict[str, Any]]]] = {
+    "a count that is text": ("search", lambda p: {"search": {"states": "odd"}}),
+    "a count below nothing": ("search", lambda p: {"search": {"ops_moved": -1}}),
     "other target": ("target", lambda p: {"target": "strict"}),
     "op missing": ("ids", lambda p: {"ops": p.ops[1:]}),
     "op twice": ("ids", lambda p: {"ops": [*p.ops, p.ops[0]]}),
@@ -212,7 +214,7 @@ def test_every_named_failure_is_provoked() -> None:
     """The mutations reach all failures; `replay` has its own test, memories, moves, conflicts, parts, others a file."""
     elsewhere = {
         "replay", "memories", "residency", "runtime_arenas", "moves", "traffic", "conflict", "fixed", "parts",
-        "recompute", "regions", "aliases", "streams", "profile", "loops", "fission",
+        "recompute", "regions", "aliases", "streams", "profile", "loops", "fission", "body",
     }  # fmt: skip
     assert {failure for failure, _ in MUTATIONS.values()} | elsewhere == set(FAILURES)
 

@@ -1,15 +1,15 @@
 /* Takes the next position of the input that the schedule waits for. */
 static void feed(const int8_t *position)
 {
-    const loop_t *loop = &loops[state.loop];
-    int16_t top = state.waiting[state.depth - 1];
-    int8_t *to = &arena[SOURCE_BASE + ((state.done[top] % SOURCE_SLOTS) * SOURCE_BYTES)];
+    const loop_t *loop = &loops[counters.loop];
+    int16_t top = counters.waiting[counters.depth - 1];
+    int8_t *to = &arena[SOURCE_BASE + ((counters.done[top] % SOURCE_SLOTS) * SOURCE_BYTES)];
     int32_t i;
     for (i = 0; i < SOURCE_BYTES; i++) {
         to[i] = position[i];
     }
-    state.done[top]++;
-    state.depth--;
+    counters.done[top]++;
+    counters.depth--;
     run_followers(loop, top);
 }
 

@@ -7,18 +7,10 @@ typedef struct {
 static void mean_sum(const mean_sum_t *part, const box_t *box)
 {
     const mean_t *k = &part->mean;
-    int32_t first = ((box->y0 == 0) && (box->x0 == 0));
     int32_t last = ((box->y1 == k->in_h) && (box->x1 == k->in_w));
-    int32_t y;
-    int32_t x;
     int32_t c;
     for (c = box->c0; c < box->c1; c++) {
-        int32_t sum = (first != 0) ? 0 : sum_at(part->sums, c);
-        for (y = box->y0; y < box->y1; y++) {
-            for (x = box->x0; x < box->x1; x++) {
-                sum += *at(&k->in, y, x, c);
-            }
-        }
+        int32_t sum = added_up(&k->in, box, c, part->sums);
         if (last != 0) {
             *at(&k->out, 0, 0, c) = mean_of(k, sum);
         } else {

@@ -30,7 +30,7 @@ static int16_t missing(const loop_t *loop, int16_t which)
     int16_t i;
     for (i = 0; i < node->reads; i++) {
         const read_t *read = &reads[node->first_read + i];
-        if (state.done[read->maker] < needed(read, node, state.done[which])) {
+        if (counters.done[read->maker] < needed(read, node, counters.done[which])) {
             return read->maker;
         }
     }
@@ -48,11 +48,11 @@ static void run_position(const loop_t *loop, int16_t which)
     end[1] = node->width_all;
     end[2] = node->channels_all;
     if (node->axes[0] >= 0) {
-        begin[node->axes[0]] = state.done[which] / node->width;
+        begin[node->axes[0]] = counters.done[which] / node->width;
         end[node->axes[0]] = begin[node->axes[0]] + 1;
     }
     if (node->axes[1] >= 0) {
-        begin[node->axes[1]] = state.done[which] % node->width;
+        begin[node->axes[1]] = counters.done[which] % node->width;
         end[node->axes[1]] = begin[node->axes[1]] + 1;
     }
     box.y0 = begin[0];
@@ -62,7 +62,7 @@ static void run_position(const loop_t *loop, int16_t which)
     box.c0 = begin[2];
     box.c1 = end[2];
     run_kernel(node, &box);
-    state.done[which]++;
+    counters.done[which]++;
 }
 
 /* What nobody in the loop reads runs as soon as it can. */
@@ -72,7 +72,7 @@ static void run_followers(const loop_t *loop, int16_t which)
     int16_t i;
     for (i = 0; i < node->followers; i++) {
         int16_t follower = followers[node->first_follower + i];
-        while ((state.done[follower] < nodes[loop->first + follower].positions) && (missing(loop, follower) < 0)) {
+        while ((counters.done[follower] < nodes[loop->first + follower].positions) && (missing(loop, follower) < 0)) {
             run_position(loop, follower);
         }
     }
@@ -82,11 +82,11 @@ static void start_loop(int16_t loop)
 {
     int32_t i;
     for (i = 0; i < MOST_NODES; i++) {
-        state.done[i] = 0;
+        counters.done[i] = 0;
     }
-    state.depth = 0;
-    state.finishing = 0;
-    state.loop = loop;
+    counters.depth = 0;
+    counters.finishing = 0;
+    counters.loop = loop;
 }
 
 /* Who is to be asked for a position when nobody waits: the last node while it has any left, then what has to be
@@ -94,15 +94,15 @@ static void start_loop(int16_t loop)
 static int16_t next_asked(const loop_t *loop)
 {
     int16_t last = (int16_t)(loop->count - 1);
-    if (state.done[last] < nodes[loop->first + last].positions) {
+    if (counters.done[last] < nodes[loop->first + last].positions) {
         return last;
     }
-    while (state.finishing < last) {
-        const node_t *node = &nodes[loop->first + state.finishing];
-        if ((node->leaves != 0) && (state.done[state.finishing] < node->positions)) {
-            return state.finishing;
+    while (counters.finishing < last) {
+        const node_t *node = &nodes[loop->first + counters.finishing];
+        if ((node->leaves != 0) && (counters.done[counters.finishing] < node->positions)) {
+            return counters.finishing;
         }
-        state.finishing++;
+        counters.finishing++;
     }
     return -1;
 }
@@ -110,33 +110,33 @@ static int16_t next_asked(const loop_t *loop)
 /* Runs on until all is done (0) or the next position of an input is wanted (1). */
 static int run_on(void)
 {
-    while (state.loop < LOOPS) {
-        const loop_t *loop = &loops[state.loop];
-        int16_t top = (state.depth > 0) ? state.waiting[state.depth - 1] : next_asked(loop);
+    while (counters.loop < LOOPS) {
+        const loop_t *loop = &loops[counters.loop];
+        int16_t top = (counters.depth > 0) ? counters.waiting[counters.depth - 1] : next_asked(loop);
         const node_t *node;
         int16_t first;
         if (top < 0) {
-            start_loop((int16_t)(state.loop + 1));
+            start_loop((int16_t)(counters.loop + 1));
             continue;
         }
-        if (state.depth == 0) {
-            state.waiting[0] = top;
-            state.depth = 1;
+        if (counters.depth == 0) {
+            counters.waiting[0] = top;
+            counters.depth = 1;
         }
         node = &nodes[loop->first + top];
         if (node->kernel == KERNEL_INPUT) {
             return 1;
         }
-        if (state.done[top] == node->positions) {
-            state.depth--;
+        if (counters.done[top] == node->positions) {
+            counters.depth--;
             continue;
         }
         first = missing(loop, top);
         if (first >= 0) {
-            state.waiting[state.depth] = first;
-            state.depth++;
+            counters.waiting[counters.depth] = first;
+            counters.depth++;
         } else {
-            state.depth--;
+            counters.depth--;
             run_position(loop, top);
             run_followers(loop, top);
         }

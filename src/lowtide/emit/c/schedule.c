@@ -29,4 +29,4 @@ static struct {
     int16_t depth;
     int16_t finishing;
     int16_t loop;
-} state;
+} counters;

@@ -68,7 +68,7 @@ def spelling(graph: Graph, op: Op, op_meaning: Meaning, axis: int) -> Spelling |
             return _piece(graph, op, op_meaning, axis)
         case Reshape():
             return _reshaped(op, grain)
-        case Reduction() if _along_last(op_meaning, axis):
+        case Reduction() if op.type != "AVERAGE_POOL_2D" and _along_last(op_meaning, axis):
             return None
         case Concat() if axis == form.dim and any(graph.tensor_by_id[t].kind is Kind.CONSTANT for t in op.inputs):
             return None

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import floor
 from typing import Literal
 
-from lowtide.ops.forms import Convolution, Form, Piece, Pool
+from lowtide.ops.forms import Convolution, Form, Piece, Pool, Reduction
 from lowtide.ops.geometry import tflite_padded, tflite_window
 from lowtide.ops.index import Index, Window, fit
 from lowtide.ops.node import Node, NoForm
@@ -102,7 +102,15 @@ def _pool(node: Node) -> Form:
     taps = int(node.attribute("filter_height", 0)), int(node.attribute("filter_width", 0))
     if min(taps) < 1:
         raise NoForm(f"a window of {taps[0]} by {taps[1]}")
-    return Pool(_windows(node, 0, taps))
+    windows = _windows(node, 0, taps)
+    if node.type == "AVERAGE_POOL_2D" and all(_sees_all(w, node.shape()[d], node.result()[d]) for d, w in windows):
+        return Reduction((_HEIGHT, _WIDTH), True, "sum", "never")
+    return Pool(windows)
+
+
+def _sees_all(window: Window, size: int, rows: int) -> bool:
+    """Whether there is one row, and it is of all rows of the operand."""
+    return rows == 1 and window.before >= 0 and window.taps - window.before >= size
 
 
 def _response(node: Node) -> Form:

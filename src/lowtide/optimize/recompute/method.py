@@ -44,9 +44,10 @@ class Repeated:
 
 
 class RecomputeMethod(Protocol):
-    """A way to run ops again within a budget."""
+    """A way to run ops again within a budget, or, if it `moves`, to store and load tensors, too."""
 
     name: ClassVar[str]
+    moves: ClassVar[bool]
 
     def supports(self, problem: Sequenced) -> str | None:
         """None if the method can do this problem, else the reason why not, in a few words."""
@@ -76,6 +77,7 @@ class Microbatch:
     """
 
     name: ClassVar[str] = "microbatch"
+    moves: ClassVar[bool] = False
     parts: int = 0
 
     def __post_init__(self) -> None:

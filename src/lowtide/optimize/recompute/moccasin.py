@@ -41,6 +41,7 @@ class Moccasin:
     """
 
     name: ClassVar[str] = "moccasin"
+    moves: ClassVar[bool] = False
     runs: int = 2
     first: Literal["best", "own"] = "best"
     most_ops: int = MOST_OPS

@@ -15,11 +15,14 @@ def recompute_methods() -> dict[str, type[RecomputeMethod]]:
     from lowtide.optimize.recompute.baselines.chen import Chen
     from lowtide.optimize.recompute.baselines.dtr import Dtr
     from lowtide.optimize.recompute.baselines.fastsa import FastSA
+    from lowtide.optimize.recompute.baselines.pofo import Pofo
+    from lowtide.optimize.recompute.baselines.rotor import Rotor
     from lowtide.optimize.recompute.baselines.torchtitan import Torchtitan
     from lowtide.optimize.recompute.method import Microbatch
     from lowtide.optimize.recompute.moccasin import Moccasin
 
-    kinds: tuple[type[RecomputeMethod], ...] = (Moccasin, Checkmate, FastSA, Dtr, Chen, Torchtitan, Microbatch)
+    repeating: tuple[type[RecomputeMethod], ...] = (Moccasin, Checkmate, FastSA, Dtr, Chen, Torchtitan, Rotor)
+    kinds = (*repeating, Pofo, Microbatch)
     return {kind.name: kind for kind in kinds}
 
 

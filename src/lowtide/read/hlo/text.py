@@ -1,6 +1,9 @@
-"""HLO text taken apart: the module's line, the instructions of its entry computation, shapes and their bytes.
+"""HLO text taken apart: the module's line, the instructions of its computations, shapes and their bytes.
 
-    HloModule jit_f, is_scheduled=true, ...
+    HloModule jit_f, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }, ...
+    %region_0.2 (a: f32[], b: f32[]) -> f32[] {
+      ...
+    }
     ENTRY %main.7 (x.1: f32[512,64]) -> f32[512,6] {
       %x.1 = f32[512,64]{1,0} parameter(0), metadata={op_name="x"}
       ROOT %tuple.3 = (f32[64,64]{1,0}, s32[]) tuple(%a, /*index=1*/%b), control-predecessors={%c}
@@ -12,7 +15,6 @@ Nothing of XLA is needed, and nothing is evaluated. What the words mean is `read
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lowtide.errors import InputError
@@ -23,7 +25,14 @@ MOST_BYTES = 2**62
 
 _COMMENT = re.compile(r"/\*.*?\*/")
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\]")
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) (?:\(.*\) -> .*)?\{")
 _NAME = re.compile(r"%?([\w.\-]+)\s*=\s*")
+_CALLED = re.compile(
+    r"\b(?:calls|to_apply|condition|body|true_computation|false_computation|branch_computations)="
+    r"(?:\{([^}]*)\}|%?([\w.\-]+))"
+)
+_ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d{1,9}), \{([\d, ]*)\}")
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
 
 
@@ -41,27 +50,91 @@ Shape = Array | tuple["Shape", ...]
 
 @dataclass(frozen=True)
 class Instruction:
-    """A line of a computation: operands are names; `after` those that run before for no value's sake; `index` of
-    a tuple's element."""
+    """A line of a computation.
+
+    Attributes
+    ----------
+    name, opcode
+        Of the instruction.
+    shape
+        What it makes; `written` is the same as the text has it, layout included.
+    operands
+        Names.
+    after
+        Names of those that run before for no value's sake.
+    root
+        Whether it is what the computation gives.
+    place
+        File and line, for messages.
+    number
+        A parameter's number, or the index of a tuple's element.
+    calls
+        Names of the computations that it runs.
+    kind
+        A fusion's.
+    """
 
     name: str
     shape: Shape
+    written: str
     opcode: str
     operands: tuple[str, ...]
     after: tuple[str, ...]
     root: bool
-    index: int | None = None
+    place: str
+    number: int | None = None
+    calls: tuple[str, ...] = ()
+    kind: str = ""
 
 
-def entry(text: str, source: str) -> tuple[str, Iterator[Instruction]]:
-    """The module's name and the instructions of its entry computation, in the order in which they run.
+@dataclass(frozen=True)
+class Module:
+    """A text.
+
+    Attributes
+    ----------
+    name
+        The module's.
+    entry
+        Name of the computation that a call runs.
+    computations
+        Of each the first line of its body and the line that ends it, counted from 0.
+    donated
+        Indices of an element of what the entry gives, and the parameter and indices of the element whose memory it
+        is written to.
+    """
+
+    name: str
+    entry: str
+    computations: dict[str, tuple[int, int]]
+    donated: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...]
+    lines: tuple[str, ...]
+    source: str
+
+    def instructions(self, name: str) -> list[Instruction]:
+        """Of a computation, in the order in which they run.
+
+        Raises
+        ------
+        InputError
+            No such computation, or a line that is no instruction.
+        """
+        if name not in self.computations:
+            raise InputError(f"there is no computation {name[:80]}, which the text runs; is it whole?", self.source)
+        begin, end = self.computations[name]
+        body = ((n + 1, self.lines[n]) for n in range(begin, end) if self.lines[n].strip())
+        return [_instruction(line, f"{self.source}: line {n}") for n, line in body]
+
+
+def module(text: str, source: str) -> Module:
+    """A text's computations, found but not yet read.
 
     Raises
     ------
     InputError
-        No HLO text, none that is scheduled, no entry computation; from the iterator: a line that is no instruction.
+        No HLO text, none that is scheduled, no entry computation, or a computation that does not end.
     """
-    lines = text.splitlines()
+    lines = tuple(text.splitlines())
     head = next((line for line in lines if line.strip()), "")
     if not head.startswith("HloModule "):
         raise InputError("not HLO text: it does not begin with HloModule; take compile().as_text() of JAX", source)
@@ -71,15 +144,28 @@ def entry(text: str, source: str) -> tuple[str, Iterator[Instruction]]:
             "jax.jit(f).lower(x).compile().as_text()",
             source,
         )
-    begin = next((n for n, line in enumerate(lines) if line.startswith("ENTRY ")), None)
-    if begin is None:
+    computations: dict[str, tuple[int, int]] = {}
+    entry = ""
+    for n, line in enumerate(lines):
+        begins = _HEADER.match(line) if line.rstrip().endswith("{") else None
+        if begins is None:
+            continue
+        what = "ENTRY computation" if begins[1] else f"computation {begins[2][:80]}"
+        end = next((k for k in range(n + 1, len(lines)) if lines[k].startswith("}")), None)
+        if end is None:
+            raise InputError(f"the {what} does not end; is the text cut off?", f"{source}: line {n + 1}")
+        computations[begins[2]] = (n + 1, end)
+        entry = begins[2] if begins[1] else entry
+    if not entry:
         raise InputError("there is no ENTRY computation; is the text cut off?", source)
-    end = next((n for n in range(begin + 1, len(lines)) if lines[n].startswith("}")), None)
-    if end is None:
-        raise InputError("the ENTRY computation does not end; is the text cut off?", source)
     name = re.split(r"[\s,]", head[len("HloModule ") :], maxsplit=1)[0]
-    body = ((n + 1, lines[n]) for n in range(begin + 1, end) if lines[n].strip())
-    return name, (_instruction(line, f"{source}: line {n}") for n, line in body)
+    said = head.partition("input_output_alias={")[2].partition("entry_computation_layout")[0]
+    donated = tuple((_indices(a[1]), int(a[2]), _indices(a[3])) for a in _ALIAS.finditer(said))
+    return Module(name, entry, computations, donated, lines, source)
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.replace(",", " ").split() if len(part) < 10)
 
 
 def _instruction(line: str, place: str) -> Instruction:
@@ -94,11 +180,18 @@ def _instruction(line: str, place: str) -> Instruction:
     if word is None:
         raise InputError(f"{named[1]} has no operation behind its shape", place)
     close = _closing(rest, word.end(), place)
-    operands = () if word[1] in ("parameter", "constant") else _names(rest[word.end() : close])
-    control = re.search(r"control-predecessors=\{([^}]*)\}", rest[close:])
-    index = re.search(r"[ ,]index=(\d{1,9})\b", rest[close:])
-    after = _names(control[1]) if control else ()
-    return Instruction(named[1], shape, word[1], operands, after, root, int(index[1]) if index else None)
+    inside, behind = rest[word.end() : close], _STRING.sub("", rest[close:])
+    plain = word[1] in ("parameter", "constant")
+    control = re.search(r"control-predecessors=\{([^}]*)\}", behind)
+    index = re.search(r"[ ,]index=(\d{1,9})\b", behind)
+    kind = re.search(r"[ ,]kind=(\w+)", behind)
+    number = index[1] if index else inside if word[1] == "parameter" and re.fullmatch(r"[0-9]{1,9}", inside) else None
+    called = tuple(n for c in _CALLED.finditer(behind) for n in (_names(c[1]) if c[1] is not None else (c[2],)))
+    return Instruction(
+        named[1], shape, rest[named.end() : at], word[1], () if plain else _names(inside),
+        _names(control[1]) if control else (), root, place, None if number is None else int(number), called,
+        kind[1] if kind else "",
+    )  # fmt: skip
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -5,12 +5,29 @@ What a runtime takes by its defaults is not worked out again: `--run` measures i
 
 from __future__ import annotations
 
+import msgspec
+
 from lowtide.errors import VerificationError
 from lowtide.graph import Graph
-from lowtide.plan import Plan, RuntimeFigure
+from lowtide.plan import Figures, Plan, RuntimeFigure
 from lowtide.target import Target, resolve
 from lowtide.verify.check.memory import work_out
 from lowtide.verify.check.order import simulate
+
+_COUNTS = {field.name for field in msgspec.structs.fields(Figures)} - {"arena_lost"}
+
+
+def check_counts(plan: Plan) -> None:
+    """See that what a search says of itself can be read; that it is true, nobody can see afterwards.
+
+    Raises
+    ------
+    VerificationError
+        ``search``: text, or less than nothing, under a name of `Figures` that is of numbers.
+    """
+    for name, value in (plan.search or {}).items():
+        if name in _COUNTS and (isinstance(value, str) or (isinstance(value, int | float) and value < 0)):
+            raise VerificationError("search", f"search.{name} is {value!r}, which counts nothing")
 
 
 def check_figures(graph: Graph, plan: Plan, target: Target, *, thorough: bool) -> str:

@@ -177,6 +177,19 @@ class LoopPlay:
         at = self.position(op.id, number)
         return tuple((t, (rows[at[i]], columns[at[j]])) for t, (i, rows), (j, columns) in self._tables[op.id])
 
+    def outside(self, op: Op, number: int) -> list[tuple[int, tuple[Rows, ...]]]:
+        """Of each operand that lies whole outside of the loop the rows of each dimension that one position reads."""
+        at: dict[int, Rows] = {}
+        for axis, k in zip(self.along[op.id], self.position(op.id, number), strict=True):
+            grain = self.access[op.id].grain_of(axis)
+            at[axis] = (k * grain, (k + 1) * grain - 1)
+        result = []
+        for t, read in self.operands(op):
+            if t not in self.dims:
+                shape = self.graph.tensor_by_id[t].shape or ()
+                result.append((t, tuple(_rows(index, at, size) for index, size in zip(read, shape, strict=True))))
+        return result
+
     def _table(self, op: int, read: Sequence[Index | None], tensor: int) -> tuple[_Table, _Table]:
         """Positions along a tensor's first and second dimension for each position along the axis that they go with."""
         shape = self.graph.tensor_by_id[tensor].shape or ()

@@ -19,6 +19,7 @@ from lowtide.plan import Plan
 from lowtide.rewrites import Exactness, PlanLoop
 from lowtide.sizes import format_count, round_up
 from lowtide.target import Target
+from lowtide.verify.check.loop_behind import block_begins, check_behind
 from lowtide.verify.check.loop_play import LoopPlay, fail
 
 LOOP = "RowLoop"
@@ -67,8 +68,29 @@ def _looped(graph: Graph, plan: Plan) -> Graph:
         raise fail("the ops say that others run in loops than the loops do")
     ops = [op for op in graph.ops if op.id not in inside]
     ops += [_as_op(graph, loop, gone, plan) for loop in plan.loops or ()]
-    tensors = tuple(t for t in graph.tensors if t.id not in gone)
-    return replace(graph, tensors=tensors, ops=_in_order(ops), file_order=())
+    tensors = [t for t in graph.tensors if t.id not in gone]
+    tensors += [_block(graph, loop, plan) for loop in plan.loops or () if _is_block(graph, loop)]
+    if len({t.id for t in tensors}) != len(tensors):
+        raise fail("two loops have their rings in one tensor")
+    return replace(graph, tensors=tuple(tensors), ops=_in_order(ops), file_order=())
+
+
+def _is_block(graph: Graph, loop: PlanLoop) -> bool:
+    """Whether all that a loop keeps is a tensor of the plan, which may lie over an input."""
+    return loop.over is not None and loop.over not in graph.tensor_by_id
+
+
+def _block(graph: Graph, loop: PlanLoop, plan: Plan) -> Tensor:
+    """That tensor."""
+    assert loop.over is not None, loop
+    names = {t.id: t.name for t in plan.tensors}
+    return Tensor(loop.over, _kept_bytes(loop, plan), name=names.get(loop.over, ""))
+
+
+def _kept_bytes(loop: PlanLoop, plan: Plan) -> int:
+    """Bytes of a loop's rings and accumulators, each from a multiple of the alignment on."""
+    pieces = [r.slots * r.bytes for r in loop.keep.values() if r.over is None]
+    return sum(round_up(size, plan.alignment) for size in (*pieces, *(s.bytes for s in loop.sums.values())))
 
 
 def _kept(graph: Graph, loop: PlanLoop) -> set[int]:
@@ -97,13 +119,24 @@ def _as_op(graph: Graph, loop: PlanLoop, gone: set[int], plan: Plan) -> Op:
     leaving = tuple(t for op in members for t in op.outputs if t not in gone)
     if sorted(map(int, loop.merge)) != sorted(leaving):
         raise fail(f"loop {loop.op} does not say how what leaves it becomes whole")
-    pieces = [r.slots * r.bytes for r in loop.keep.values() if r.over is None]
     if min((*(r.slots for r in loop.keep.values()), *(r.bytes for r in loop.keep.values())), default=0) < 0:
         raise fail(f"loop {loop.op} has rings of less than nothing")
-    pieces += [s.bytes for s in loop.sums.values()]
     names = {op.id: op.name for op in plan.ops}
-    kept = sum(round_up(size, plan.alignment) for size in pieces)
-    return Op(loop.op, read, leaving, names.get(loop.op, ""), LOOP, workspace=kept)
+    name, kept = names.get(loop.op, ""), _kept_bytes(loop, plan)
+    if loop.over is None:
+        if loop.behind:
+            raise fail(f"loop {loop.op} says what lies behind an input, and not which tensor")
+        return Op(loop.op, read, leaving, name, LOOP, workspace=kept)
+    if not _is_block(graph, loop) and loop.over not in leaving:
+        raise fail(f"tensor {loop.over} is to lie over an input, and is no result of loop {loop.op}")
+    size = kept if _is_block(graph, loop) else graph.tensor_by_id[loop.over].size
+    near = all(0 <= d < size and d % plan.alignment == 0 for d in loop.behind.values())
+    if len(loop.behind) != 1 or not {int(t) for t in loop.behind if t.isdecimal()} & set(read) or not near:
+        raise fail(f"loop {loop.op} reads no input that tensor {loop.over} could lie over, or not at such a distance")
+    behind = {"behind": tuple((int(t), distance) for t, distance in loop.behind.items())}
+    outputs = (loop.over, *(t for t in leaving if t != loop.over))
+    kept = 0 if _is_block(graph, loop) else kept
+    return Op(loop.op, read, outputs, name, LOOP, workspace=kept, attributes=behind)
 
 
 def _in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
@@ -136,6 +169,7 @@ def check_loops(graph: Graph, plan: Plan, target: Target) -> str:
         with _fitting():
             play = LoopPlay(graph, loop)
             _check_memory(graph, plan, loop, play, target)
+            check_behind(graph, plan, loop, play)
             positions += _check_play(graph, loop, play)
         worst = classes[max(map(classes.index, (worst, *(_exactness(graph, play, op) for op in play.ops))))]
     if plan.exactness != worst:
@@ -175,7 +209,7 @@ def _check_memory(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, targ
         if plan.offsets is not None:
             tensor = graph.tensor_by_id[int(key)]
             pieces.append((_offset(added.offset, tensor), added.bytes, f"the sums of {tensor.label}"))
-    begin = (plan.workspace_offsets or {}).get(str(loop.op), 0)
+    begin = block_begins(graph, plan, loop)
     end = begin + sum(round_up(size, plan.alignment) for _, size, _ in pieces)
     at = begin
     for start, size, name in sorted(pieces):

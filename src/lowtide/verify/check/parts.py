@@ -18,7 +18,7 @@ from lowtide.ops.access import Access, Exact
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.ops.part import Glue, Spelled, Speller, accumulating, speller, spelling
 from lowtide.plan import Plan, PlanOp, PlanTensor
-from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sums
+from lowtide.rewrites import CutOp, CutRegion, CutSeams, Exactness, PlanPart, Rows, SeamOp, Sections, Sums
 from lowtide.verify.check.part_rows import Box, Held, both, by_the_plan, fail, needed, rows_quantised, written
 from lowtide.verify.check.windows import windows_differ
 
@@ -36,7 +36,7 @@ def parted(graph: Graph, plan: Plan) -> Graph:
 
 def has_cuts(plan: Plan) -> bool:
     """Whether the plan speaks of a part graph."""
-    return bool(_cuts(plan))
+    return bool(_cuts(plan)) or any(isinstance(r, Sections) for r in plan.rewrites or ())
 
 
 def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
@@ -47,6 +47,7 @@ def _cuts(plan: Plan) -> list[CutOp | SeamOp]:
 def exactness(graph: Graph, plan: Plan) -> Exactness:
     """The loosest class among the plan's cuts: ``"bits"``, ``"kernel"`` or ``"sum"``."""
     worst = _rank("sum") if any(isinstance(r, Sums) for r in plan.rewrites or ()) else 0
+    worst = max(worst, _rank("kernel") if any(isinstance(r, Sections) for r in plan.rewrites or ()) else 0)
     for cut in _cuts(plan):
         known = meaning(graph, graph.op_by_id[cut.op])
         if known is not None:

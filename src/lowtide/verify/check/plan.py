@@ -9,7 +9,7 @@ from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost
+from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Sections
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
@@ -17,7 +17,7 @@ from lowtide.verify.check.arenas import check_arenas
 from lowtide.verify.check.banks import allowed_statuses, as_one_arena, check_capacities
 from lowtide.verify.check.bound import check_bound, check_budget, largest_single_op
 from lowtide.verify.check.conflict import alone_too_large, check_conflict
-from lowtide.verify.check.figures import check_figures
+from lowtide.verify.check.figures import check_counts, check_figures
 from lowtide.verify.check.fission import verify_fission
 from lowtide.verify.check.layout import aligned_load, check_fixed, check_layout
 from lowtide.verify.check.loops import check_loops
@@ -38,6 +38,8 @@ from lowtide.verify.report import HeldRule, Report
 
 FAILURES = {
     "target": "the plan was made under another target",
+    "search": "what the search says of itself in names that lowtide reads is of their types",
+    "body": "what the plan says of ops and tensors makes a graph",
     "ids": "ops and tensors are those of the graph: ids, names, sizes, kinds, aliases",
     "order": "every op once, after what it needs",
     "in_place": "each claimed pair is allowed, its input dies there, and an op has one at most",
@@ -134,8 +136,16 @@ def verify_plan(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool 
         The first check that failed; `failure` is a key of `FAILURES`.
     """
     _check_target(graph, plan, target)
+    check_counts(plan)
+    try:
+        return _verify(graph, plan, target, replay_bytes=replay_bytes)
+    except InputError as error:  # of a graph or a target that the plan's own words were to make
+        raise VerificationError("body", str(error)) from None
+
+
+def _verify(graph: Graph, plan: Plan, target: Target, *, replay_bytes: bool) -> Report:
     if plan.fission is not None:
-        return verify_fission(graph, plan, target, lambda *what: verify_plan(*what, replay_bytes=replay_bytes))
+        return verify_fission(graph, plan, target, lambda *what: _verify(*what, replay_bytes=replay_bytes))
     checks: list[HeldRule] = []
     notes: list[str] = []
     memory = work_out(graph, target)
@@ -252,7 +262,9 @@ def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
     cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams))
-    return f"{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
+    sections = sum(isinstance(r, Sections) for r in plan.rewrites or ())
+    apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
+    return f"{apart}{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:

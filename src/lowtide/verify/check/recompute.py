@@ -16,7 +16,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import PriceCertificate, Recomputation, Recompute, Swapping
+from lowtide.rewrites import COUNTED, PriceCertificate, Recomputation, Recompute, Swapping
 from lowtide.verify.check.bound import largest_single_op
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.rewrites import why_not_again
@@ -188,7 +188,8 @@ def check_recomputation(
     if plan.swapping is not None:
         sizes = {t: memory.storages[i].size for t, i in memory.storage_of.items()}
         seen += check_swapping(plan, sizes, ran, planned)
-    return f"{again:,} runs again add {100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least{seen}"
+    added = f"{100 * claim.overhead:.3f} %, {100 * claim.least_overhead:.3f} % at least{seen}"
+    return f"{again:,} runs again add {added}; in {COUNTED[claim.counted]}"
 
 
 def _check_least_peak(

@@ -9,7 +9,7 @@ from lowtide.errors import VerificationError
 from lowtide.graph import Graph, Kind, Op
 from lowtide.ops.table import names_only
 from lowtide.plan import Plan
-from lowtide.rewrites import Recompute, Replaced
+from lowtide.rewrites import Recompute, Replaced, Sections
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
@@ -62,14 +62,20 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
 
 
 def before_cuts(graph: Graph, plan: Plan) -> Graph:
-    """The graph that a plan cuts: the user's, with norms and means as sums, and with ops that run again.
+    """The graph that a plan cuts: the user's, with products by sections, norms and means as sums, and with ops that run
+    again.
 
     Raises
     ------
     VerificationError
-        ``rewrites``: as `with_ops`, and `lowtide.verify.check.sums.with_sums`.
+        ``rewrites``: as `with_ops`, `lowtide.verify.check.sections.with_sections`, and
+        `lowtide.verify.check.sums.with_sums`.
     """
     clones = [r for r in plan.rewrites or () if isinstance(r, Recompute)]
+    if any(isinstance(r, Sections) for r in plan.rewrites or ()):
+        from lowtide.verify.check.sections import with_sections  # it loads numpy, which is slow to load
+
+        graph = with_sections(graph, plan)
     whole = with_sums(graph, plan)
     if clones and any(t.alias_of is not None for t in whole.tensors):
         raise VerificationError("rewrites", "ops are recomputed in a plan that cuts, and tensors lie in others")

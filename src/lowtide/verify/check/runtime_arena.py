@@ -190,6 +190,8 @@ def _check_parts(graph: Graph, plan: Plan, target: Target, memory: CheckedMemory
     block, parts = plan.runtime_arena_bytes, plan.runtime_parts
     if parts is None and block is None:
         return ""
+    if parts is not None and target.rule == "tflm" and parts.kernels != target.kernels:
+        raise VerificationError("runtime_arena", f"kernels are {parts.kernels!r}, and the target's {target.kernels!r}")
     if parts is None or block is None or parts.planned != plan.arena_bytes:
         raise VerificationError("runtime_arena", f"the parts of {block} bytes are not there, or plan another arena")
     if plan.runtime_arenas is not None and plan.runtime_arenas.apart:

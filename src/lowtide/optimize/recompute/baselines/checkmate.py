@@ -34,6 +34,7 @@ class Checkmate:
     """
 
     name: ClassVar[str] = "checkmate"
+    moves: ClassVar[bool] = False
     solver: Solver = "highs"
     most_ops: int = 60
 

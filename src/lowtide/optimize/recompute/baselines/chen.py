@@ -28,6 +28,7 @@ class Chen:
     """
 
     name: ClassVar[str] = "chen"
+    moves: ClassVar[bool] = False
     segments: int = 0
 
     def __post_init__(self) -> None:

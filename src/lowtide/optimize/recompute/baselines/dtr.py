@@ -28,6 +28,7 @@ class Dtr:
     """
 
     name: ClassVar[str] = "dtr"
+    moves: ClassVar[bool] = False
     most_runs: int = 16
 
     def __post_init__(self) -> None:

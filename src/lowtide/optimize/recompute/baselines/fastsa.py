@@ -26,6 +26,7 @@ class FastSA:
     """
 
     name: ClassVar[str] = "fastsa"
+    moves: ClassVar[bool] = False
     steps: int = 1_000_000
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ class Torchtitan:
     """A greedy knapsack, as in PyTorch's trainers: values dropped in the order of time for each byte, until it fits."""
 
     name: ClassVar[str] = "torchtitan"
+    moves: ClassVar[bool] = False
 
     def supports(self, problem: Sequenced) -> str | None:
         """Whether ops and results are all there is."""

@@ -1,0 +1,201 @@
+"""Time against bytes of MAGIS's seven training steps (Chen et al., ASPLOS 2024, figures 11 and 12).
+
+    python bench/magis_curves.py -o bench/results/magis-curves [--cost bench/cost/cpu-sizes.json] [--only magis_unet]
+    python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo rotor
+    python bench/magis_curves.py --page bench/results/magis-curves
+
+For each budget, a share of the peak of the step in its own order, the least added time of a plan within it: parts and
+runs again together, either alone, and published methods. `--joint` seconds for the first and for runs again alone,
+`--short` for each other; every plan is verified. A cell that a file has is not measured again. Without `--cost` times
+are a roofline's (`rtx3090.json`), under which parts are nearly free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import lowtide
+from lowtide.bench.machine import machine
+from lowtide.errors import InputError
+from lowtide.plan import Plan
+from magis import ALLOW, WORKLOADS, Row
+
+SHARES = (80, 60, 40, 30, 20, 15, 10)
+KINDS = ("joint", "again", "micro", "dtr", "fastsa", "chen", "torchtitan")
+NAMES = {"joint": "together", "again": "runs again alone", "micro": "micro-batches alone", "torchtitan": "knapsack"}
+"""Of kinds that are no method's name; the knapsack is torchtitan's, greedy."""
+
+COLOURS = {
+    "joint": "#e8743b", "again": "#56b4e9", "micro": "#22a884", "dtr": "#cc79a7", "fastsa": "#e69f00",
+    "chen": "#8a8a92", "torchtitan": "#444444", "pofo": "#7a5cc4", "rotor": "#b8a1e3",
+}  # fmt: skip
+MOST = 0.5
+"""Added time at the top of the pictures."""
+
+
+def cell(row: Row, kind: str, share: int, joint: float, short: float) -> dict[str, Any]:
+    """One plan: what it takes, or that none was found."""
+    began = time.perf_counter()
+    how: dict[str, Any] = {"budget": f"{share}%", "time": joint if kind in ("joint", "again") else short}
+    parted = kind in ("joint", "micro")
+    if kind == "micro":
+        how["method"] = "microbatch"
+    elif kind not in ("joint", "again"):
+        how["method"] = kind
+    try:
+        graph = row.graph if parted else row.priced
+        plan = lowtide.plan(graph, allow=ALLOW if parted else "recompute", cost=row.cost if parted else None, **how)
+    except InputError as error:
+        return {"status": "refused", "why": str(error)[:200], "commit": machine().commit}
+    return {**_figures(plan), "seconds": round(time.perf_counter() - began, 1), "commit": machine().commit}
+
+
+def _figures(plan: Plan) -> dict[str, Any]:
+    told = plan.fission or plan.recomputation
+    assert told is not None, plan.graph
+    parts = [] if plan.fission is None else [len(part.ends) for part in plan.fission.parts]
+    return {
+        "status": plan.status, "share": plan.required_bytes / plan.own_order_peak_bytes, "overhead": told.overhead,
+        "parts": parts,
+    }  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what the file has not, and keep each cell."""
+    out = options.out.with_suffix(".json")
+    known: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    document: dict[str, Any] = {
+        "machine": asdict(machine()), "cost": options.cost and Path(options.cost).name, "joint": options.joint,
+        "short": options.short, "rows": known.get("rows", {}),
+    }  # fmt: skip
+    for name in options.only:
+        row, cells = Row(name, options.cost, options.joint, options.short), document["rows"].setdefault(name, {})
+        for kind in options.kinds:
+            for share in SHARES:
+                if f"{kind}_{share}" in cells:
+                    continue
+                cells[f"{kind}_{share}"] = cell(row, kind, share, options.joint, options.short)
+                out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            print(name, kind, [_text(cells[f"{kind}_{share}"]) for share in SHARES], flush=True)
+
+
+def _met(entry: dict[str, Any] | None) -> bool:
+    return entry is not None and entry["status"] in ("ok", "unproved")
+
+
+def _text(entry: dict[str, Any] | None) -> str:
+    if entry is None:
+        return "not run"
+    if entry["status"] == "refused":
+        return "refused"
+    return f"{100 * max(0.0, entry['overhead']):.2f}" if _met(entry) else "not found"
+
+
+def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
+    """A picture of one workload: added time, cut off at half, over shares of the peak."""
+    width, height, left, foot = 360, 240, 44, 30
+
+    def at(share: float, overhead: float) -> tuple[float, float]:
+        x = left + (width - left - 10) * share / 100
+        return round(x, 1), round(20 + (height - foot - 20) * (1 - min(overhead, MOST) / MOST), 1)
+
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-size="10" '
+             f'font-family="sans-serif"><title>{name}: added time over share of the own order\'s peak</title>',
+             f'<text x="{left}" y="12">{name}: added time, %, over % of the peak</text>']  # fmt: skip
+    for tick in (0, 10, 20, 30, 40, 50):
+        y = at(0, tick / 100)[1]
+        lines.append(f'<path d="M{left} {y}H{width - 10}" stroke="#8a8a92" stroke-opacity=".3"/>'
+                     f'<text x="{left - 6}" y="{y + 3}" text-anchor="end">{tick}</text>')  # fmt: skip
+    for tick in (20, 40, 60, 80, 100):
+        lines.append(f'<text x="{at(tick, 0)[0]}" y="{height - 12}" text-anchor="middle">{tick}</text>')
+    for i, kind in enumerate(kinds):
+        points = [at(100 * e["share"], max(0.0, e["overhead"])) for s in SHARES if _met(e := cells.get(f"{kind}_{s}"))]
+        if points:
+            path = " ".join(f"{x},{y}" for x, y in points)
+            lines.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[kind]}" stroke-width="1.5"/>')
+            lines += [f'<circle cx="{x}" cy="{y}" r="2" fill="{COLOURS[kind]}"/>' for x, y in points]
+        lines.append(f'<text x="{width - 14}" y="{32 + 12 * i}" text-anchor="end" fill="{COLOURS[kind]}">'
+                     f"{NAMES.get(kind, kind)}</text>")  # fmt: skip
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _least_gain(rows: dict[str, Any]) -> list[str]:
+    """Where the joint plan is not below every other one, and what it gains over micro-batches."""
+    above: list[str] = []
+    lines: list[str] = []
+    for name, cells in rows.items():
+        gains = []
+        for share in SHARES:
+            ours = cells.get(f"joint_{share}")
+            others = {k: e for k in COLOURS if k != "joint" and (e := cells.get(f"{k}_{share}")) is not None}
+            lower = {k: e["overhead"] for k, e in others.items() if _met(e)}
+            if ours is None or not _met(ours):
+                above += [f"{name} at {share} %: {k} meets it" for k in lower]
+                continue
+            above += [f"{name} at {share} %: {k} {100 * (ours['overhead'] - o):.2f} points" for k, o in lower.items()
+                      if o < ours["overhead"] - 1e-4]  # fmt: skip
+            if "micro" in lower:
+                gains.append(f"{share} %: {100 * (lower['micro'] - ours['overhead']):.2f}")
+            elif "micro" in others:
+                gains.append(f"{share} %: not met by micro-batches")
+        lines.append(f"- {name}: {'; '.join(gains)}")
+    told = "Nothing lies below it by more than 0.01 points." if not above else f"Below it lie: {'; '.join(above)}."
+    return [told, "", "Percentage points of time that it gains over micro-batches alone, by share of the peak:", "",
+            *lines, ""]  # fmt: skip
+
+
+def page(path: Path, title: str) -> list[str]:
+    """Tables of one cost file, and a picture of each workload beside the page."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    m, rows = document["machine"], document["rows"]
+    kinds = [k for k in COLOURS if any(f"{k}_{SHARES[0]}" in cells for cells in rows.values())]
+    commits = sorted({str(e["commit"])[:7] for cells in rows.values() for e in cells.values()})
+    lines = [
+        f"## {title}", "",
+        f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other "
+        f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, "
+        f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time "
+        "in %.", "",
+    ]  # fmt: skip
+    for name, cells in rows.items():
+        picture = path.with_name(f"{path.stem}-{name.removeprefix('magis_')}.svg")
+        picture.write_text(svg(name, cells, kinds), encoding="utf-8")
+        lines += [f"### {name}", "", f"![{name}]({picture.name})", "",
+                  f"| share of the peak | {' | '.join(NAMES.get(k, k) for k in kinds)} |",
+                  f"| --- |{' --- |' * len(kinds)}"]  # fmt: skip
+        for share in SHARES:
+            lines.append(f"| {share} % | {' | '.join(_text(cells.get(f'{k}_{share}')) for k in kinds)} |")
+        lines.append("")
+    return [*lines, *_least_gain(rows)]
+
+
+def main() -> None:
+    """Measure, or write the page of what was measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("-o", "--out", type=Path)
+    parser.add_argument("--cost")
+    parser.add_argument("--joint", type=float, default=12.0)
+    parser.add_argument("--short", type=float, default=5.0)
+    parser.add_argument("--only", nargs="*", default=list(WORKLOADS))
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=[*COLOURS])
+    parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json and PAGE-cpu.json")
+    options = parser.parse_args()
+    if options.page is None:
+        run(options)
+        return
+    lines = ["# MAGIS's training steps: time against bytes", "", *(__doc__ or "").split("\n\n")[2].splitlines(), ""]
+    for suffix, title in (("", "Under the roofline of an RTX 3090, fixed before the search"),
+                          ("-cpu", "Under times of ops measured by size on a CPU")):  # fmt: skip
+        file = options.page.with_name(f"{options.page.name}{suffix}.json")
+        if file.exists():
+            lines += page(file, title)
+    options.page.with_suffix(".md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

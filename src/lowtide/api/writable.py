@@ -1,0 +1,66 @@
+"""What a call can write at all: said before time is spent on a plan, not after.
+
+What only the plan's own order or the model's file can show is still found when it is written (`api/writing.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lowtide.api.goals import FastMemory
+from lowtide.api.models import user_function
+from lowtide.api.planning import job_of
+from lowtide.api.writing import PlanFiles
+from lowtide.errors import InputError
+
+_SPELT_ANEW = {"fission", "seams", "accumulate", "recompute"}
+"""Changes after which the model's own file is not the plan's any more."""
+
+
+def check_files(model: str | Path, settings: Mapping[str, Any], files: PlanFiles) -> None:
+    """See that the plan of a call could be written as these files; `settings` are those of `lowtide.plan`.
+
+    Raises
+    ------
+    InputError
+        A format or a file that such plans do not have, or the call itself is wrong.
+    """
+    job = job_of(model, **settings)
+    words, place = set(job.allow), job.source
+    if files.out is not None and place.lower().endswith(".onnx") and user_function(place) is None:
+        from lowtide.api.models import external_locations
+        from lowtide.write.onnx import to_copy
+
+        to_copy(external_locations(Path(place)), Path(place), Path(files.out), files.copy_external)
+    layout = bool(files.exports.paths)
+    if files.commands is not None and not isinstance(job.goal, FastMemory):
+        raise InputError("commands are for a plan with spilling; name the memories with --memory")
+    if layout and isinstance(job.goal, FastMemory):
+        raise InputError("with --memory tensors move, so that they have no one place; write --commands instead")
+    if files.snippet is not None and job.target.rule != "onnxruntime":
+        name = job.target.name
+        raise InputError(f"a snippet is for onnxruntime, not for target {name}; plan with --target onnxruntime")
+    if files.snippet is not None and files.out is None and words & _SPELT_ANEW:
+        raise InputError("a snippet opens the model, which such a plan changes; write that with -o", place)
+    if files.buffer_plan is not None and job.target.rule != "tflm":
+        raise InputError("a buffer plan is for TFLM; plan a .tflite file under target tflm", place)
+    shown = (files.out, files.snippet, files.buffer_plan)
+    if not layout and all(path is None for path in shown):
+        return
+    if "loops" in words:
+        raise InputError("--allow loops runs ops in loops, which no file of a model has; write the plan alone", place)
+    if words == {"recompute", "fission"} and _has_labels(place):
+        raise InputError("ops of a training step run in parts, which no graph JSON has; write the plan alone", place)
+    if "swap" in words:
+        raise InputError("with --allow swap tensors leave memory, which no such file says; write the plan alone", place)
+    if "recompute" in words and files.out is not None and not str(files.out).lower().endswith(".onnx"):
+        raise InputError("--allow recompute runs ops again, and only ONNX files are written so; write the plan", place)
+    if words == {"recompute"} and layout:
+        raise InputError("--allow recompute runs ops again, which a layout does not say; write the plan, or -o", place)
+
+
+def _has_labels(source: str) -> bool:
+    """Whether a model's format is one whose training steps run in parts; a function's is seen when it has run."""
+    return user_function(source) is None and (source.startswith("zoo:") or source.lower().endswith(".json"))

@@ -1,0 +1,70 @@
+/* Softmax over channels, in the fixed point of TFLite: 5 bits left of the point for differences, 12 for the sum. */
+typedef struct {
+    view_t in, out;
+    int32_t depth, multiplier, shift, least_difference;
+} softmax_t;
+
+/* Times 2^by, at most and at least what 32 bits hold. */
+static int32_t shifted(int32_t value, int32_t by)
+{
+    int64_t wide = (int64_t)value * ((int64_t)1 << by);
+    if (wide > (int64_t)INT32_MAX) {
+        return INT32_MAX;
+    }
+    return (wide < (int64_t)INT32_MIN) ? INT32_MIN : (int32_t)wide;
+}
+
+/* exp(x) for x from -1/4 to 0, 31 bits right of the point: a series around -1/8. */
+static int32_t exp_near_zero(int32_t value)
+{
+    int32_t x = value + ((int32_t)1 << 28);
+    int32_t x2 = high_product(x, x);
+    int32_t x3 = high_product(x2, x);
+    int32_t x4 = halved(high_product(x2, x2), 2);
+    int32_t rest = halved(high_product(x4 + x3, 715827883) + x2, 1);
+    return 1895147668 + high_product(1895147668, x + rest);
+}
+
+/* exp(x) for x below 0 with 26 bits right of the point; the result has 31. */
+static int32_t exp_below_zero(int32_t value)
+{
+    static const int32_t factors[7] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
+    int32_t quarter = (int32_t)1 << 24;
+    int32_t part = (value & (quarter - 1)) - quarter;
+    int32_t result = exp_near_zero(shifted(part, 5));
+    int32_t rest = part - value;
+    int32_t i;
+    for (i = 0; i < 7; i++) {
+        if ((rest & ((int32_t)1 << (24 + i))) != 0) {
+            result = high_product(result, factors[i]);
+        }
+    }
+    return (value == 0) ? INT32_MAX : result;
+}
+
+/* 1 / (1 + x) for x from 0 to 1, 31 bits right of the point: three steps of Newton's. */
+static int32_t reciprocal(int32_t value)
+{
+    int32_t half = (int32_t)(((int64_t)value + (int64_t)INT32_MAX + 1) / 2);
+    int32_t x = 1515870810 + high_product(half, -1010580540);
+    int32_t i;
+    for (i = 0; i < 3; i++) {
+        int32_t error = ((int32_t)1 << 29) - high_product(half, x);
+        x += shifted(high_product(x, error), 2);
+    }
+    return shifted(x, 1);
+}
+
+static int32_t leading_zeros(uint32_t value)
+{
+    int32_t count = 0;
+    while ((count < 32) && ((value & ((uint32_t)1 << (31 - count))) == 0U)) {
+        count++;
+    }
+    return count;
+}
+
+static int32_t exp_of(const softmax_t *k, int32_t difference)
+{
+    return exp_below_zero(high_product(difference * (int32_t)((uint32_t)1 << k->shift), k->multiplier));
+}

@@ -1,0 +1,44 @@
+/* Convolutions of 16 bits, and products with weights. Weights: channel, row, column, input. */
+typedef struct {
+    view_t in, out;
+    int32_t in_h, in_w, in_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
+    int32_t in_zero, out_zero, low, high;
+    const int8_t *weights;
+    const int64_t *bias; /* or none */
+    const int32_t *multiplier;
+    const int8_t *shift;
+} wide_conv_t;
+
+static void wide_conv(const wide_conv_t *k, const box_t *box)
+{
+    int32_t y;
+    int32_t x;
+    int32_t c;
+    int32_t row;
+    int32_t column;
+    int32_t d;
+    for (y = box->y0; y < box->y1; y++) {
+        for (x = box->x0; x < box->x1; x++) {
+            for (c = box->c0; c < box->c1; c++) {
+                int64_t sum = (k->bias != NULL) ? k->bias[c] : 0;
+                for (row = 0; row < k->kernel_h; row++) {
+                    for (column = 0; column < k->kernel_w; column++) {
+                        int32_t in_y = (y * k->stride_h) - k->top + (row * k->dilation_h);
+                        int32_t in_x = (x * k->stride_w) - k->left + (column * k->dilation_w);
+                        if ((in_y >= 0) && (in_y < k->in_h) && (in_x >= 0) && (in_x < k->in_w)) {
+                            const int8_t *in = at(&k->in, in_y, in_x, 0);
+                            int32_t tap = (((c * k->kernel_h) + row) * k->kernel_w) + column;
+                            const int8_t *weights = &k->weights[tap * k->in_c];
+                            for (d = 0; d < k->in_c; d++) {
+                                sum += (int64_t)wide_at(&in[d * k->in.c], 2) * (int64_t)weights[d];
+                            }
+                        }
+                    }
+                }
+                set_wide(at(&k->out, y, x, c), 2,
+                         most(k->low, least(k->high, scaled_long(sum, k->multiplier[c], k->shift[c]))));
+            }
+        }
+    }
+}

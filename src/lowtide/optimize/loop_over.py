@@ -1,0 +1,146 @@
+"""What of a loop lies over an input that dies in it, behind what is still read.
+
+    input      |##########|   rows that are read for the last time are free
+    rings    |..|~~~~~~|      begin `distance` bytes below it: the first slots are written before the first rows die
+
+A ring writes its first slots one after the other, and then the same ones again; so of its bytes each has a first time,
+and so has each of a result. The input's rows die one after the other. With both from playing the loop
+(`core/cut/loop.h`), the distance is the most by which a first writing is ahead of a last reading. Of several rings in
+one block, one is put before another if its bytes less that distance are fewer: then the block's distance is least, as
+the greatest lateness of jobs is by their due dates (Jackson 1955).
+
+Source: DMO (Blacker et al. 2020) and vMCU (MLSys 2024) put one op's output over its input so; here it is all that a
+loop keeps, or a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+
+from lowtide import _core
+from lowtide.ops.index import Index
+from lowtide.sizes import round_up
+from lowtide.transform.loops import Axes, Loop, LoopRules, Over
+
+Row = tuple[int, int, int, int, int]
+"""An index of the core: num, den, lo, hi, size."""
+_NONE: Row = (0, 1, 0, 0, 1)
+"""Of the columns where rows alone are looked at."""
+_Reads = dict[int, list[tuple[int, Row, Row]]]
+"""Of each op that reads an input: which one, and how its rows and columns are read, each time."""
+
+
+def leads(rules: LoopRules, tensor: int, dims: Axes) -> bool:
+    """Whether positions along these dimensions lie one behind the other: nothing is before them or between them, and
+    none is several rows with columns of its own."""
+    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    single = all(rules.grain(tensor, d) == 1 for d in dims[:-1])
+    return single and prod(shape[: dims[0]]) == 1 and all(b == a + 1 for a, b in pairwise(dims))
+
+
+def outside_reads(
+    rules: LoopRules, axes: Mapping[int, Axes], order: Sequence[int], dying: Sequence[int]
+) -> dict[int, tuple[_Reads, int]]:
+    """Of each input that dies row by row how it is read, and bytes of a position; those that do not are left out."""
+    result: dict[int, tuple[_Reads, int]] = {}
+    for t in dying:
+        readers = [o for o in order if t in rules.graph.op_by_id[o].inputs]
+        along = {rules.read_along(o, t, axes[o]) for o in readers}
+        dims = along.pop() if len(along) == 1 else None
+        if dims is None or not leads(rules, t, dims[:1]):
+            continue
+        dims = dims if leads(rules, t, dims) else dims[:1]
+        unit = rules.slot_bytes(t, dims)
+        if unit is not None:
+            result[t] = ({o: _read(rules, o, t, dims, len(result)) for o in readers}, unit)
+    return result
+
+
+def _read(rules: LoopRules, op: int, tensor: int, dims: Axes, number: int) -> list[tuple[int, Row, Row]]:
+    counts = rules.tensor_counts(tensor, dims)
+    result = []
+    for t, read in rules.reads(op):
+        if t == tensor:
+            rows = [_row(rules, op, read[d], tensor, d, many) for d, many in zip(dims, counts, strict=True)]
+            result.append((number, rows[0], rows[1] if len(rows) > 1 else _NONE))
+    return result
+
+
+def _row(rules: LoopRules, op: int, read: Index | None, tensor: int, dim: int, count: int) -> Row:
+    assert read is not None, (op, tensor)
+    index = rules.index(op, read, tensor, dim)
+    return index.num, index.den, index.lo, index.hi, count
+
+
+def best_over(
+    rules: LoopRules,
+    loop: Loop,
+    play: _core.LoopPlay,
+    inputs: Sequence[int],
+    number: Mapping[int, int],
+    results: Mapping[int, int],
+) -> Loop:
+    """The loop with that over an input which saves most; as it is, if nothing saves anything.
+
+    Parameters
+    ----------
+    play
+        Of the loop, with these inputs.
+    number
+        Of each tensor in the play.
+    results
+        Of each whole result whose positions lie one behind the other, the number of the tensor that is written first
+        in its memory.
+    """
+    unit, graph = rules.target.alignment, rules.graph
+    best = loop
+    for k, t in enumerate(inputs):
+        size = graph.tensor_by_id[t].size
+        options = [_block_over(loop, play, k, t, size, number, unit)]
+        for result, first in results.items():
+            distance = _least(play.behind[k][first], unit)
+            own = graph.tensor_by_id[result].size
+            options.append(replace(loop, over=Over(result, t, distance, min(size, own - distance))))
+        for option in options:
+            assert option.over is not None, option
+            least = 0 if best.over is None else best.over.saving
+            best = option if option.over.saving > least else best
+    return best
+
+
+def _least(behind: int, unit: int) -> int:
+    return round_up(max(0, behind), unit)
+
+
+def _block_over(
+    loop: Loop, play: _core.LoopPlay, k: int, tensor: int, size: int, number: Mapping[int, int], unit: int
+) -> Loop:
+    """All rings and accumulators over an input, in the order that needs the least distance."""
+    pieces = {t: round_up(bytes_, unit) for t, bytes_ in loop.pieces()}
+    sums = dict(loop.accumulators)
+    late = {t: sums[t] - play.begun[k][number[t]] if t in sums else play.behind[k][number[t]] for t in pieces}
+    laid, distance = least_block(pieces, late)
+    distance = _least(distance, unit)
+    saving = min(size, sum(pieces.values()) - distance)
+    return replace(loop, laid=tuple(laid), over=Over(None, tensor, distance, saving))
+
+
+def least_block(pieces: Mapping[int, int], late: Mapping[int, int]) -> tuple[list[int], int]:
+    """The order of pieces, one behind the other, in which the block has to begin the fewest bytes below an input, and
+    these bytes, 0 at the least.
+
+    Parameters
+    ----------
+    pieces
+        Bytes of each.
+    late
+        By how many bytes each alone has to begin below the input; negative: it may begin above its start.
+    """
+    laid = sorted(pieces, key=lambda t: pieces[t] - late[t])
+    distance = at = 0
+    for t in laid:
+        distance, at = max(distance, at + late[t]), at + pieces[t]
+    return laid, distance

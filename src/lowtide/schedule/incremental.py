@@ -1,0 +1,125 @@
+"""Exact search of what has changed: a graph in segments between its waists, each solved once.
+
+A graph that is searched again and again, a little different each time, is cut at the waists of its last order
+(`lowtide.schedule.waists`). Between two of them lies a problem of its own, with fixed ends; it is asked of the exact
+scheduler, and the answer kept under a hash of the problem, so that only what has changed is searched, and blocks that
+are alike are searched once. The peak is the highest of the segments', and so is the bound: nothing is lost.
+Source: incremental scheduling of MAGIS (ASPLOS 2024, section 6.1, algorithm 2), whose partition is a heuristic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowtide import _core
+from lowtide.analyse.model import MemoryModel
+from lowtide.schedule.exact import Exact
+from lowtide.schedule.waists import Segment, Waists
+from lowtide.stop import Limits
+
+_SHARE, _LONGER = 0.5, 0.5
+"""Part of the time that is left for the search of one segment; and how much of it one whose bound was left open must
+have had so as not to be asked again."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A segment's best order, in its own numbers, its peak and what no order of it stays below, in bytes; and how many
+    seconds the search for it had."""
+
+    order: tuple[int, ...]
+    peak: int
+    bound: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Incremented:
+    """What was found of a graph.
+
+    Attributes
+    ----------
+    order
+        Positions in the graph's own order.
+    peak, lower_bound
+        Bytes; equal where the order is proved least.
+    segments, searched, known
+        How many there are, how many of them the exact scheduler was asked, and how many it had been asked before. The
+        others need no search: as they run now, they stay within what another one needs.
+    states
+        That the exact scheduler expanded, beams included.
+    """
+
+    order: tuple[int, ...]
+    peak: int
+    lower_bound: int
+    segments: int
+    searched: int
+    known: int
+    states: int
+
+
+@dataclass
+class Incremental:
+    """Searches graphs that have much in common; what it has solved, it keeps."""
+
+    _solved: dict[bytes, Solved] = field(default_factory=dict[bytes, Solved])
+
+    def search(self, model: MemoryModel, order: Sequence[int], limits: Limits) -> Incremented:
+        """The order of least peak, the highest segments first.
+
+        Parameters
+        ----------
+        order
+            To begin with, positions in the graph's own order: the best one before the graph changed.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Ctrl-C came; what was solved until then is kept.
+        """
+        waists = Waists(model, order)
+        segments = list(waists.segments())
+        peaks = [s.around + s.model.peak(s.order) for s in segments]
+        orders = [s.order for s in segments]
+        bound = searched = known = states = 0
+        for k in sorted(range(len(segments)), key=lambda k: -peaks[k]):
+            if peaks[k] <= bound:
+                break
+            segment = segments[k]
+            found = self._solved.get(segment.key)
+            seconds = limits.left_seconds * _SHARE
+            if found is None or (found.bound < found.peak and found.seconds < _LONGER * seconds):
+                found, spent = self._solve(segment, found, limits, seconds)
+                searched, states = searched + 1, states + spent
+            else:
+                known += 1
+            orders[k], peaks[k] = found.order, segment.around + found.peak
+            bound = max(bound, segment.around + found.bound)
+        whole = tuple([s.ops[i] for s, own in zip(segments, orders, strict=True) for i in own])
+        return Incremented(whole, max(peaks, default=0), bound, len(segments), searched, known, states)
+
+    def _solve(self, segment: Segment, before: Solved | None, limits: Limits, seconds: float) -> tuple[Solved, int]:
+        """The exact scheduler's answer, and how many states it took."""
+        start = list(segment.order if before is None else before.order)
+        result = _core.solve(
+            segment.model,
+            start=start,
+            switches=Exact().switches,
+            seconds=seconds,
+            memory_bytes=limits.memory_bytes,
+            seed=limits.seed,
+            budget=-1,
+            until_decided=False,
+            until_impossible=False,
+            first_slice=Exact().first_slice,
+            report=None,
+            gap=limits.gap,
+        )
+        if result.stopped == "interrupt":
+            raise KeyboardInterrupt
+        bound = max(result.lower_bound, before.bound if before else 0)
+        solved = Solved(tuple(result.order), result.peak, bound, seconds)
+        self._solved[segment.key] = solved
+        return solved, result.states + result.beam_states

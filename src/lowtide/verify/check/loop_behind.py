@@ -1,0 +1,98 @@
+"""What of a loop may lie over an input that dies in it: each byte is written only after it is read for the last time.
+
+The loop is played; of every position that is made the first row of the input is known that is still read then or later
+(by the position itself, too). All bytes before that row are free. So each first writing of a byte gives a distance by
+which what is written has to begin below the input, and the plan has to keep the largest.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+from lowtide.graph import MAX_BYTES, Graph
+from lowtide.plan import Plan
+from lowtide.rewrites import PlanLoop
+from lowtide.verify.check.loop_play import Event, LoopPlay, Rows, fail
+
+
+def block_begins(graph: Graph, plan: Plan, loop: PlanLoop) -> int:
+    """Where a loop's rings begin: its workspace, or the tensor that stands for it."""
+    if loop.over is not None and loop.over not in graph.tensor_by_id:
+        return plan.offset_of(loop.over) or 0
+    return (plan.workspace_offsets or {}).get(str(loop.op), 0)
+
+
+def check_behind(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> None:
+    """``loops``: what a loop writes over an input lies behind what is still read of it."""
+    if not loop.behind:
+        return
+    events = list(play.events())
+    for key, distance in loop.behind.items():
+        least = _distance(
+            graph, plan, loop, play, list(zip(events, _free_bytes(graph, play, events, int(key)), strict=True))
+        )
+        if distance < least:
+            raise fail(
+                f"loop {loop.op} writes over input {key}, which it still reads: from {distance} bytes below it on, and "
+                f"{least} are needed"
+            )
+
+
+def _free_bytes(graph: Graph, play: LoopPlay, events: list[Event], tensor: int) -> list[int]:
+    """At each event the bytes from an input's start that nobody reads from then on; all there are behind the last."""
+    t = graph.tensor_by_id[tensor]
+    shape, lowest = t.shape or (), MAX_BYTES
+    result = []
+    for event in reversed(events):
+        if event.op is not None and tensor in graph.op_by_id[event.op].inputs:
+            for read, rows in play.outside(graph.op_by_id[event.op], event.position):
+                if read == tensor:
+                    lowest = min(lowest, _first_byte(shape, t.size, rows))
+        result.append(lowest)
+    return result[::-1]
+
+
+def _first_byte(shape: tuple[int, ...], size: int, rows: tuple[Rows, ...]) -> int:
+    """The first byte of a box of a tensor; none for an empty box."""
+    if any(first >= end for first, end in rows):
+        return MAX_BYTES
+    at = 0
+    for (first, _), many in zip(rows, shape, strict=True):
+        at = at * many + first
+    return at * (size // prod(shape))
+
+
+def _distance(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay, events: list[tuple[Event, int]]) -> int:
+    """Bytes that what the loop writes has to begin below the input; `events` with the bytes that are free at each."""
+    least, stretches = 0, _stretches(graph, plan, loop, play)
+    for event, free in events:
+        for t in event.makes:
+            at, end, unit = stretches.get(t, (0, 0, 0))
+            if at < end:  # bytes that nothing was written to before
+                stretches[t] = (at + unit, end, unit)
+                least = max(least, at + unit - free)
+    return least
+
+
+def _stretches(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> dict[int, tuple[int, int, int]]:
+    """Where each tensor that is the first in its memory begins and ends, from the start of what lies over the input on,
+    and bytes of a position."""
+    over, begin = loop.over, block_begins(graph, plan, loop)
+    if over is not None and over in graph.tensor_by_id:
+        dims, shape = play.dims.get(over, ()), graph.tensor_by_id[over].shape or ()
+        torn = dims and any(rows != 1 for rows in play.rows(over)[:-1])
+        if not dims or torn or prod(shape[: dims[0]]) != 1 or any(b != a + 1 for a, b in pairwise(dims)):
+            raise fail(f"tensor {over} is not made from its first byte to its last one")
+        size = graph.tensor_by_id[over].size
+        first = {ring.over: int(key) for key, ring in loop.keep.items() if ring.over is not None}.get(over, over)
+        return {first: (0, size, size // prod(play.sizes(over)))}
+    result: dict[int, tuple[int, int, int]] = {}
+    for key, ring in loop.keep.items():
+        if ring.over is None:
+            at = (ring.offset or 0) - begin
+            result[int(key)] = (at, at + ring.slots * ring.bytes, ring.bytes)
+    for key, added in loop.sums.items():  # all of it from the first position on
+        at = (added.offset or 0) - begin
+        result[int(key)] = (at, at + added.bytes, added.bytes)
+    return result

@@ -1,0 +1,167 @@
+"""Rules of ops, cuts and links of training steps, broken on purpose: do random decisions, executed, notice?
+
+    python tests/fission_mutations.py [NAME ...] [--steps N]
+
+For each mutation the package is copied, changed, and put through `stress_fission.py` until the first flaw: a plan that
+verify refuses, results that are others, or a crash. The exit status is 1 if a mutation survives.
+
+Left out, for nothing goes wrong without them: what only proposes regions (classes of dimensions, the fission tree), as
+`region_of` looks at each region itself; and what labels cannot say (windows, maxima).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 300
+
+
+@dataclass(frozen=True)
+class FissionMutation:
+    """In `file` of the package, `old` (which occurs once) becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+_REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
+
+FISSION_MUTATIONS = (
+    # What an op says of its rows.
+    FissionMutation("softmax_by_elements", _NET, 'y = self.rows("softmax", [x], whole=last)',
+                    'y = self.rows("softmax", [x])'),
+    FissionMutation("softmax_backward_by_elements", _NET, '[self.rows("softmax_backward", [g, y], whole=last)]',
+                    '[self.rows("softmax_backward", [g, y])]'),
+    FissionMutation("reshape_keeps_the_next_row", _NET,
+                    'labels = f"n{\' .\' * (len(x.shape) - 1)} -> n{\' .\' * (len(shape) - 1)}"',
+                    'labels = f"n s{\' .\' * (len(x.shape) - 2)} -> n s{\' .\' * (len(shape) - 2)}"'),
+    FissionMutation("convolution_without_halo", _NET, '"n c . ., o c . . -> n o . .", flops, **how)',
+                    '"n c y ., o c . . -> n o y .", flops, **how)'),
+    FissionMutation("convolution_backward_without_halo", _NET, 'labels = "n o . ., o c . . -> n c . ."',
+                    'labels = "n o y ., o c . . -> n c y ."'),
+    FissionMutation("weights_gradient_sums_rows", _NET, 'labels = "n c . ., n o . . -> o c . ."',
+                    'labels = "n c y ., n o y . -> o c . ."'),
+    FissionMutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
+                    'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
+    FissionMutation("join_of_equal_channels", _NET, 'y = self.rows("concat", values, shape, whole=(1,))',
+                    'y = self.rows("concat", values, shape)'),
+    FissionMutation("slice_of_equal_channels", _NET, 'self.rows("slice", [g], v.shape, whole=(1,), first=first)',
+                    'self.rows("slice", [g], v.shape, first=first)'),
+    # What words mean.
+    FissionMutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
+    FissionMutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
+                    "tuple([numbered(words) for words in (reads[::-1] if len(set(node.reads)) == 1 else reads)]),"),
+    FissionMutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
+                    "False"),
+    # What may be cut.
+    FissionMutation("sums_read_in_parts", _REGION, "if dims[t] is None:\n", "if False:\n"),
+    FissionMutation("other_rows_read", _REGION, "if dim != dims[t]:\n", "if False:\n"),
+    FissionMutation("sliced_in_two_ways", _REGION, "elif sliced.setdefault(t, dim) != dim:",
+                    "elif sliced.setdefault(t, dim) is None:"),
+    FissionMutation("whole_and_in_rows", _REGION, "both = next((t for t in sliced if t in whole), None)",
+                    "both = None"),
+    FissionMutation("rows_of_other_numbers", _REGION, "if len(sizes) != 1:", "if False:"),
+    FissionMutation("not_convex", _REGION, "    _check_convex(graph, axes)\n    return region", "    return region"),
+    FissionMutation("rows_twice_in_an_operand", _REGION,
+                    "if len(found) > 1 or any(indices[d] != Index(axis) for d in found):", "if False:"),
+    # What a part is.
+    FissionMutation("smallest_part", _REGION, "largest, inside = max(fission.rows), dict(region.axes)",
+                    "largest, inside = min(fission.rows), dict(region.axes)"),
+    FissionMutation("scattered_rows_not_copied", _REGION,
+                    "prod((graph.tensor_by_id[t].shape or ())[: dims[t]]) > 1:", "False:"),
+    FissionMutation("results_kept_inside", _REGION, "return kept or any(reader not in inside",
+                    "return any(reader not in inside"),
+    FissionMutation("results_read_outside_forgotten", _REGION, "return kept or any(reader not in inside",
+                    "return kept or all(reader not in inside"),
+    FissionMutation("joins_for_nothing", _REGION, 'total += _glue(reckon, "join", 2 * size, fission) or 0.0',
+                    "total += 0.0"),
+    FissionMutation("sums_for_nothing", _REGION, 'total += (len(fission.ends) - 1) * reckon("merge", 0, 3 * size)',
+                    "total += 0.0"),
+    FissionMutation("parts_need_no_weights", _REGION,
+                    "inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)",
+                    "inputs = tuple([t for t, _ in loop.region.sliced])"),
+    # How parts run.
+    FissionMutation("sums_of_the_last_part", _STEPS,
+                    "made[t].copy() if t not in results else results[t] + made[t]", "made[t].copy()"),
+    FissionMutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",
+                    "(slice(None),) * dim, slice(first + 1, end + 1))] = made[t][..., :1] * 0"),
+    FissionMutation("parts_overlap", _STEPS, "            first = end\n", "            first = max(0, end - 1)\n"),
+    FissionMutation("parts_from_the_first_row", _STEPS, "            first = end\n", ""),
+    FissionMutation("kept_too_short", _STEPS, "if last[t] == step and t not in keep:", "if t not in keep:"),
+)  # fmt: skip
+
+
+def apply(mutation: FissionMutation, package: Path) -> None:
+    """Change the copy of the package in `package`.
+
+    Raises
+    ------
+    ValueError
+        The old text does not occur exactly once.
+    """
+    path = package / mutation.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutation.old) != 1:
+        raise ValueError(f"{mutation.name}: {mutation.old!r} occurs {text.count(mutation.old)} times")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+
+
+def stress(folder: Path, steps: int) -> tuple[bool, str]:
+    """Whether the random decisions hold with the package in `folder`, and the last word on them."""
+    command = [sys.executable, folder / "tests" / "stress_fission.py", str(steps), "--stop"]
+    path = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=path)
+    except subprocess.TimeoutExpired:
+        return True, "not within the time"
+    lines = run.stdout.strip().splitlines() or run.stderr.strip().splitlines()[-1:] or ["no message"]
+    return run.returncode == 0, next((line for line in lines if line.startswith("seed ")), lines[-1])
+
+
+def main() -> int:
+    """Run all mutations, or those named; the exit status is 1 if one survives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--steps", type=int, default=400)
+    given = parser.parse_args()
+    unknown = set(given.names) - {m.name for m in FISSION_MUTATIONS}
+    if unknown:
+        parser.error(f"unknown mutations: {', '.join(sorted(unknown))}")
+    chosen = [m for m in FISSION_MUTATIONS if not given.names or m.name in given.names]
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        for part in ("src", "tests"):  # as they are now, whatever is edited meanwhile
+            shutil.copytree(ROOT / part, here / part, ignore=shutil.ignore_patterns("__pycache__"))
+        passed, word = stress(here, 60)
+        if not passed:
+            print(f"decisions do not hold as it is: {word}")
+            return 1
+        for mutation in chosen:
+            began = time.perf_counter()
+            changed = here / "src" / "lowtide" / mutation.file
+            kept = changed.read_text(encoding="utf-8")
+            apply(mutation, here / "src" / "lowtide")
+            passed, word = stress(here, given.steps)
+            changed.write_text(kept, encoding="utf-8")
+            verdict = "SURVIVED" if passed else "caught"
+            print(f"{verdict:8} {mutation.name:32} {time.perf_counter() - began:5.1f} s  {word[:100]}", flush=True)
+            if passed:
+                survivors.append(mutation.name)
+    print(f"{len(chosen)} mutations, {len(survivors)} survived: {' '.join(survivors) or 'none'}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

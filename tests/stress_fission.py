@@ -1,0 +1,129 @@
+"""Training steps as random decisions have them, run in numpy beside the step as it stands: as many as asked for.
+
+    python tests/stress_fission.py 2000 --seed 7
+
+Steps of dense layers, of heads and of images are drawn, with a region of each along any class of dimensions, the rows
+at which its parts end, and a sequence in which ops run again; no search took any of it. The plan is verified, executed,
+and all results compared: 1e-9 of the largest value in float64, and to the bit where no sum is added up in parts. Of
+each step some more regions are run in parts without a plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+import lowtide
+from lowtide.errors import VerificationError
+from lowtide.graph import Graph
+from lowtide.run.steps import Values, random_feeds, run_parts, run_plan, run_step
+from support.decisions import drawn_plan, random_ends, random_region
+from support.steps import STEPS
+
+MOST = 1e-9
+"""Part of its largest value by which a result may differ."""
+
+
+@dataclass
+class Count:
+    """What was seen."""
+
+    decisions: int = 0
+    planned: int = 0
+    repeated: int = 0
+    without_sums: int = 0
+    equal: int = 0
+    worst: float = 0.0
+
+
+class Flaw(Exception):
+    """What is wrong with a decision."""
+
+
+MORE = 9
+"""Regions of each step that run without a plan."""
+
+
+def compare(own: Values, other: Values, count: Count, *, summed: bool) -> None:
+    """Results of a decision beside those of the step. Raises `Flaw`."""
+    if own.keys() != other.keys():
+        raise Flaw("numbers: a result is missing")
+    worst = max(float(np.abs(own[t] - other[t]).max() / max(np.abs(own[t]).max(), 1e-300)) for t in own)
+    if not worst <= MOST:
+        raise Flaw(f"numbers: a result differs by {worst:.3g} of its largest value")
+    equal = all(np.array_equal(own[t], other[t]) for t in own)
+    if not summed and not equal:
+        raise Flaw(f"numbers: nothing is added up in parts, and bits differ by {worst:.3g}")
+    count.decisions += 1
+    count.without_sums += not summed
+    count.equal += equal
+    count.worst = max(count.worst, worst)
+
+
+def is_sum(graph: Graph, ops: Iterable[tuple[int, str]]) -> bool:
+    """Whether what leaves some parts is added up: an op's result has not the word that is cut."""
+    from lowtide.ops.labels import parsed
+
+    return any(word not in parsed(str(graph.op_by_id[v].attributes["labels"]))[1][0] for v, word in ops)
+
+
+def check(seed: int, count: Count) -> None:
+    """One step, planned, and in parts without a plan.
+
+    Raises
+    ------
+    Flaw
+        The plan does not hold, or results are others.
+    """
+    graph = STEPS[seed % len(STEPS)](seed)
+    feeds = random_feeds(graph, seed)
+    own = run_step(graph, feeds)
+    plan = drawn_plan(graph, seed)
+    try:
+        lowtide.verify(graph, plan)
+    except VerificationError as error:
+        raise Flaw(f"verify: {error}") from None
+    parts = () if plan.fission is None else plan.fission.parts
+    compare(own, run_plan(graph, plan, feeds), count, summed=any(is_sum(graph, part.ops) for part in parts))
+    count.planned += 1
+    count.repeated += bool(plan.rewrites or any(part.body.get("rewrites") for part in parts))
+    random = Random(-seed - 1)
+    for _ in range(MORE):
+        region = random_region(graph, random)
+        if region is not None:
+            results = run_parts(graph, region, random_ends(region.rows, random), feeds)
+            compare(own, results, count, summed=bool(region.summed))
+
+
+def main() -> int:
+    """Draw steps; the exit status is 1 if one is flawed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="of the first one")
+    parser.add_argument("--stop", action="store_true", help="at the first flaw")
+    given = parser.parse_args()
+    began, count, flaws = time.perf_counter(), Count(), 0
+    for seed in range(given.seed, given.seed + given.steps):
+        try:
+            check(seed, count)
+        except Exception as error:  # whatever it is, it is a flaw of this step
+            flaws += 1
+            print(f"seed {seed}: {error if isinstance(error, Flaw) else repr(error)}", flush=True)
+            if given.stop:
+                break
+    print(
+        f"{count.decisions} decisions hold in {time.perf_counter() - began:.0f} s, {flaws} steps do not: "
+        f"{count.planned} with plans, {count.repeated} of them with ops again; {count.without_sums} without sums in "
+        f"parts, {count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
+    )
+    return 1 if flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

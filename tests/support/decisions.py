@@ -1,0 +1,104 @@
+"""Decisions about training steps, drawn at random: a region, where its parts end, a sequence in which ops run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from lowtide.analyse.storage import memory_model
+from lowtide.api.answer import assemble
+from lowtide.api.fissioning import _Step
+from lowtide.api.goals import OneArena
+from lowtide.api.job import Job, Search
+from lowtide.api.problem import Rules
+from lowtide.cost.labelled import reckoned
+from lowtide.graph import Graph
+from lowtide.ops.links import axis_classes, linked
+from lowtide.ops.meaning import Meaning, meaning
+from lowtide.optimize.parted import Parted
+from lowtide.optimize.recompute.least_bytes import Spent
+from lowtide.optimize.recompute.sequence import sequenced
+from lowtide.plan import Plan
+from lowtide.transform.fission import Fission, NoFission, Region, body_of, region_of
+
+_TRIES = 30
+MOVES = 24
+"""Random changes of a sequence, most of them runs put in or taken away."""
+
+
+def random_region(graph: Graph, random: Random) -> Region | None:
+    """Ops along one class of dimensions, a stretch of the order or some of a stretch; None if none is drawn."""
+    meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
+    classes = axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id))
+    kinds = sorted({op.type for op in graph.ops})
+    for _ in range(_TRIES):
+        kind = random.choice(kinds)
+        at = random.choice([op for op in graph.ops if op.type == kind])
+        groups = linked(at, meanings[at.id], windows=False) if at.id in meanings else []
+        through = random.choice([group for group in groups if group] or [()])
+        places = next((c for c in classes if not c.isdisjoint(through)), None)
+        if places is None:
+            continue
+        axes = _axes_along(graph, places, meanings, random)
+        ops = list(axes)
+        if len(ops) < 2:
+            continue
+        middle, long = ops.index(at.id), random.choice((1, 3, len(ops)))
+        begin = max(0, middle - random.randint(0, long))
+        end = min(len(ops), middle + 1 + random.randint(0, long))
+        dropped = random.choice((0.0, 0.0, 0.1, 0.5))
+        inside = {v for v in ops[begin:end] if random.random() >= dropped}
+        try:
+            region = region_of(graph, {v: axes[v] for v in inside})
+        except (NoFission, KeyError):
+            continue
+        if region.rows > 1 and len(region.axes) > 1:
+            return region
+    return None
+
+
+def _axes_along(
+    graph: Graph, places: frozenset[tuple[int, int]], meanings: Mapping[int, Meaning], random: Random
+) -> dict[int, int]:
+    """An axis of each op that runs along a class."""
+    axes: dict[int, int] = {}
+    for op in graph.ops:
+        groups = linked(op, meanings[op.id], windows=False) if op.id in meanings else []
+        along = [axis for axis, group in enumerate(groups) if not places.isdisjoint(group)]
+        if along:
+            axes[op.id] = random.choice(along)
+    return axes
+
+
+def random_ends(rows: int, random: Random) -> tuple[int, ...]:
+    """At least two parts, of any number of rows each."""
+    inner = random.sample(range(1, rows), random.randint(1, rows - 1))
+    return (*sorted(inner), rows)
+
+
+def random_order(parted: Parted, random: Random) -> tuple[int, ...]:
+    """A sequence of a body, ops again and moved."""
+    core = parted.sequence.core(parted.sequence.model.alignment)
+    seen = core.shuffle(parted.sequence.without_views(parted.order), MOVES, random.randrange(2**31))
+    return tuple(seen[random.randrange(len(seen))][0])
+
+
+def drawn_plan(graph: Graph, seed: int) -> Plan:
+    """A plan of a decision that no search took: its region, ends and sequence are drawn."""
+    random = Random(seed)
+    goal = OneArena()
+    search = replace(Search(goal.method("exact", {}), 1.0), quick=True)
+    job = Job(graph, {}, Rules("generic"), goal, search, ("recompute", "fission"))
+    problem = job.problem()
+    step = _Step(job, goal, problem, search.limits(None, None))
+    region = random_region(graph, random) if random.random() < 0.95 else None
+    choice = step._whole()
+    if region is not None:
+        fission = Fission(region.axes, random_ends(region.rows, random))
+        body = body_of(step.problem.graph, region, fission, reckoned(step.families))
+        model = memory_model(body.graph, step.problem.target)
+        order = tuple(range(len(body.graph.ops)))
+        choice = Parted(region, fission, body, sequenced(model, order), order, 0, 0, 0.0)
+    placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
+    return assemble(step._answer(placed), job.rules, seed)
