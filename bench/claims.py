@@ -1,4 +1,5 @@
-"""What README.md says, checked: one line for each claim, with what was found; exit status 1 if one does not hold.
+"""What README.md and docs/results.md say, checked: one line for each claim, with what was found; exit status 1 if one
+does not hold.
 
     python bench/claims.py MODELS [--run]
 
@@ -30,7 +31,8 @@ from lowtide.schedule.exact import Exact
 from lowtide.stop import Limits
 from lowtide.target import resolve
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md"))
 PATIENCE = 3.0
 Finding = tuple[bool, str]
 """Whether a claim holds, and what was found."""
@@ -52,7 +54,7 @@ def sample_output(_: Path) -> Finding:
         path = Path(folder) / "nasnet.onnx"
         screen("zoo", "nasnet_a_cifar", "-o", path)
         printed = screen("plan", path).splitlines()
-    missing = [line for line in said if line.strip() and not line.startswith("seconds") and line not in printed]
+    missing = [line for line in said if line.strip(". ") and not line.startswith("seconds") and line not in printed]
     return not missing, f"{len(said) - len(missing)} of {len(said)} lines as printed {missing[:1] or ''}"
 
 
@@ -135,7 +137,7 @@ def microcontrollers(models: Path) -> Finding:
         plan = lowtide.plan(path, target=f"tflm,pointer=32,kernels={name}")
         smallest, head = plan.runtime_figures or []
         figures += [head.default_bytes, head.planned_bytes or 0, smallest.default_bytes, smallest.planned_bytes or 0]
-    part = README[README.index("**Microcontrollers.**") : README.index("bench/results/tflm-32bit.md")]
+    part = README[README.index("**Microcontrollers.**") : README.rindex("bench/results/tflm-32bit.md")]
     said = {int(n.replace(",", "")) for n in re.findall(r"\d+,\d{3}", part)}
     return said == set(figures), ", ".join(f"{n:,}" for n in figures)
 

@@ -1,13 +1,15 @@
 """Time against bytes of MAGIS's seven training steps (Chen et al., ASPLOS 2024, figures 11 and 12).
 
     python bench/magis_curves.py -o bench/results/magis-curves [--cost bench/cost/cpu-sizes.json] [--only magis_unet]
-    python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo rotor
+    python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo rotor --short 40
+    python bench/magis_curves.py -o bench/results/magis-curves --kinds pofo8 pofo16 pofo32 --only magis_vit_base
     python bench/magis_curves.py --page bench/results/magis-curves
 
 For each budget, a share of the peak of the step in its own order, the least added time of a plan within it: parts and
 runs again together, either alone, and published methods. `--joint` seconds for the first and for runs again alone,
 `--short` for each other; every plan is verified. A cell that a file has is not measured again. Without `--cost` times
-are a roofline's (`rtx3090.json`), under which parts are nearly free.
+are a roofline's (`rtx3090.json`), under which parts are nearly free. `pofo` moves tensors to the host as well, at 12
+GB/s each way; `pofo8` is figure 12's: POFO on one of eight parts of the batch, all one behind the other.
 """
 
 from __future__ import annotations
@@ -20,9 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.analyse.storage import memory_model
+from lowtide.api.problem import Problem
 from lowtide.bench.machine import machine
+from lowtide.cost.file import read_cost, stand_in
 from lowtide.errors import InputError
+from lowtide.graph import Graph
 from lowtide.plan import Plan
+from lowtide.stop import Limits
+from lowtide.target import BUILT_IN
 from magis import ALLOW, WORKLOADS, Row
 
 SHARES = (80, 60, 40, 30, 20, 15, 10)
@@ -34,12 +42,49 @@ COLOURS = {
     "joint": "#e8743b", "again": "#56b4e9", "micro": "#22a884", "dtr": "#cc79a7", "fastsa": "#e69f00",
     "chen": "#8a8a92", "torchtitan": "#444444", "pofo": "#7a5cc4", "rotor": "#b8a1e3",
 }  # fmt: skip
+PARTS = {"pofo8": 8, "pofo16": 16, "pofo32": 32}
+"""POFO on a part of the batch (figure 12)."""
+
+COLOURS |= dict(zip(PARTS, ("#3b7dd8", "#00a0b0", "#8f5b00"), strict=True))
+
 MOST = 0.5
 """Added time at the top of the pictures."""
 
 
+def of_parts(row: Row, count: int, share: int, seconds: float) -> dict[str, Any]:
+    """POFO on one part of the batch of so many; what runs around the parts as it stands."""
+    from lowtide.optimize.parted import parted
+    from lowtide.optimize.step_regions import step_regions
+    from lowtide.schedule.exact import Exact
+
+    file, _ = stand_in("rtx3090.json") if row.cost is None else read_cost(row.cost)
+    target, region = BUILT_IN["generic"], step_regions(row.priced).regions[0]
+
+    def order(graph: Graph) -> tuple[int, ...]:
+        return Exact().schedule(memory_model(graph, target), Limits(seconds / 4)).order
+
+    (choice,) = parted(row.priced, target, region, [count], file.families, order)
+    assert choice.body is not None
+    problem = Problem.of(row.priced, target)
+    room = problem.own_order_peak_bytes * share // 100
+    if choice.rest > room or choice.base >= room:
+        return {"status": "over_budget", "share": 1.0, "overhead": 0.0, "parts": [count], "commit": machine().commit}
+    plan = lowtide.plan(
+        choice.body.graph, allow="recompute,swap", method="pofo", budget=room - choice.base, time=seconds
+    )
+    assert plan.recomputation is not None
+    ran = sum(op.cost or 0.0 for op in choice.body.graph.ops) * (1 + plan.recomputation.overhead)
+    uncut = sum(op.cost or 0.0 for op in row.priced.ops)
+    return {
+        "status": plan.status, "share": (choice.base + plan.required_bytes) / problem.own_order_peak_bytes,
+        "overhead": (choice.outside_seconds + ran) / uncut - 1, "parts": [count], "commit": machine().commit,
+    }  # fmt: skip
+
+
 def cell(row: Row, kind: str, share: int, joint: float, short: float) -> dict[str, Any]:
     """One plan: what it takes, or that none was found."""
+    if kind in PARTS:
+        return of_parts(row, PARTS[kind], share, short)
     began = time.perf_counter()
     how: dict[str, Any] = {"budget": f"{share}%", "time": joint if kind in ("joint", "again") else short}
     parted = kind in ("joint", "micro")
@@ -49,7 +94,8 @@ def cell(row: Row, kind: str, share: int, joint: float, short: float) -> dict[st
         how["method"] = kind
     try:
         graph = row.graph if parted else row.priced
-        plan = lowtide.plan(graph, allow=ALLOW if parted else "recompute", cost=row.cost if parted else None, **how)
+        allow = ALLOW if parted else "recompute,swap" if kind == "pofo" else "recompute"
+        plan = lowtide.plan(graph, allow=allow, cost=row.cost if parted else None, **how)
     except InputError as error:
         return {"status": "refused", "why": str(error)[:200], "commit": machine().commit}
     return {**_figures(plan), "seconds": round(time.perf_counter() - began, 1), "commit": machine().commit}
@@ -76,12 +122,12 @@ def run(options: argparse.Namespace) -> None:
     for name in options.only:
         row, cells = Row(name, options.cost, options.joint, options.short), document["rows"].setdefault(name, {})
         for kind in options.kinds:
-            for share in SHARES:
+            for share in options.shares:
                 if f"{kind}_{share}" in cells:
                     continue
                 cells[f"{kind}_{share}"] = cell(row, kind, share, options.joint, options.short)
                 out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            print(name, kind, [_text(cells[f"{kind}_{share}"]) for share in SHARES], flush=True)
+            print(name, kind, [_text(cells.get(f"{kind}_{share}")) for share in SHARES], flush=True)
 
 
 def _met(entry: dict[str, Any] | None) -> bool:
@@ -114,7 +160,8 @@ def svg(name: str, cells: dict[str, Any], kinds: list[str]) -> str:
     for tick in (20, 40, 60, 80, 100):
         lines.append(f'<text x="{at(tick, 0)[0]}" y="{height - 12}" text-anchor="middle">{tick}</text>')
     for i, kind in enumerate(kinds):
-        points = [at(100 * e["share"], max(0.0, e["overhead"])) for s in SHARES if _met(e := cells.get(f"{kind}_{s}"))]
+        met = [e for s in SHARES if (e := cells.get(f"{kind}_{s}")) is not None and _met(e)]
+        points = [at(100 * e["share"], max(0.0, e["overhead"])) for e in met]
         if points:
             path = " ".join(f"{x},{y}" for x, y in points)
             lines.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[kind]}" stroke-width="1.5"/>')
@@ -153,16 +200,18 @@ def page(path: Path, title: str) -> list[str]:
     """Tables of one cost file, and a picture of each workload beside the page."""
     document = json.loads(path.read_text(encoding="utf-8"))
     m, rows = document["machine"], document["rows"]
-    kinds = [k for k in COLOURS if any(f"{k}_{SHARES[0]}" in cells for cells in rows.values())]
+    kinds = [k for k in COLOURS if any(f"{k}_{s}" in cells for cells in rows.values() for s in SHARES)]
     commits = sorted({str(e["commit"])[:7] for cells in rows.values() for e in cells.values()})
     lines = [
         f"## {title}", "",
         f"lowtide {m['lowtide']}, {m['python']}, {m['system']}, {m['cpu']}, {m['cores']} cores, other "
         f"work beside it; {document['joint']:g} s for each plan with runs again, together or alone, "
         f"{document['short']:g} s for each other one. Commits {', '.join(commits)}. All plans verified. Added time "
-        "in %.", "",
+        f"in %. {document.get('note', '')}".rstrip(), "",
     ]  # fmt: skip
+    every = kinds
     for name, cells in rows.items():
+        kinds = [k for k in every if any(f"{k}_{s}" in cells for s in SHARES)]
         picture = path.with_name(f"{path.stem}-{name.removeprefix('magis_')}.svg")
         picture.write_text(svg(name, cells, kinds), encoding="utf-8")
         lines += [f"### {name}", "", f"![{name}]({picture.name})", "",
@@ -183,6 +232,7 @@ def main() -> None:
     parser.add_argument("--short", type=float, default=5.0)
     parser.add_argument("--only", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=[*COLOURS])
+    parser.add_argument("--shares", nargs="*", type=int, default=list(SHARES), choices=SHARES)
     parser.add_argument("--page", type=Path, help="write PAGE.md from PAGE.json and PAGE-cpu.json")
     options = parser.parse_args()
     if options.page is None:

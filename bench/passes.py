@@ -1,6 +1,6 @@
 """Norms and means over the rows that are cut, added up in passes: what runs again, and what that gains.
 
-    python bench/passes.py [--full] [--time 60] -o bench/results/passes
+    python bench/passes.py [--full] [--time 60] [--only NAME...] -o bench/results/passes
 
 Networks of `bench/alias_models.py` with squeeze-and-excite blocks, and the decoder of Stable Diffusion's autoencoder
 from the zoo, smaller unless --full, each as onnxruntime's optimiser leaves it. Each is planned under onnxruntime's
@@ -108,13 +108,15 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="the decoder at its own size, too: minutes")
     parser.add_argument("--time", type=float, default=60.0, help="seconds of search for each plan (default: 60)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="models to plan (default: all)")
     arguments = parser.parse_args()
     from lowtide.run.random_weights import with_random_weights
 
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="lowtide-passes-") as name:
         folder = Path(name)
-        for model in (*BUILT, SMALL, *(["vae_decoder"] if arguments.full else [])):
+        models = [*BUILT, SMALL, *(["vae_decoder"] if arguments.full else [])]
+        for model in models if arguments.only is None else [m for m in models if m in arguments.only]:
             path, weighted, optimised = (folder / f"{word}.onnx" for word in ("plain", "model", "optimised"))
             if model in BUILT:
                 MODELS[model](path)

@@ -30,6 +30,7 @@ from lowtide.optimize.recompute.baselines.dropping import peak_of
 from lowtide.optimize.recompute.bound import price_bound
 from lowtide.optimize.recompute.registry import make_recompute
 from lowtide.optimize.recompute.sequence import Sequenced, least_possible, search, sequenced
+from lowtide.optimize.recompute.swap_bound import swap_time_bound
 from lowtide.optimize.recompute.swaps import Bandwidth, clock, in_nanoseconds, with_swaps
 from lowtide.stop import Limits
 from lowtide.target import BUILT_IN
@@ -104,8 +105,10 @@ def found(
     n, limits = len(problem.ops), Limits(options.bound)
     footprint = profile(problem.model, order).footprint
     asked = [order[s] for s in sorted(range(n), key=lambda step: -footprint[step])[:MOST_ASKED]]
-    rate = {} if bandwidth is None else {"rate": bandwidth.both_ways}
-    bound = price_bound(problem, budget, asked, lambda: not limits.over(), **rate)
+    if bandwidth is None:
+        bound = price_bound(problem, budget, asked, lambda: not limits.over())
+    else:
+        bound = swap_time_bound(problem, budget, asked, bandwidth, lambda: not limits.over())
     moved = [problem.transfer_of(i) for i in best.order if i >= n]
     return {
         "met": best.found,

@@ -6,7 +6,9 @@ For each mutation the package is copied, changed, and put through `stress_fissio
 verify refuses, results that are others, or a crash. The exit status is 1 if a mutation survives.
 
 Left out, for nothing goes wrong without them: what only proposes regions (classes of dimensions, the fission tree), as
-`region_of` looks at each region itself; and what labels cannot say (windows, maxima).
+`region_of` looks at each region itself; what labels cannot say (windows, maxima, other numbers of rows), and what the
+zoo's do not (rows twice in an operand). What is read in two ways is hardly drawn: `tests/transform/test_fission.py` has
+a case of each.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SECONDS = 300
+SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,16 @@ FISSION_MUTATIONS = (
                     'labels = "n c y ., n o y . -> o c . ."'),
     FissionMutation("pool_without_windows", _NET, 'labels = ", ".join(["n c . ."] * len(inputs)) + " -> n c . ."',
                     'labels = ", ".join(["n c y ."] * len(inputs)) + " -> n c y ."'),
-    FissionMutation("join_of_equal_channels", _NET, 'y = self.rows("concat", values, shape, whole=(1,))',
-                    'y = self.rows("concat", values, shape)'),
-    FissionMutation("slice_of_equal_channels", _NET, 'self.rows("slice", [g], v.shape, whole=(1,), first=first)',
-                    'self.rows("slice", [g], v.shape, first=first)'),
     # What words mean.
     FissionMutation("whole_is_a_word", _LABELS, 'WHOLE = "."', 'WHOLE = ","'),
     FissionMutation("operands_in_the_other_order", _LABELS, "tuple([numbered(words) for words in reads]),",
-                    "tuple([numbered(words) for words in (reads[::-1] if len(set(node.reads)) == 1 else reads)]),"),
+                    "tuple([numbered(words) for words in (reads[::-1] if len(set(read_shapes)) == 1 else reads)]),"),
     FissionMutation("one_row_is_sliced", "ops/access.py", "(broadcast and size == 1 != lengths[number[label]])",
                     "False"),
     # What may be cut.
     FissionMutation("sums_read_in_parts", _REGION, "if dims[t] is None:\n", "if False:\n"),
     FissionMutation("other_rows_read", _REGION, "if dim != dims[t]:\n", "if False:\n"),
-    FissionMutation("sliced_in_two_ways", _REGION, "elif sliced.setdefault(t, dim) != dim:",
-                    "elif sliced.setdefault(t, dim) is None:"),
-    FissionMutation("whole_and_in_rows", _REGION, "both = next((t for t in sliced if t in whole), None)",
-                    "both = None"),
-    FissionMutation("rows_of_other_numbers", _REGION, "if len(sizes) != 1:", "if False:"),
     FissionMutation("not_convex", _REGION, "    _check_convex(graph, axes)\n    return region", "    return region"),
-    FissionMutation("rows_twice_in_an_operand", _REGION,
-                    "if len(found) > 1 or any(indices[d] != Index(axis) for d in found):", "if False:"),
     # What a part is.
     FissionMutation("smallest_part", _REGION, "largest, inside = max(fission.rows), dict(region.axes)",
                     "largest, inside = min(fission.rows), dict(region.axes)"),

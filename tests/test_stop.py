@@ -56,3 +56,14 @@ def test_ctrl_c_is_over_for_all_limits_of_a_search():
         signal.raise_signal(signal.SIGINT)
     assert others.over()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_limits_made_of_others_share_what_was_tried() -> None:
+    """Counts and seconds of all of them, by name."""
+    limits = Limits(5)
+    replace(limits, seconds=1).tally.add("chains", 3, time.perf_counter() - 2)
+    limits.tally.add("chains", 4, time.perf_counter())
+    assert limits.tally.counts == {"chains": 7}
+    assert 2 <= limits.tally.seconds["chains"] < 3
+    assert limits.tally.figures()["chains"] == 7
+    assert Limits(5).tally.counts == {}

@@ -1,6 +1,7 @@
 #include "sequence/price_cut.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/flow.h"
 
@@ -17,10 +18,11 @@ int64_t product(int64_t a, int64_t b) {
 
 class Network {
  public:
-  Network(const SequenceProblem& problem, int v, int64_t p, int64_t q)
-      : problem_(problem), v_(v), p_(p), q_(q), flow_(2) {
+  Network(const SequenceProblem& problem, int v, const Prices& prices)
+      : problem_(problem), v_(v), p_(prices.p), q_(prices.q - prices.after), flow_(2) {
     find_sides();
     add_ops();
+    add_times(prices.before - prices.after);
     for (int x = 0; x < static_cast<int>(problem_.values.size()); ++x) add_value(x);
   }
 
@@ -79,6 +81,18 @@ class Network {
     makes_.assign(problem_.n(), -1);
   }
 
+  // Where time before v weighs more, ops pay that have not run, else those that have.
+  void add_times(int64_t more) {
+    for (int u = 0; u < problem_.n() && more != 0; ++u) {
+      const int64_t amount = product(std::abs(more), problem_.ops[u].cost);
+      if (u == v_ || amount == 0) continue;
+      if (more > 0 && node_[u] != kSource)
+        arcs_.push_back({flow_.add_arc(kSource, node_[u], amount), {-1, -1, u, 0}});
+      else if (more < 0 && node_[u] != kSink)
+        arcs_.push_back({flow_.add_arc(node_[u], kSink, amount), {-1, u, -1, 0}});
+    }
+  }
+
   void add_value(int x) {
     const SequenceValue& value = problem_.values[x];
     const SequenceOp& v = problem_.ops[v_];
@@ -129,7 +143,7 @@ class Network {
 
   const SequenceProblem& problem_;
   int v_;
-  int64_t p_, q_;
+  int64_t p_, q_;  // of a byte, and of time behind v that is no waiting
   FlowNetwork flow_;
   std::vector<char> side_;
   std::vector<std::vector<int>> readers_, before_;
@@ -140,8 +154,8 @@ class Network {
 
 }  // namespace
 
-PriceCut price_cut(const SequenceProblem& problem, int v, int64_t p, int64_t q, bool with_proof) {
-  return Network(problem, v, p, q).solve(with_proof);
+PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, bool with_proof) {
+  return Network(problem, v, prices).solve(with_proof);
 }
 
 }  // namespace tide

@@ -7,6 +7,10 @@
 //
 // whose least value over all D is a minimum cut: an op that has run drags along those before it, and each of its values
 // pays once for all its readers that have not run.
+//
+// With transfers a unit of time that is waited before v has the weight a / q, one behind it b / q: making again, which
+// is behind v, pays (q - b) c, and, where a > b, each op that has not run (a - b) c, where b > a each that has run
+// (b - a) c (docs/proofs.md, section 16).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +21,7 @@
 namespace tide {
 
 struct PriceArc {
-  int value;  // -1: a precedence, from an op to one before it
+  int value;  // -1: a precedence, from an op to one before it; or an op's time, from nowhere (-1) to it or back
   int from;   // the op; of a value its maker, -1 if it is there from the start
   int to;     // the reader, -1: the end
   int64_t amount;
@@ -29,7 +33,11 @@ struct PriceCut {
   std::vector<PriceArc> arcs;
 };
 
-// The least sum for op v at price p / q. `with_proof` fills in the flow that shows it.
-PriceCut price_cut(const SequenceProblem& problem, int v, int64_t p, int64_t q, bool with_proof);
+struct Prices {
+  int64_t p, q, before = 0, after = 0;  // of a byte, p / q; of time waited before v and behind it, parts of q
+};
+
+// The least sum for op v. `with_proof` fills in the flow that shows it.
+PriceCut price_cut(const SequenceProblem& problem, int v, const Prices& prices, bool with_proof);
 
 }  // namespace tide

@@ -78,6 +78,15 @@ class PlanTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     numbers: list[int] | None = None
 
 
+class PlanRound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A round of cuts before the last: the part graph that the next round cuts again, in its own order."""
+
+    ops: list[PlanOp]
+    tensors: list[PlanTensor]
+    order: list[int]
+    rewrites: list[Rewrite]
+
+
 class PlanConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Why a plan is over budget: tensors (one for each storage) and workspaces (op ids) that cannot share the room.
 
@@ -253,8 +262,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `runtime_figures`: what the runtime takes today and with this plan. `conflict`: why it is over budget, if known.
     `overwrite_inputs`, `pin_inputs`, `persistent`, `double_buffered`, `fixed` (name to offset): where they change it.
     With cuts among the `rewrites`, `ops`, `tensors`, `order` and the bound are the part graph's, and `exactness` says
-    what outputs may differ by; likewise with `loops`, each an op of type RowLoop,
-    and with `fission`, of type Parts. With `allow`, a budget is impossible
+    what outputs may differ by; with `rounds`, parts of these are cut again, and what is said of ops, tensors and
+    rewrites, origins and pieces too, is of the graph of the round before; likewise with `loops`, each an op of type
+    RowLoop, and with `fission`, of type Parts. With `allow`, a budget is impossible
     only by what `recomputation` says for all plans. `profile` is what is in memory at each step.
     `rules` is the target that the plan was made under, field by field, and `dims` what the model's free sizes were.
     """
@@ -297,6 +307,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streams: list[PlanStream] | None = None
     spilling: Spilling | None = None
     rewrites: list[Rewrite] | None = None
+    rounds: list[PlanRound] | None = None
     loops: list[PlanLoop] | None = None
     recomputation: Recomputation | None = None
     swapping: Swapping | None = None

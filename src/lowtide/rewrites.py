@@ -71,7 +71,7 @@ class Recompute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     more: list[Replaced] = []
 
 
-ALLOWED = ("fission", "seams", "accumulate", "recompute", "swap", "alias", "loops")
+ALLOWED = ("fission", "rounds", "seams", "accumulate", "recompute", "swap", "alias", "loops")
 """What a plan may be allowed to change."""
 
 Allowed = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(ALLOWED)})$")]
@@ -132,26 +132,29 @@ class Swapping(msgspec.Struct, frozen=True, kw_only=True):
 
 PriceArc = tuple[int | None, int | None, int | None, int]
 """``(tensor, from op, to op, units)``. A tensor's arc leads from its storage's first maker (None: there from the start)
-to an op that reads it (None: kept to the end); without a tensor it leads from an op to one before it."""
+to an op that reads it (None: kept to the end); without a tensor it leads from an op to one before it, or is an op's
+time: from None to the op, or from the op to None."""
 
 
-class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True):
+class PriceCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whatever the order, running ops again costs at least ``(flow + p (touched - budget)) / q`` units, if a byte has
     the price ``price = (p, q)``, p / q units, while `op` runs for the first time, which touches that many bytes. So
     within that cost in units there is no peak below ``touched + (flow - q cost) / p``.
 
-    With transfers, to which the price is no matter: of all bytes as many are elsewhere at that time as leave before it
-    and come back behind it, at most r units of time each, with ``1 / r = 1 / to_host + 1 / from_host``, and so much
-    more is there beside the budget: ``r (all units - those of op)`` bytes, of the planned time (docs/recompute.md).
+    With transfers ``waits = (a, b)`` are q times the weights of time that is waited before `op` and behind it; ``p <= a
+    / to_host + b / from_host`` in bytes for each unit, and ``max(a, b) (all units - those of op)`` is taken from the
+    flow (docs/proofs.md, section 16).
 
     A unit is a part ``1 / scale`` of what is counted. `flow` shows it by max-flow min-cut duality: through an op goes
-    at most q times its units, through a tensor's storage at most p times its bytes.
+    at most ``q - b`` times its units, through a tensor's storage at most p times its bytes; an op's time is an arc of
+    at most ``|a - b|`` times its units, to the op where a is larger, else from it.
     """
 
     op: int
     price: tuple[int, int]
     scale: float
     flow: list[PriceArc]
+    waits: tuple[int, int] = (0, 0)
 
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

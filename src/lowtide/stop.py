@@ -58,6 +58,24 @@ class Interrupt:
         return stopped
 
 
+@dataclass
+class Tally:
+    """What the searches that share it tried, and the seconds that it took, by name."""
+
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def add(self, name: str, count: int, began: float) -> None:
+        """Note so many of a kind, tried since `began` (`time.perf_counter`)."""
+        self.counts[name] = self.counts.get(name, 0) + count
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+    def figures(self) -> dict[str, float]:
+        """Both as a plan has them: counts, and seconds to milliseconds."""
+        taken = {f"{name}_seconds": round(seconds, 3) for name, seconds in self.seconds.items()}
+        return {**self.counts, **taken}
+
+
 @contextmanager
 def noting(interrupt: Interrupt) -> Iterator[None]:
     """In its block Ctrl-C is noted as well, whatever ends with the best it has on a `KeyboardInterrupt`."""
@@ -105,6 +123,8 @@ class Limits:
         `time.perf_counter()` when the clock was started.
     interrupt
         Whether Ctrl-C ended a search within these limits, or within others that `dataclasses.replace` made of them.
+    tally
+        What was tried within these limits, or within others made of them.
     """
 
     seconds: float = 60.0
@@ -118,6 +138,7 @@ class Limits:
     report: Callable[[Progress], None] | None = None
     started: float = field(default_factory=time.perf_counter)
     interrupt: Interrupt = field(default_factory=Interrupt, compare=False, repr=False)
+    tally: Tally = field(default_factory=Tally, compare=False, repr=False)
 
     @staticmethod
     def now() -> float:

@@ -310,6 +310,7 @@ ALLOCATE: dict[str, Row] = {
     "board": Changes("rp2040", "memory_of"),
     "places": Changes({"c": "b"}, "memory_of", {"banks": ["a=32", "b=64"]}),
     "spread": Changes(True, "alone", {"capacity": 64}),
+    "reuse_cost": Refused(True, "there are no penalties to weigh", {"capacity": 64}),  # tests/read/test_dsa_problem.py
     "time": Refused(-1.0, "time is -1.0"),
     "seed": Shows(3, "seed", 3),
     "report": Reports(a_function),

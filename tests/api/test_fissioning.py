@@ -96,6 +96,15 @@ def test_the_same_call_gives_the_same_plan() -> None:
     assert first.order == second.order
 
 
+def test_a_plan_says_what_was_tried() -> None:
+    """Part graphs, orders, changes of sequences, arenas, and seconds of each, which are the search's."""
+    plan = lowtide.plan(random_step(3, batch=6), allow=ALLOW, budget="60%", time=1)
+    tried = plan.search or {}
+    kinds = ("part_graphs", "orders", "chains", "placements")
+    assert all(tried[kind] > 0 for kind in kinds)
+    assert 0 < sum(tried[f"{kind}_seconds"] for kind in kinds) <= plan.seconds.total + 0.01
+
+
 def test_a_step_in_graph_json_is_planned(tmp_path: Path) -> None:
     """Labels and all, from a file, and its plan verified from files."""
     model, plan_file = tmp_path / "step.graph.json", tmp_path / "plan.json"
@@ -158,12 +167,12 @@ def test_microbatch_alone_runs_nothing_again() -> None:
 
 
 def test_what_a_plan_of_parts_has_not_is_said(tmp_path: Path) -> None:
-    """No file of a model, and no picture; its bound is proved again of what runs around the parts."""
+    """No file of a model; it is drawn, and its bound is proved again of what runs around the parts."""
     model = tmp_path / "step.graph.json"
     model.write_bytes(graph_json_bytes(random_step(5, batch=4)))
     plan = lowtide.plan(model, allow=ALLOW, method="microbatch", max_overhead=900, time=2)
     with pytest.raises(InputError, match="write the plan alone"):
         plan.apply(model, tmp_path / "out.graph.json")
-    with pytest.raises(InputError, match="no picture"):
-        plan.report(tmp_path / "plan.html")
+    plan.report(tmp_path / "plan.html")
+    assert b"</html>" in (tmp_path / "plan.html").read_bytes()
     assert lowtide.verify(model, plan, prove=True).proof is not None

@@ -13,8 +13,9 @@ import lowtide
 from lowtide.cost.file import CostFile, parse_cost, stand_in
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph, Kind, Op, Tensor
-from lowtide.optimize.recompute.bound import certificate, price_bound
+from lowtide.optimize.recompute.bound import certificate
 from lowtide.optimize.recompute.sequence import least_possible
+from lowtide.optimize.recompute.swap_bound import swap_time_bound
 from lowtide.optimize.recompute.swaps import Bandwidth
 from lowtide.plan import Plan
 from lowtide.rewrites import Recompute, Swap
@@ -147,7 +148,7 @@ def test_the_bound_is_never_above_the_least_time():
         rate = Bandwidth(rng.choice((1, 2, 4)) * 2e8, rng.choice((1, 2, 4)) * 2e8)
         problem = swapping(rng, 4, again=rng.random() < 0.5, bandwidth=rate)
         budget = max(least_possible(problem)[0], max(problem.core().footprints(range(4))) - rng.randint(1, 6))
-        bound = price_bound(problem, budget, range(4), rate=rate.both_ways)
+        bound = swap_time_bound(problem, budget, range(4), rate)
         if not bound.units:
             continue
         positive += 1
@@ -157,7 +158,7 @@ def test_the_bound_is_never_above_the_least_time():
         graph = problem.model.graph
         units = dict(zip([op.id for op in graph.ops], problem.costs.units, strict=True))
         again = not all(op.once for op in problem.ops)
-        beside = Beside(rate.both_ways, again)
+        beside = Beside(rate.per_nanosecond, again)
         assert proved_units(graph, work_out(graph, STRICT), budget, shown, units, 1, beside) == bound.units
     assert positive >= 5, positive
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import subprocess
 from fractions import Fraction
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.emit import arithmetic
+from support.emit_nets import compiler
 
 
 @given(st.floats(2**-30, 2**20, allow_nan=False))
@@ -119,3 +122,38 @@ def test_bounds_of_activations_are_those_of_tflm(tmp_path: Path) -> None:
         model.write_bytes(net.bytes())
         feed = [np.full((1, 1, 1, 1), 100, np.int8)] * 2
         assert tflm_outputs(model, [feed]) == bytes([arithmetic.activation(3, scale, 0)[1]])
+
+
+def once(value: int, factor: arithmetic.Multiplier) -> int:
+    """A value times a factor, rounded once, halves up: as TFLite's sources have it for TFLITE_SINGLE_ROUNDING."""
+    multiplier, shift = factor
+    return (value * multiplier + (1 << (30 - shift))) >> (31 - shift)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="no C compiler on this machine")
+@pytest.mark.parametrize("single", [False, True])
+def test_the_code_rounds_twice_or_once(tmp_path: Path, single: bool) -> None:
+    """The C of one factor after another, beside whole numbers without end."""
+    rng = np.random.default_rng(2)
+    cases = [(int(v), arithmetic.quantized(float(f))) for v, f in zip(
+        rng.integers(-(1 << 24), 1 << 24, 4000), 2.0 ** rng.uniform(-20, 4, 4000), strict=True,
+    )]  # fmt: skip
+    rows = ", ".join(f"{{{value}, {m}, {s}}}" for value, (m, s) in cases)
+    pieces = [files("lowtide.emit").joinpath("c", f"{name}.c").read_text() for name in ("fixed", "scaled")]
+    main = f"""
+static const int32_t cases[{len(cases)}][3] = {{{rows}}};
+int main(void)
+{{
+    int i;
+    for (i = 0; i < {len(cases)}; i++) printf("%ld\\n", (long)scaled(cases[i][0], cases[i][1], cases[i][2]));
+    return 0;
+}}
+"""
+    (tmp_path / "s.c").write_text("#include <stdint.h>\n#include <stdio.h>\n" + "".join(pieces) + main)
+    flag = f"-DMODEL_SINGLE_ROUNDING={int(single)}"
+    subprocess.run([compiler() or "cc", "-std=c99", flag, "s.c", "-o", "s"], cwd=tmp_path, check=True)
+    shown = subprocess.run([tmp_path / "s"], capture_output=True, text=True, check=True).stdout
+    round_ = once if single else scaled
+    assert [int(line) for line in shown.split()] == [round_(value, factor) for value, factor in cases]
+    assert any(once(value, factor) != scaled(value, factor) for value, factor in cases)

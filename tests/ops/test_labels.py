@@ -44,6 +44,8 @@ def test_a_point_is_whole_and_one_row_is_broadcast() -> None:
         ("m -> m -> m", "no one arrow"),
         ("m -> m", "of 1 operands"),
         ("m, k n -> m n", "not for shape"),
+        ("m k, k n -> m m", "label 'm' has 6 rows, and 5 elsewhere"),
+        ("m k, n k -> m n", "rows, and"),
     ],
 )
 def test_labels_that_do_not_fit_mean_nothing(labels: str | None, why: str) -> None:

@@ -52,7 +52,7 @@ def planned(net: Net, folder: Path) -> tuple[Path, Plan]:
 def test_rings_lie_over_the_input(tmp_path: Path) -> None:
     """The arena is the input, the result and what lies below the input; the replay finds every byte in its place."""
     model, plan = planned(narrowing(), tmp_path)
-    (loop,) = plan.loops or ()
+    (loop,) = list(plan.loops or ())
     assert list(loop.behind) == ["0"]
     assert loop.over not in {t.id for t in lowtide.load(model).tensors}
     kept = sum(r.slots * r.bytes for r in loop.keep.values() if r.over is None)
@@ -65,7 +65,7 @@ def test_rings_lie_over_the_input(tmp_path: Path) -> None:
 def test_a_result_lies_a_row_below_the_input(tmp_path: Path) -> None:
     """One op is a loop where its result can lie over what it reads: by hand, two rows of 32 B are still read."""
     model, plan = planned(diagonal(), tmp_path)
-    (loop,) = plan.loops or ()
+    (loop,) = list(plan.loops or ())
     assert (len(loop.ops), loop.keep, loop.over) == (1, {}, lowtide.load(model).ops[0].outputs[0])
     assert loop.behind in ({"0": 64}, {"0": 48})  # by rows, or by pixels: a row and a pixel of 4 B, rounded up
     assert plan.required_bytes == 512 + loop.behind["0"]
@@ -76,7 +76,7 @@ def test_a_result_lies_a_row_below_the_input(tmp_path: Path) -> None:
 def test_no_byte_nearer_holds(tmp_path: Path, net: Net) -> None:
     """`verify` works the distance out by itself: a plan that says less is refused."""
     model, plan = planned(net, tmp_path)
-    (loop,) = plan.loops or ()
+    (loop,) = list(plan.loops or ())
     less = msgspec.structs.replace(loop, behind={"0": loop.behind["0"] - 16})
     with pytest.raises(VerificationError, match="which it still reads"):
         lowtide.verify(model, msgspec.structs.replace(plan, loops=[less]))

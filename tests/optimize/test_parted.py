@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -127,3 +128,23 @@ def test_what_the_quick_search_lacks_the_time_for_is_tried_again(monkeypatch: py
     assert best is not None
     assert alone.parted.seconds(alone.spent) < min(c.seconds(c.begin) for c in choices)
     assert best.parted.seconds(best.spent) <= alone.parted.seconds(alone.spent)
+
+
+@pytest.mark.slow
+def test_where_all_quick_searches_find_nothing_the_rest_of_the_time_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are nearest to the budget are searched for longer."""
+    graph = priced(zoo.build(f"magis_bert_base:{SMALL['magis_bert_base']}").graph(), FAMILIES)
+    region = step_regions(graph).regions[0]
+    choices = parted(graph, TARGET, region, part_counts(region.rows), FAMILIES, _own)
+    budget = min(c.peak(c.begin) for c in choices) - 1  # without runs again none is within it
+
+    def starved(sequence: Sequenced, order: Sequence[int], budget: int, limits: Limits) -> SimpleNamespace:
+        result = search(sequence, order, budget, replace(limits, seconds=2.0))
+        found = result.found and limits.seconds > 0.5
+        return SimpleNamespace(found=found, order=result.order, peak=result.peak, cost=result.cost)
+
+    monkeypatch.setattr("lowtide.optimize.parted._QUICK", 0.0)
+    monkeypatch.setattr("lowtide.optimize.parted.search", starved)
+    best = least_time(choices, budget, Limits(30.0))
+    assert best is not None
+    assert best.parted.peak(best.spent) <= budget

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -86,6 +87,36 @@ def test_more_work_buys_a_lower_peak(tmp_path: Path):
     passed = search.applied(dear)
     assert peak_of(passed.parts.graph, search.memory.target) <= 1.05 * bytes_needed[-1]
     assert sum(search.again(run.edge) for run in dear) <= 3 * search.flops
+
+
+@dataclass
+class _Tries:
+    """Limits that are over when so many segments were worked out: time that does not hang on the machine."""
+
+    search: Checkpoints
+    most: int
+    report: None = None
+    seconds: float = 60.0
+    left_seconds: float = 60.0
+
+    def over(self) -> bool:
+        """Whether they were."""
+        return self.search.tried >= self.most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tries", [30, 60, 150])
+def test_a_wide_bound_is_worth_no_less_in_little_time(tries: int, tmp_path: Path):
+    """After as many segments the peak within more work is no higher; one of them is a way at all."""
+    path = saved(_chain(3).model(), tmp_path)
+    peaks = []
+    for most in (0.1, 0.3, 1.0, 6.0):
+        search = _search(path)
+        search.limits = cast(Limits, _Tries(search, tries))
+        runs = least(search, search.peak, int(most * search.flops))
+        peaks.append(search.peak if runs is None else max(run.peak for run in runs))
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < search.peak or tries < 60
 
 
 def _runs_the_same(path: Path, folder: Path, part: float, most: float, target: str) -> bool:

@@ -28,13 +28,18 @@ def random_step(seed: int, *, batch: int | None = None) -> Graph:
     values: list[Value] = [net.tensor("x", (rows, seq, width))]
     for _ in range(random.randint(1, 6)):
         x = random.choice(values[-3:])
-        kind = random.choice(("dense", "dense", "norm", "relu", "softmax", "scale", "add", "bias"))
+        kind = random.choice(("dense", "dense", "norm", "relu", "softmax", "scale", "add", "bias", "gate", "tied"))
         if kind == "dense":
             x = net.einsum(x, net.parameter((width, width)), "nsd", "df", "nsf")
         elif kind == "add":
             x = net.add(x, random.choice(values))
         elif kind == "bias":  # of one row for all samples, or for all of a sample
             x = net.add(x, net.tensor("bias", random.choice(((1, seq, width), (rows, 1, width)))))
+        elif kind == "tied":  # a weight read along both of its dimensions
+            w = net.parameter((width, width))
+            x = net.einsum(net.einsum(x, w, "nsd", "df", "nsf"), w, "nsd", "df", "nsf")
+        elif kind == "gate":  # a sum over a row, which each row reads
+            x = net.einsum(x, net.einsum(x, random.choice(values), "nsd", "nsd", "nd"), "nsd", "nd", "nsd")
         elif kind == "scale":
             x = net.scale(x, random.choice((0.5, 2.0)))
         else:

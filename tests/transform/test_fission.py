@@ -90,6 +90,7 @@ REFUSED = [
     ([("a", ["x"], "y", "n -> n"), ("stop", ["y"], "z", ". -> ."), ("b", ["z", "y"], "w", "n, n -> n")],
      {"x": (4,), "y": (4,), "z": (4,), "w": (4,)}, {0: 0, 2: 0}),
     ([("a", ["x", "x"], "y", "n k, m k -> n m")], {"x": (4, 2), "y": (4, 4)}, {0: 0}),
+    ([("a", ["x", "x"], "y", "n m, m n -> n m")], {"x": (4, 4), "y": (4, 4)}, {0: 0}),
 ]  # fmt: skip
 
 
@@ -97,7 +98,7 @@ REFUSED = [
 def test_what_lacks_rows_is_no_region(
     ops: list[tuple[str, list[str], str, str]], shapes: dict[str, tuple[int, ...]], axes: dict[int, int]
 ) -> None:
-    """Statistics over all rows, a sum that is read inside, an op between, a tensor read whole and in rows."""
+    """Statistics over all rows, a sum that is read inside, an op between, a tensor read in two ways."""
     with pytest.raises(NoFission):
         region_of(labelled_graph(ops, shapes), axes)
 

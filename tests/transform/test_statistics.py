@@ -65,6 +65,22 @@ def test_nothing_cancels_far_from_zero(kind: str, tmp_path: Path):
     assert np.abs(seen - wanted).max() <= 8 * 1000 * 2**-24
 
 
+def test_many_numbers_lose_no_more_than_few(tmp_path: Path):
+    """A quarter of a million numbers of a group, where sums one number behind another are ten times as far off."""
+    net = NormNet(lambda options: options[0], width=2, side=512)
+    net.x = net.norm(net.x, "channels")
+    source, target = saved(net.model(), tmp_path), tmp_path / "sums.onnx"
+    _as_sums(source, target)
+    given_numbers = np.random.default_rng(2).standard_normal(net.shape).astype(np.float32)
+    exact = given_numbers.astype(np.float64)
+    even = (exact - exact.mean((2, 3), keepdims=True)) / np.sqrt(exact.var((2, 3), keepdims=True) + 1e-3)
+    (seen,) = session(target).run(None, {"x": given_numbers})
+    weights = [np.array(w.float_data or np.frombuffer(w.raw_data, np.float32)) for w in net.weights if w.data_type == 1]
+    scale, shift = (w.reshape(1, -1, 1, 1) for w in weights[:2])
+    wanted = even * scale + shift
+    assert np.abs(seen - wanted).max() <= 4 * 2**-24 * np.abs(wanted).max()
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())

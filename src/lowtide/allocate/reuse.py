@@ -12,7 +12,8 @@ the first. A penalty is paid once for its pair, however many bytes they share.
 - Buffers that neither never share nor have a penalty are nothing to each other: each component of the rest is placed by
   itself, from 0 up to the capacity.
 - Kept apart where a penalty is, do they fit? Then nothing is paid, and the allocator has proved it by placing them.
-- Else an integer program (CP-SAT), from a greedy placement. Its rows beside those that say what it is are two counts
+- Else an integer program (CP-SAT), from a greedy placement; what it leaves open is searched by Russian dolls
+  (`reuse_search.py`) where that is small. The program's rows beside those that say what it is are two counts
   that hold for buffers each two of which never share or have a penalty. At most k = floor(capacity / least size) of
   them lie beside each other, so of n at least as many pairs overlap as a graph of n vertices without k + 1 independent
   ones has edges. And bytes: n_a buffers at address a are n_a (n_a - 1) / 2 pairs there, a pair shares at most the
@@ -34,11 +35,15 @@ from lowtide.allocate.arena import ENGINES, allocate_buffers
 from lowtide.allocate.buffers import Problem
 from lowtide.allocate.clique import Cliques, bits_of, never_share
 from lowtide.allocate.exact import ExactFit
-from lowtide.allocate.reuse_model import Part, solve
+from lowtide.allocate.reuse_model import Grid, Part, Solved, solve
+from lowtide.allocate.reuse_search import search
 from lowtide.stop import Limits
 
 FREE = (*ENGINES[:-1], Cliques(), ExactFit(work=30_000_000))
 """Who is asked whether nothing has to be paid."""
+
+SLICE = 0.5
+"""Deterministic seconds of CP-SAT before Russian dolls; one is about ten of CPU time on hard ones."""
 
 Costs = Mapping[tuple[int, int], int]
 
@@ -158,18 +163,41 @@ def _place(part: Part, limits: Limits) -> ReusePlacement:
             start = tuple(plain.offsets[b.name] for b in part.problem.buffers)
     known = ReusePlacement(start, 0 if start is None else reuse_cost(part.problem, part.costs, start), least,
                            None if start is None else True, free.interrupted)  # fmt: skip
-    if known.optimal or known.interrupted or find_spec("ortools") is None or limits.left_seconds <= 0:
+    if known.optimal or known.interrupted or limits.left_seconds <= 0:
         return known
-    solved = solve(part, start, limits)
+    return _searched(part, known, limits)
+
+
+def _searched(part: Part, placement: ReusePlacement, limits: Limits) -> ReusePlacement:
+    """CP-SAT for a while, then Russian dolls, then CP-SAT to the end; at the worst what is known."""
+    grid = Grid(part)
+    with_solver = find_spec("ortools") is not None
+    if with_solver:
+        placement = _better(part, placement, solve(part, grid, placement.offsets, limits, work=SLICE))
+    if placement.optimal or placement.fits is False or placement.interrupted or limits.left_seconds <= 0:
+        return placement
+    if placement.offsets is not None:
+        found = search(part, grid, placement.offsets, limits)
+        if found is not None:
+            cost, places = found
+            offsets = tuple(at * grid.unit for at in places)
+            return replace(placement, offsets=offsets, cost=cost, lower_bound=cost)
+    return _better(part, placement, solve(part, grid, placement.offsets, limits)) if with_solver else placement
+
+
+def _better(part: Part, placement: ReusePlacement, solved: Solved) -> ReusePlacement:
+    """What is known, with what was found."""
     if solved.impossible:
-        return ReusePlacement(None, 0, least, False)
-    bound = max(least, solved.lower_bound)
-    if solved.offsets is None:
-        return replace(known, lower_bound=min(bound, known.cost) if start else bound, interrupted=solved.interrupted)
-    cost = reuse_cost(part.problem, part.costs, solved.offsets)
-    if start is not None and known.cost <= cost:
-        return replace(known, lower_bound=min(bound, known.cost), interrupted=solved.interrupted)
-    return ReusePlacement(solved.offsets, cost, min(bound, cost), True, solved.interrupted)
+        return ReusePlacement(None, 0, placement.lower_bound, False)
+    bound = max(placement.lower_bound, solved.lower_bound)
+    offsets, cost = placement.offsets, placement.cost
+    if solved.offsets is not None:
+        paid = reuse_cost(part.problem, part.costs, solved.offsets)
+        if offsets is None or paid < cost:
+            offsets, cost = solved.offsets, paid
+    if offsets is None:
+        return replace(placement, lower_bound=bound, interrupted=solved.interrupted)
+    return ReusePlacement(offsets, cost, min(bound, cost), True, solved.interrupted)
 
 
 def _greedy(part: Part) -> tuple[int, ...] | None:

@@ -34,6 +34,11 @@ class Part:
         """Of a pair."""
         return (i, j) if i < j else (j, i)
 
+    @property
+    def total(self) -> int:
+        """What all of it would cost."""
+        return sum(self.costs.values())
+
     def near(self, i: int, j: int) -> bool:
         """Whether two buffers are anything to each other."""
         key = self.key(i, j)
@@ -50,7 +55,7 @@ class Solved:
     interrupted: bool
 
 
-class _Grid:
+class Grid:
     """A part in units: without loss all offsets are multiples of `unit`, sizes rounded up to it."""
 
     def __init__(self, part: Part) -> None:
@@ -71,11 +76,11 @@ class _Grid:
         ]
 
 
-def solve(part: Part, start: Sequence[int] | None, limits: Limits) -> Solved:
-    """Least cost, as far as the time goes; `start` is a placement to begin with."""
+def solve(part: Part, grid: Grid, start: Sequence[int] | None, limits: Limits, work: float | None = None) -> Solved:
+    """Least cost, as far as the time goes; `start` is a placement to begin with, `work` deterministic seconds of CP-SAT
+    that it may take."""
     from ortools.sat.python import cp_model
 
-    grid = _Grid(part)
     if any(not places for places in grid.starts):
         return Solved(None, 0, True, False)
     model = cp_model.CpModel()
@@ -92,6 +97,8 @@ def solve(part: Part, start: Sequence[int] | None, limits: Limits) -> Solved:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limits.seed
     solver.parameters.max_time_in_seconds = max(limits.left_seconds, 0.001)
+    if work is not None:
+        solver.parameters.max_deterministic_time = work
     solver.parameters.catch_sigint_signal = False
     try:
         status = run(solver, model)
@@ -105,7 +112,7 @@ def solve(part: Part, start: Sequence[int] | None, limits: Limits) -> Solved:
     return Solved(tuple(solver.value(place) * grid.unit for place in places), bound, False, False)
 
 
-def _count(model: cp_model.CpModel, part: Part, grid: _Grid, shares: Mapping[tuple[int, int], Any]) -> None:
+def _count(model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tuple[int, int], Any]) -> None:
     """Rows that hold of buffers each two of which are something to each other (the head of `reuse.py`)."""
     for members in _cliques(part):
         ranked = sorted(members, key=lambda i: (-grid.sizes[i], i))
@@ -147,7 +154,7 @@ def _cliques(part: Part) -> list[tuple[int, ...]]:
 
 
 def _by_place(
-    model: cp_model.CpModel, part: Part, grid: _Grid, shares: Mapping[tuple[int, int], Any]
+    model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tuple[int, int], Any]
 ) -> list[cp_model.IntVar]:
     """A literal for each place of each buffer; two that share no byte do not cover a cell both."""
     begins = [{at: model.new_bool_var("") for at in places} for places in grid.starts]
@@ -175,7 +182,7 @@ def _by_place(
 
 
 def _by_order(
-    model: cp_model.CpModel, part: Part, grid: _Grid, shares: Mapping[tuple[int, int], Any]
+    model: cp_model.CpModel, part: Part, grid: Grid, shares: Mapping[tuple[int, int], Any]
 ) -> list[cp_model.IntVar]:
     """Of each pair that shares no byte one lies below the other."""
     places: list[cp_model.IntVar] = []

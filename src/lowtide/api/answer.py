@@ -14,6 +14,7 @@ from lowtide.plan import (
     Plan,
     PlanConflict,
     PlanOp,
+    PlanRound,
     PlanTensor,
     RuntimeArenas,
     RuntimeParts,
@@ -155,7 +156,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         method=answer.method,
         seed=seed,
         ops=[
-            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id), **_part(answer, op))
+            PlanOp(id=op.id, name=op.name, type=op.type, recompute_of=again.get(op.id), **_user_op(answer, op))
             for op in sorted((*graph.folded, *graph.ops), key=lambda op: op.id)
         ],
         folded=sorted(op.id for op in graph.folded),
@@ -171,8 +172,30 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
         fixed=dict(rules.fixed) or None,
         rules=target,
         dims=_dims(answer.problem.graph),
+        rounds=_rounds(answer) or None,
         **answer.keys,
     )
+
+
+def _rounds(answer: Answer) -> list[PlanRound]:
+    """The rounds of cuts before the last."""
+    from lowtide.api.decisions import as_rewrites
+
+    return [
+        PlanRound(
+            ops=[
+                PlanOp(id=op.id, name=op.name, type=op.type, **_part(parts, op))
+                for op in sorted((*parts.graph.folded, *parts.graph.ops), key=lambda op: op.id)
+            ],
+            tensors=[
+                PlanTensor(id=t.id, name=t.name, size=t.size, kind=str(t.kind), **_piece(parts, t))
+                for t in parts.graph.tensors
+            ],
+            order=[op.id for op in parts.graph.ops],
+            rewrites=[*as_rewrites(parts)],
+        )
+        for parts in (() if answer.parts is None else answer.parts.earlier)
+    ]
 
 
 def _own_order_peak(answer: Answer) -> int:
@@ -180,27 +203,30 @@ def _own_order_peak(answer: Answer) -> int:
     return answer.problem.own_order_peak_bytes if own is None else own
 
 
-def _part(answer: Answer, op: Op) -> dict[str, Any]:
-    """What an op is of the user's graph, if a cut made it."""
+def _user_op(answer: Answer, op: Op) -> dict[str, Any]:
+    """What an op is of the user's graph, if a loop or a cut made it."""
     if answer.loops is not None and op.id in answer.loops.loops:
         return {"origin": list(answer.loops.loops[op.id].ops)}
-    part = None if answer.parts is None else answer.parts.parts.get(op.id)
+    return {} if answer.parts is None else _part(answer.parts, op)
+
+
+def _part(parts: PartGraph, op: Op) -> dict[str, Any]:
+    """What an op is of the graph that was cut, if a cut made it."""
+    part = parts.parts.get(op.id)
     if part is None or part.role == "whole":
         return {}
     made = PlanPart(role=part.role, inputs=list(op.operands), outputs=list(op.outputs), axis=part.axis, rows=part.rows)
     return {"part": made, "origin": None if part.of is None else [part.of]}
 
 
-def _piece(answer: Answer, tensor: Tensor) -> dict[str, Any]:
-    """What a tensor is of the user's graph, if a cut made it."""
-    if answer.parts is None:
-        return {}
-    if tensor.id in answer.parts.pieces:
-        piece = answer.parts.pieces[tensor.id]
+def _piece(parts: PartGraph, tensor: Tensor) -> dict[str, Any]:
+    """What a tensor is of the graph that was cut, if a cut made it."""
+    if tensor.id in parts.pieces:
+        piece = parts.pieces[tensor.id]
         terms = None if piece.terms is None else list(piece.terms)
         sure = None if piece.sure is None else list(piece.sure)
         return {"piece": PlanPiece(of=piece.of, box=list(piece.box), terms=terms, sure=sure)}
-    return {"numbers": list(tensor.integers)} if tensor.id in answer.parts.numbers else {}
+    return {"numbers": list(tensor.integers)} if tensor.id in parts.numbers else {}
 
 
 def _dims(graph: Graph) -> dict[str, int | list[int]] | None:
@@ -222,7 +248,7 @@ def _tensors(answer: Answer) -> list[PlanTensor]:
             kind=str(t.kind),
             alias_of=aliases[t.id][0] if t.id in aliases and t.kind is not Kind.CONSTANT else t.alias_of,
             **_form(t),
-            **_piece(answer, t),
+            **({} if answer.parts is None else _piece(answer.parts, t)),
         )
         for t in answer.graph.tensors
     ]

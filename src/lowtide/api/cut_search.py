@@ -11,7 +11,7 @@ import msgspec
 
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.answer import Answer, PlanKeys
-from lowtide.api.decisions import as_rewrites, exactness
+from lowtide.api.decisions import as_rewrites, exactness, looser
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
@@ -38,6 +38,10 @@ _LOOK, _WINDOWS = 0.15, 0.6
 """Shares of the time for a part graph after which the first look at it is over, and the search window by window."""
 _LAST = 0.5
 """Time for the last order of a part graph and its arena, for each second that all before took."""
+_ROUNDS = (0.4, 0.8, 1.0)
+"""Shares of the time after which the search for each round of cuts is over, where parts may be cut again."""
+_AGAIN = 0.6
+"""Share of a later round's time that the search for its regions has."""
 _TRIED = 6
 """Ways to cut that are planned to the end where more than the peak counts."""
 
@@ -92,6 +96,8 @@ class CutSearch:
         What the problem's graph is of the user's own, if products of it run by sections.
     user
         The search for cuts of the user's own graph, if it is not this one.
+    first
+        What was cut before, if the problem's graph is in parts already.
     by_sections
         The search for cuts of the same graph with its products by sections, if there is one; its plans count, too.
     unfinished
@@ -107,6 +113,7 @@ class CutSearch:
     sectioned: Sectioned | None = None
     user: CutSearch | None = None
     by_sections: CutSearch | None = None
+    first: PartGraph | None = None
     unfinished: bool = False
 
     @cached_property
@@ -114,7 +121,10 @@ class CutSearch:
         """What the graph's ops mean."""
         from lowtide.transform.cut import Cutter
 
-        return Cutter(self.problem.graph, exact_bits=self.job.exact_bits)
+        graph = self.problem.graph
+        lies_over = self.first is not None and any(op.overwrites is not None for op in graph.ops)
+        only = {op.id for op in graph.ops if op.overwrites is None} if lies_over else None
+        return Cutter(graph, exact_bits=self.job.exact_bits, only=only)
 
     @cached_property
     def _costs(self) -> CostModel | None:
@@ -146,16 +156,42 @@ class CutSearch:
     def best(self) -> Answer:
         """The plan that needs the fewest bytes, the uncut one if none needs fewer; where time ended the search for cuts
         before one was of use, that is why it ends."""
+        limits = self.limits
+        if "rounds" in self.job.allow:
+            self._hurry(_ROUNDS[0])
         best = self._best_cut()
         if self.unfinished and self.uncut.keys["stopped"] in ("proof", "complete"):
             self.uncut = replace(self.uncut, keys={**self.uncut.keys, "stopped": "time"})
         if best is None:
             return self.uncut
+        for share in _ROUNDS[1:] if "rounds" in self.job.allow else ():
+            again = self._cut_again(best, replace(limits, seconds=share * limits.seconds))
+            if again is None:
+                break
+            best = again
         if best.keys["required_bytes"] < self.uncut.keys["required_bytes"]:
             return best
         uncut = self.uncut.keys
         figures = {"cut_peak_bytes": best.keys["peak_bytes"], "cut_required_bytes": best.keys["required_bytes"]}
         return replace(self.uncut, keys={**uncut, "search": {**uncut.get("search", {}), **figures}})
+
+    def _hurry(self, share: float) -> None:
+        """Leave the rest of the time to later rounds."""
+        for search in (self, self.by_sections):
+            if search is not None:
+                search.limits = replace(search.limits, seconds=share * search.limits.seconds)
+
+    def _cut_again(self, best: Answer, limits: Limits) -> Answer | None:
+        """A plan of less whose parts are cut again; None if there is none, or it is not looked for."""
+        met = self.goal.budget is not None and best.keys["status"] == "ok"
+        if met or best.parts is None or self.interrupted or limits.over():
+            return None
+        job = replace(self.job, allow=("fission",))
+        search = CutSearch(job, self.goal, best.problem, best, limits, user=self._of_user, first=best.parts)
+        again = search._best_cut()
+        self.interrupted = search.interrupted
+        less = again is not None and again.keys["required_bytes"] < best.keys["required_bytes"]
+        return again if less else None
 
     def _rank(self, answer: Answer) -> tuple[int, int]:
         """Less is better: bytes in all; within so many ops, where the runtime keeps bytes for each, the peak, as long
@@ -207,6 +243,7 @@ class CutSearch:
         others = [] if other is None else [(other, p) for p in other.sections_alone() + other._proposals()]
         if other is not None:
             self.interrupted = other.interrupted
+            self.unfinished = other.unfinished
         proposals: list[tuple[CutSearch, Proposal]] = []
         if not self.interrupted:
             proposals = [(self, p) for p in self._proposals()]
@@ -344,10 +381,12 @@ class CutSearch:
     def _until(self, share: float) -> Limits:
         """Limits of a search that is over after a share of the time, or of what is left where little of it is."""
         began = self.limits.seconds - self.limits.left_seconds
-        return replace(self.limits, seconds=max(self.limits.seconds * share, began + _LATE * self.limits.left_seconds))
+        late = _LATE if self.first is None else _AGAIN
+        return replace(self.limits, seconds=max(self.limits.seconds * share, began + late * self.limits.left_seconds))
 
     def _answer(self, proposal: Proposal, limits: Limits) -> Answer:
         """The best plan of a part graph."""
+        from lowtide.transform.rounds import cut_again
         from lowtide.transform.sections import of_user
 
         if not self.keeps:
@@ -360,11 +399,15 @@ class CutSearch:
         answer, user = self.goal.solve(proposal.problem, self.job.search, limits), self._of_user
         if self.sectioned is not None:
             parts = of_user(parts, self.sectioned)
+        exact = exactness(self.cutter, parts)
+        if self.first is not None:
+            parts = cut_again(self.first, parts)
+            exact = looser(exact, self.uncut.keys.get("exactness"))
         search_keys = {"uncut_peak_bytes": user.uncut.keys["peak_bytes"], **proposal.figures}
         keys: PlanKeys = {
             **answer.keys,
             "rewrites": [*as_rewrites(parts)],
-            "exactness": exactness(self.cutter, parts),
+            "exactness": exact,
             "proved_over": "orders",
             "search": {**answer.keys.get("search", {}), **search_keys},
         }

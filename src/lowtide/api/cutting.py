@@ -11,7 +11,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
-from lowtide.rewrites import ALLOWED, RegionBound, Sections
+from lowtide.rewrites import ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
 
@@ -37,6 +37,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
+    if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
+        raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
     pairs = ({"recompute", "fission"}, {"recompute", "swap"})
     for alone in ("recompute", "swap", "loops"):
         if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
@@ -61,6 +63,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
 
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
+    if "rounds" in job.allow and job.costs is not None:
+        raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
     within = job.goal.budget is not None and uncut.keys["required_bytes"] <= job.goal.budget
     interrupted = uncut.keys["stopped"] == "interrupt"
@@ -76,7 +80,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     if job.costs is not None and not changed:
         whole = job.costs.model(search.cutter).whole()
         keys["cost"] = job.costs.of_plan(whole)
-    if bound is not None and not any(isinstance(r, Sections) for r in keys.get("rewrites") or ()):
+    beyond = best.parts is not None and (best.parts.earlier or best.parts.before)
+    if bound is not None and not beyond:
         assert bound.bytes <= keys["peak_bytes"], bound
         keys["region_bound"] = bound
         if bound.bytes == keys["peak_bytes"]:
@@ -145,3 +150,5 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    if "rounds" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
+        raise InputError("only ONNX models are cut again, and not for TFLM; leave rounds out of --allow", problem.place)

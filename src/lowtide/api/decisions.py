@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+from msgspec.structs import replace
+
 from lowtide.api.models import load
 from lowtide.api.problem import Rules
 from lowtide.errors import InputError
@@ -37,6 +39,12 @@ def exactness(cutter: Cutter, parts: PartGraph) -> Exactness:
         exact = known.access.exactness(cut.axis)
         worst = max(worst, classes.index(exact) if exact != "never" else 0)
     return classes[worst]
+
+
+def looser(one: Exactness, other: Exactness | None) -> Exactness:
+    """What two changes together do."""
+    classes: tuple[Exactness, ...] = get_args(Exactness)
+    return other if other is not None and classes.index(other) > classes.index(one) else one
 
 
 def as_rewrites(parts: PartGraph) -> list[Sections | Sums | Recompute | CutRegion | CutSeams]:
@@ -95,7 +103,9 @@ def write_parts(
         As `part_graph`, and `lowtide.write.onnx_parts.write_onnx_parts` or
         `lowtide.write.tflite_parts.write_tflite_parts`.
     """
-    parts = part_graph(plan, source, dims)
+    from lowtide.transform.rounds import of_file
+
+    parts = of_file(part_graph(plan, source, dims))
     if parts.graph.dialect == "tflite":
         from lowtide.runtimes.tflm.offline import offline_offsets
         from lowtide.write.tflite_parts import write_tflite_parts
@@ -114,14 +124,28 @@ def part_graph(plan: Plan, model: Graph | str | Path, dims: Dims = NO_DIMS) -> P
     InputError
         The decision does not give what the plan lists: it was changed by hand.
     """
+    from lowtide.transform.rounds import cut_again
+
+    target = Rules.of_plan(plan).resolve()
+    graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
+    rounds = [replace(plan, ops=r.ops, rewrites=r.rewrites) for r in plan.rounds or ()]
+    first = None
+    for one in (*rounds, plan):
+        parts = _parts_of(one, graph)
+        first = parts if first is None else cut_again(first, parts)
+        graph = first.graph
+    assert first is not None, plan.graph
+    return first
+
+
+def _parts_of(plan: Plan, graph: Graph) -> PartGraph:
+    """The part graph of one round."""
     from lowtide.transform.cut import Cutter
     from lowtide.transform.passed import in_parts
     from lowtide.transform.seam_parts import apply_with_seams
     from lowtide.transform.sections import of_user
     from lowtide.transform.tflite_file import with_file
 
-    target = Rules.of_plan(plan).resolve()
-    graph = target.as_seen(load(model, dims if isinstance(model, Graph) else plan.sizes(dims)))
     regions, place = regions_of(plan.rewrites or ()), graph.source or graph.name
     passed, sectioned = _passed(graph, plan, place), _sectioned(graph, plan, place)
     cutter = Cutter(passed[1].graph if passed is not None else graph if sectioned is None else sectioned.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from lowtide.api.answer import Answer, PlanKeys, assemble
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.profiles import with_profile
 from lowtide.api.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
@@ -139,7 +141,9 @@ class _Step:
         plain = OneArena()
         method = plain.method("exact", {}) if not self.job.search.best else self.job.search.method
         search = replace(self.job.search, method=method, require_optimal=False)
+        began = time.perf_counter()
         answer = plain.solve(problem, search, self._until(seconds))
+        self.limits.tally.add("orders", 1, began)
         self.limits.interrupt.seen |= answer.keys["stopped"] == "interrupt"
         return answer
 
@@ -223,7 +227,11 @@ class _Step:
     def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
         from lowtide.optimize.parted import parted
 
-        return parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+        began, tally = time.perf_counter(), self.limits.tally
+        ordering = tally.seconds.get("orders", 0.0)
+        made = parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+        tally.add("part_graphs", len(made), began + tally.seconds.get("orders", 0.0) - ordering)
+        return made
 
     def _micro_counts(self, micro: Microbatch, rows: int) -> list[int]:
         from lowtide.optimize.parted import part_counts
@@ -268,9 +276,8 @@ class _Step:
         from lowtide.optimize.recompute.least_bytes import Spent
         from lowtide.optimize.recompute.sequence import search
 
-        limits = Limits(
-            max(1.0, self.limits.left_seconds / _PLACED), seed=self.limits.seed, interrupt=self.limits.interrupt
-        )
+        seconds, shared = max(1.0, self.limits.left_seconds / _PLACED), self.limits
+        limits = Limits(seconds, seed=shared.seed, interrupt=shared.interrupt, tally=shared.tally)
         result = search(choice.sequence, spent.order, room - choice.base, limits, steps=_MENDS)
         return (choice, Spent(tuple(result.order), result.peak, result.cost)) if result.found else None
 
@@ -287,6 +294,13 @@ class _Step:
         return min(within, key=lambda o: o[0].peak(o[1])) if within else None
 
     def _place(self, choice: Parted, spent: Spent | None) -> _Placed:
+        """A choice with its plans."""
+        began = time.perf_counter()
+        with_plans = self._plans(choice, spent)
+        self.limits.tally.add("placements", 1, began)
+        return with_plans
+
+    def _plans(self, choice: Parted, spent: Spent | None) -> _Placed:
         """Plans of a choice: the body's, then that of what stands around it."""
         if choice.region is None or choice.body is None or choice.fission is None:
             call = self._call(self.problem, choice, self.goal)
@@ -300,7 +314,9 @@ class _Step:
         outer = self._around(loop)
         op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
         words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
-        plan = msgspec.to_builtins(assemble(body, self.job.rules, self.job.search.seed))
+        plan = msgspec.to_builtins(
+            with_profile(assemble(body, self.job.rules, self.job.search.seed), body, body_problem)
+        )
         part = PlanFission(op=op.id, ops=words, ends=list(choice.fission.ends), body=plan)
         return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
 
@@ -351,7 +367,9 @@ class _Step:
         interrupted = self.limits.interrupt.seen or best.answer.keys["stopped"] == "interrupt"
         answer = best.answer.under(self.job.allow)
         stopped = "interrupt" if interrupted else "time" if self.limits.over() else "complete"
+        figures = {**answer.keys.get("search", {}), **self.limits.tally.figures()}
         keys: PlanKeys = {**answer.keys, "fission": fission, "stopped": stopped, "proved_over": "orders"}
+        keys["search"] = figures
         keys["exactness"] = "sum" if best.parts else "bits"
         if self.job.search.require_optimal and keys["status"] == "ok":
             keys["status"] = "unproved"

@@ -1,4 +1,4 @@
-"""The front of peak against the time that running ops again takes."""
+"""The front of peak against the time that running ops again takes, or storing tensors and loading them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.objects import Model
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.swapping import Host, host_of, moved_tensors
 from lowtide.cost.file import CostFile
 from lowtide.errors import InputError
 from lowtide.optimize.recompute.front import Front, FrontPoint
@@ -51,7 +52,8 @@ def front(
 ) -> Front:
     """Peaks that running ops again reaches, and what each adds to the time: for a budget of `plan` with `allow`
     ``"recompute"``, or its `max_overhead`. One sweep of ever lower budgets. Parameters are those of `plan`; `allow` may
-    be ``"recompute,fission"``, for a training step, one sweep for each number of parts, and `cost` is for that.
+    be ``"recompute,swap"`` or ``"swap"``, for tensors that leave memory, or ``"recompute,fission"``, for a training
+    step, one sweep for each number of parts; `cost` is for these.
 
     Raises
     ------
@@ -68,14 +70,16 @@ def front(
     if words == ("recompute", "fission"):
         costs = find_costs(cost, 0.0 if cost is None else None)
         return step_front(Job(model, dims, rules, goal, search, words, costs=costs), report)
-    if words != ("recompute",) or cost is not None:
-        raise InputError("a front is of --allow recompute, or of recompute,fission, which alone takes --cost")
-    job = Job(model, dims, rules, goal, search, words)
+    if words[-1:] not in (("recompute",), ("swap",)) or ("swap" not in words and cost is not None):
+        raise InputError("a front is of --allow recompute, or, with --cost, of swap, recompute,swap, recompute,fission")
+    job = Job(model, dims, rules, goal, search, words, costs=find_costs(cost))
     if job.target.rule:
         raise InputError(f"target {job.target.name} runs each op of the file once; name another, as --target generic")
     problem, limits = job.problem(), search.limits(None, report)
+    host = host_of(job, problem.graph)
     order = goal.find_order(problem, search, replace(limits, seconds=limits.seconds * _ORDER)).order
     sequence = sequenced(problem.memory, order)
+    sequence = sequence if host is None else host.problem(sequence)
     floor, _ = least_possible(sequence)
     highest = max(sequence.core(problem.memory.alignment).footprints(sequence.without_views(order)), default=0)
     budgets = [highest - (highest - floor) * k // _BUDGETS for k in range(1, _BUDGETS + 1)]
@@ -86,45 +90,61 @@ def front(
         problem.own_order_peak_bytes,
         floor,
         sequence.costs.counted,
-        tuple(_points(problem, sequence, order, found, limits)),
+        tuple(_points(problem, sequence, order, found, limits, host)),
         stopped == "complete",
         clock.perf_counter() - began,
     )
 
 
 def _points(
-    problem: Problem, sequence: Sequenced, order: tuple[int, ...], sequences: list[Spent], limits: Limits
+    problem: Problem,
+    sequence: Sequenced,
+    order: tuple[int, ...],
+    sequences: list[Spent],
+    limits: Limits,
+    host: Host | None,
 ) -> list[FrontPoint]:
     """With real peaks, which writing in place may lower, and bounds; a point that another one is as good as is left
     out."""
     from lowtide.analyse.liveness import profile
-    from lowtide.optimize.recompute.bound import price_bound
     from lowtide.optimize.recompute.front import FrontPoint
 
     footprint = profile(problem.memory, order).footprint
     steps = sorted(range(len(order)), key=lambda step: -footprint[step])[:_MOST_ASKED]
     total, once = max(1, sequence.costs.total), max(footprint, default=0)
-    points: list[FrontPoint] = []
+    points, fewest = [FrontPoint(once, 0.0, 0, 0.0)], len(sequence.without_views(order))
     for number, spent in enumerate(sequences):
-        runs = len(spent.order) - len(sequences[0].order)
-        peak, units = _real(problem, sequence, spent, runs) if number else (once, sequence.costs.total)
-        if points and (peak >= points[-1].peak_bytes or not runs):
+        changes = len(spent.order) - fewest
+        peak, units = _real(problem, sequence, spent, changes) if changes else (once, sequence.costs.total)
+        if peak >= points[-1].peak_bytes or not changes:
             continue
         share = Limits(limits.left_seconds / (len(sequences) - number))
-        asked = [order[s] for s in steps if footprint[s] > peak]
-        least = price_bound(sequence, peak, asked, lambda share=share: not share.over()).units if number else 0
-        points.append(FrontPoint(peak, units / total - 1, runs, least / total))
+        ops = [order[s] for s in steps if footprint[s] > peak]
+        least = _least(sequence, peak, ops, host, share)
+        moves = [sequence.transfer_of(i) for i in spent.order if i >= len(sequence.ops)]
+        stored = sum(sequence.values[row.value].size for row, load in moves if not load)
+        points.append(FrontPoint(peak, units / total - 1, changes - len(moves), least / total, stored_bytes=stored))
     return points
 
 
-def _real(problem: Problem, sequence: Sequenced, spent: Spent, runs: int) -> tuple[int, int]:
+def _least(sequence: Sequenced, peak: int, ops: Sequence[int], host: Host | None, limits: Limits) -> int:
+    """Units that no sequence within a peak adds less than."""
+    from lowtide.optimize.recompute.bound import price_bound
+    from lowtide.optimize.recompute.swap_bound import swap_time_bound
+
+    if host is None:
+        return price_bound(sequence, peak, ops, lambda: not limits.over()).units
+    return swap_time_bound(sequence, peak, ops, host.bandwidth, lambda: not limits.over()).units
+
+
+def _real(problem: Problem, sequence: Sequenced, spent: Spent, changes: int) -> tuple[int, int]:
     """Peak in bytes and units of cost of a sequence as a plan would have it."""
     from lowtide.analyse.liveness import profile
     from lowtide.transform.runs import apply
 
     units = spent.units + sequence.unmoved_units
-    if not runs or not any(problem.memory.overwrites):
+    if not changes or not any(problem.memory.overwrites):
         return spent.peak, units
-    whole = apply(problem.graph, sequence.with_views(spent.order))
+    whole = apply(problem.graph, sequence.with_views(spent.order), moved_tensors(sequence))
     at = whole.graph.index_of
     return profile(Problem.of(whole.graph, problem.target).memory, [at[v] for v in whole.order]).peak, units

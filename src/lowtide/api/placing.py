@@ -145,7 +145,7 @@ def allocate(
 
 def _check_reuse(given: BufferFile, capacity: int | None, *, several: bool, spread: bool) -> None:
     """Raise `InputError` for what reuse cannot be priced with."""
-    place = given.place or None
+    place = given.place or "buffers"
     if several or spread:
         raise InputError("--reuse-cost is for one arena: leave out --bank, --board and --spread", place)
     if capacity is None:

@@ -118,7 +118,8 @@ def plan(
     allow
         What of the graph may be changed, and never its results beyond what `Plan.exactness` says: ``"alias"``: tensors
         may lie in others, so that nothing is copied into a concat's result or out of a split one; ``"fission"``: ops
-        run in parts, a region in stripes; ``"seams"``: ops behind a concat run on each of its operands;
+        run in parts, a region in stripes, and products whose columns are read apart by sections; with ``"rounds"``,
+        parts are cut again, along other dimensions; ``"seams"``: ops behind a concat run on each of its operands;
         ``"accumulate"``: there, parts of a convolution's sum are added by onnxruntime's own convolution, which other
         runtimes lack (under ``onnxruntime`` they are anyway); ``"recompute"``: ops run more than once, for the
         least time within the budget, by `Op.cost`; with ``"fission"`` both: of a model file, for the least work,
@@ -251,7 +252,7 @@ def plan_job(
     limits = job.search.limits(trace, report)
     answer = _solve(job, problem, limits)
     plan = _with_figures(assemble(answer, job.rules, job.search.seed), answer, problem, quick=job.search.quick)
-    plan = plan if job.search.quick or plan.fission is not None else with_profile(plan, answer, problem)
+    plan = plan if job.search.quick else with_profile(plan, answer, problem)
     placed = clock.perf_counter()
     replayed = not job.search.quick and len(problem.graph.ops) <= MOST_REPLAYED
     verify_plan(problem.graph, plan, answer.problem.target, replay_bytes=replayed)

@@ -105,11 +105,6 @@ class RecomputeCall:
     host: Host | None = None
 
     @property
-    def rate(self) -> Fraction:
-        """Bytes that may be away for each unit of time."""
-        return Fraction(0) if self.host is None else self.host.bandwidth.both_ways
-
-    @property
     def max_overhead(self) -> float | None:
         """Part of the time that running ops again may add."""
         return None if self.job.costs is None else self.job.costs.max_overhead
@@ -204,11 +199,26 @@ def _crowded_ops(call: RecomputeCall) -> list[int]:
 
 
 def _bound(call: RecomputeCall, room: int) -> PriceBound:
-    """The best price cut: what running ops again costs at least within so many bytes."""
+    """The best price cut: what running ops again, or transfers, cost at least within so many bytes."""
     from lowtide.optimize.recompute.bound import price_bound
+    from lowtide.optimize.recompute.swap_bound import swap_time_bound
 
-    share = call.until(_BOUND)
-    return price_bound(call.sequence, room, _crowded_ops(call), lambda: not share.over(), call.rate)
+    share, ops = call.until(_BOUND), _crowded_ops(call)
+    if call.host is not None:
+        return swap_time_bound(call.sequence, room, ops, call.host.bandwidth, lambda: not share.over())
+    return price_bound(call.sequence, room, ops, lambda: not share.over())
+
+
+def _peak_bound(call: RecomputeCall, extra: int, limits: Limits) -> PeakBound:
+    """The same for bytes within so much time."""
+    from lowtide.optimize.recompute.bound import peak_bound
+    from lowtide.optimize.recompute.sequence import least_possible
+    from lowtide.optimize.recompute.swap_bound import swap_peak_bound
+
+    least, ops = least_possible(call.sequence)[0], _crowded_ops(call)
+    if call.host is not None:
+        return swap_peak_bound(call.sequence, extra, least, ops, call.host.bandwidth, lambda: not limits.over())
+    return peak_bound(call.sequence, extra, least, ops, lambda: not limits.over())
 
 
 def _cheapest(call: RecomputeCall, room: int, bound: PriceBound) -> Answer:
@@ -256,15 +266,12 @@ def _by_method(call: RecomputeCall, room: int, method: RecomputeMethod) -> Answe
 
 def _lowest(call: RecomputeCall, bound: PriceBound | None) -> Answer:
     """The sequence of least peak within the bound on time: of the last few found the one of the smallest arena."""
-    from lowtide.optimize.recompute.bound import PriceBound, peak_bound
+    from lowtide.optimize.recompute.bound import PriceBound
     from lowtide.optimize.recompute.least_bytes import least_bytes
-    from lowtide.optimize.recompute.sequence import least_possible
 
     most, share = call.most_units, Limits(call.limits.left_seconds * _BOUND)
     assert most is not None, call.job
-    least, _ = least_possible(call.sequence)
-    extra = most - call.sequence.costs.total
-    least_peak = peak_bound(call.sequence, extra, least, _crowded_ops(call), lambda: not share.over(), call.rate)
+    least_peak = _peak_bound(call, most - call.sequence.costs.total, share)
     best = call.once
     if best.keys["stopped"] != "interrupt":
         lowest = least_bytes(call.sequence, best.order, most, least_peak.bytes, call.until(_SEARCHED[0]))

@@ -43,11 +43,11 @@ class Pictures:
 
     def write(self, plan: Plan, outputs: Outputs, before: Plan | None = None) -> list[str | Path]:
         """Write what is wanted into outputs that the caller commits; the names of the files. Raises as `report`."""
-        from lowtide.report.view import PlanView
+        from lowtide.report.parted import view_of
 
         if not (self.paths or self.svg):
             return []
-        view = PlanView.of(plan, plan.graph)
+        view = view_of(plan, plan.graph)
         written = [(path, content.encode()) for path, content in self._contents(view, before)]
         for path, content in written:
             outputs.write(path, content)
@@ -57,9 +57,9 @@ class Pictures:
         made: list[tuple[str | Path, str]] = []
         if self.report is not None:
             from lowtide.report.page.page import page
-            from lowtide.report.view import PlanView
+            from lowtide.report.parted import view_of
 
-            made.append((self.report, page(view, None if before is None else PlanView.of(before, before.graph))))
+            made.append((self.report, page(view, None if before is None else view_of(before, before.graph))))
         if self.trace is not None:
             from lowtide.report.trace import trace_json
 
@@ -152,14 +152,14 @@ def _front_file(read: Sequence[Plan], paths: Sequence[str | Path], pictures: Pic
     from lowtide.outputs import Outputs
     from lowtide.report.page.front import MOST_PLANS
     from lowtide.report.page.page import page_of_several
-    from lowtide.report.view import PlanView
+    from lowtide.report.parted import view_of
 
     if len(read) > MOST_PLANS:
         raise InputError(f"a report shows at most {MOST_PLANS} plans, and these are {len(read)}; leave some out")
     if pictures.report is None or any((pictures.trace, pictures.svg, pictures.overlay)):
         raise InputError("all but the report are of one plan or two; of more there is -o R.html alone")
     names = [Path(path).name.removesuffix(".json").removesuffix(".plan") for path in paths]
-    views = [PlanView.of(plan, str(path)) for plan, path in zip(read, paths, strict=True)]
+    views = [view_of(plan, str(path)) for plan, path in zip(read, paths, strict=True)]
     with Outputs(paths) as outputs:
         outputs.write(pictures.report, page_of_several(views, names).encode())
     return [pictures.report]
@@ -185,14 +185,14 @@ def plot(plan: Plan, axes: Any = None) -> Any:
     InputError
         The plan has no `profile`.
     """
+    from lowtide.report.parted import view_of
     from lowtide.report.svg import COLOURS
-    from lowtide.report.view import PlanView
 
     try:
         from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise MissingExtraError("matplotlib", "plot", "plan.plot()") from None
-    view = PlanView.of(plan, plan.graph)
+    view = view_of(plan, plan.graph)
     axes = pyplot.subplots(figsize=(10, 4))[1] if axes is None else axes
     steps = range(view.steps)
     own = view.own_order_bytes
@@ -215,11 +215,11 @@ def plan_svg(plan: Plan) -> str:
     """The timeline of a plan as SVG without a script, below 30 kB; ids begin with a digest of the plan."""
     import hashlib
 
+    from lowtide.report.parted import view_of
     from lowtide.report.svg import timeline_svg
-    from lowtide.report.view import PlanView
 
     digest = hashlib.sha256(plan.to_json()).hexdigest()[:10]
-    return timeline_svg(PlanView.of(plan, plan.graph), prefix=f"lowtide-{digest}")
+    return timeline_svg(view_of(plan, plan.graph), prefix=f"lowtide-{digest}")
 
 
 def plan_html(plan: Plan) -> str:

@@ -22,12 +22,13 @@ def changes(p: Any) -> None:
         default="",
         metavar="WORD,...",
         help="alias: let tensors lie in others, so that no concat copies (target generic, or one of your own); "
-        "fission: run ops in parts, regions in stripes (.onnx, .tflite); seams: run ops behind a concat on each "
-        "of its operands; accumulate: the latter with onnxruntime's own convolution, which adds to what is there "
-        "(.onnx); recompute: run ops again, in the least time within --budget, or for the least peak within "
-        "--max-overhead; recompute,fission: norms and means over rows that are cut, too, in passes of their own "
-        "(.onnx), or training steps with labels in parts and again; swap, alone or with recompute: store tensors on "
-        "the host and load them while other ops run; loops: run ops together row by row (--target loops)",
+        "fission: run ops in parts, regions in stripes (.onnx, .tflite); rounds, with it: parts again, along other "
+        "dimensions (.onnx); seams: run ops behind a concat on each of its operands; accumulate: the latter with "
+        "onnxruntime's own convolution, which adds to what is there (.onnx); recompute: run ops again, in the least "
+        "time within --budget, or for the least peak within --max-overhead; recompute,fission: norms and means over "
+        "rows that are cut, too, in passes of their own (.onnx), or training steps with labels in parts and again; "
+        "swap, alone or with recompute: store tensors on the host and load them while other ops run; loops: run ops "
+        "together row by row (--target loops)",
     )
     group.add_argument(
         "--stream-input", action="store_true", help="with loops: the caller hands inputs over row by row, as asked for"
@@ -63,7 +64,7 @@ def arguments(p: Any) -> None:
     p.add_argument(
         "--allow", default="fission", metavar="WORD",
         help="fission (default): ops run in parts; recompute: ops run again, for ever less memory in ever more time; "
-        "recompute,fission: both, of a training step",
+        "recompute,fission: both, of a training step; swap, recompute,swap: tensors leave memory while ops run",
     )  # fmt: skip
     p.add_argument("--exact-bits", action="store_true", help="only cuts that cannot move a bit of the results")
     cost_file(p)
@@ -83,13 +84,14 @@ def _cut(options: argparse.Namespace) -> Curve:
 
 
 def _recomputed(options: argparse.Namespace) -> Front:
-    """The front of ops that run again."""
-    both = set(options.allow.split(",")) == {"recompute", "fission"}
-    if (options.allow != "recompute" and not both) or options.exact_bits or (options.cost is not None and not both):
+    """The front of ops that run again, or of tensors that leave memory."""
+    words = set(options.allow.split(","))
+    timed = words in ({"recompute", "fission"}, {"recompute", "swap"}, {"swap"})
+    if (words != {"recompute"} and not timed) or options.exact_bits or (options.cost is not None and not timed):
         raise InputError(
-            "a curve is of one thing; --allow recompute goes with nothing else but fission, of a training step, and "
-            "with neither --exact-bits nor --cost: an op that runs again gives the same bits, and its cost is what the "
-            "graph says"
+            "a curve is of one thing; --allow recompute goes with nothing else but swap, or fission, of a training "
+            "step, and alone with neither --exact-bits nor --cost: an op that runs again gives the same bits, and its "
+            "cost is what the graph says"
         )
     return api.front(
         options.model, target=options.target, time=options.time, dims=dims_of(options.dims),
@@ -99,8 +101,8 @@ def _recomputed(options: argparse.Namespace) -> Front:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a table of the peaks that cuts, or ops that run again, reach."""
-    front = _recomputed(options) if "recompute" in options.allow.split(",") else _cut(options)
+    """Print a table of the peaks that cuts, ops that run again, or tensors that leave memory reach."""
+    front = _recomputed(options) if {"recompute", "swap"} & set(options.allow.split(",")) else _cut(options)
     options.line.end()
     if options.json:
         show_json(front)

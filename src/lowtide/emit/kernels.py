@@ -9,6 +9,7 @@ from math import prod
 
 from lowtide.emit import arithmetic
 from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, sizes_of, whole
+from lowtide.emit.types import NEAR, WIDE_TYPES
 from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
 from lowtide.graph import Graph, Kind, Op, Tensor
@@ -20,18 +21,6 @@ Find = Callable[[int], View]
 _ACTIVATION = "fused_activation_function"
 _SUMS = {"mean": "mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
 """Kernels of parts that only add up, by the kernel of the whole."""
-_NEAR = 1e-4
-"""Part by which a scale may be off 1/65536."""
-_BOTH = (("int16", "int16"),)
-WIDE_TYPES = {
-    **dict.fromkeys(
-        ("ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"), _BOTH
-    ),
-    **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
-    "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
-    "SOFTMAX": (("int8", "int16"),),
-}
-"""Types of operands and result that an operator may have beside int8."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
 
@@ -364,7 +353,7 @@ class Kernels:
         x, y = self._data(op), self._result(op)
         if not _wide(y) and (_scale(y), _zero(y)) != (1 / 256, -128):
             raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
-        if _wide(y) and (abs(_scale(y) * 65536 - 1) > _NEAR or _zero(y) != -(1 << 15)):
+        if _wide(y) and (abs(_scale(y) * 65536 - 1) > NEAR or _zero(y) != -(1 << 15)):
             raise InputError("its result has not the scale 1/65536 from -32768 on, which TFLM asks for")
         source, target = find(x.id), find(y.id)
         _fit(x.shape == y.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import accumulate
@@ -21,27 +21,27 @@ from lowtide.read.tflite.model import TfliteFile
 from lowtide.write.c_header import comment
 
 _PARTS = {
-    "add": ("fixed", "add"),
+    "add": ("fixed", "scaled", "add"),
     "concat": ("concat",),
-    "conv": ("fixed", "conv_type", "conv"),
-    "conv_sum": ("fixed", "sums", "conv_type", "conv_sum"),
+    "conv": ("fixed", "scaled", "conv_type", "conv"),
+    "conv_sum": ("fixed", "scaled", "sums", "conv_type", "conv_sum"),
     "copy": ("copy",),
-    "depthwise": ("fixed", "depthwise"),
-    "mean": ("fixed", "mean_type", "mean"),
-    "mean_sum": ("fixed", "sums", "rows_sum", "mean_type", "mean_sum"),
+    "depthwise": ("fixed", "scaled", "depthwise"),
+    "mean": ("fixed", "scaled", "mean_type", "mean"),
+    "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
     "pad": ("pad",),
     "pool": ("pool_type", "pool"),
     "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
-    "rescale": ("fixed", "rescale"),
-    "softmax": ("fixed", "softmax_type", "softmax"),
-    "svdf": ("fixed", "svdf"),
-    "wide_add": ("fixed", "wide", "wide_add"),
+    "rescale": ("fixed", "scaled", "rescale"),
+    "softmax": ("fixed", "scaled", "softmax_type", "softmax"),
+    "svdf": ("fixed", "scaled", "svdf"),
+    "wide_add": ("fixed", "scaled", "wide", "wide_add"),
     "wide_conv": ("wide", "wide_scaled", "wide_conv"),
     "wide_depthwise": ("wide", "wide_scaled", "wide_depthwise"),
     "wide_pool": ("wide", "wide_pool_type", "wide_pool"),
     "wide_pool_sum": ("wide", "sums", "wide_pool_type", "wide_pool_sum"),
-    "wide_rescale": ("fixed", "wide", "wide_rescale"),
-    "wide_softmax": ("fixed", "wide", "softmax_type", "wide_softmax"),
+    "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
+    "wide_softmax": ("fixed", "scaled", "wide", "softmax_type", "wide_softmax"),
 }
 """Pieces of code that each kernel needs, in their order."""
 _COUNTER_WORDS = 3
@@ -299,7 +299,7 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
         limits += [f"SOURCE_BASE = {view.base}", f"SOURCE_SLOTS = {view.slots}"]
         limits.append(f"SOURCE_BYTES = {source.position_bytes}")
     lines = [_filled("head.c", {"TITLE": title}), f"enum {{ {', '.join(limits)} }};", f"enum {{ {kernels} }};", ""]
-    pieces = [_text(f"{part}.c") for part in (*parts, "schedule")]
+    pieces = [_rounding(part, names) for part in (*parts, "schedule")]
     lines += [_used(_text("base.c"), "".join((*pieces, _text("run.c")))), *pieces]
     lines += _parameters(schedule)
     lines += _nodes(schedule.loops)
@@ -313,6 +313,14 @@ def _code(schedule: Schedule, ends: _Ends, title: str, most: int) -> str:
     lines += [_text("reset.c")] if schedule.makers.state_bytes else []
     lines += [*ends.functions(), _text("guard.c")]
     return "\n".join(lines)
+
+
+def _rounding(part: str, names: Sequence[str]) -> str:
+    """A piece of code; what only two roundings and softmax need, without softmax for two roundings alone."""
+    text = _text(f"{part}.c")
+    if part != "fixed" or {"softmax", "wide_softmax"} & set(names):
+        return text
+    return f"#if !MODEL_SINGLE_ROUNDING\n{text}#endif\n"
 
 
 def _used(base: str, rest: str) -> str:

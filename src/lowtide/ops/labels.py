@@ -8,8 +8,10 @@ links of an op, without windows; graph JSON carries it, so that ops of any name 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lowtide.graph import Op
-from lowtide.ops.access import Access, labelled
+from lowtide.ops.access import Access, Shapes, labelled
 from lowtide.ops.forms import Custom, Form
 from lowtide.ops.node import Node, NoForm
 
@@ -27,12 +29,23 @@ def form(node: Node) -> Form:
     text = node.text("labels")
     if not text:
         raise NoForm("it has no labels")
+    return Custom(node.type or "labelled", _access(text, node.reads, node.writes), node.op.flops or 0)
+
+
+@lru_cache(maxsize=4096)
+def _access(text: str, read_shapes: Shapes, write_shapes: Shapes) -> Access:
+    """What labels say of operands and results of these shapes; ops of repeated blocks say the same. Raises `NoForm`."""
     reads, writes = parsed(text)
-    if len(reads) != len(node.reads) or len(writes) != len(node.writes):
+    if len(reads) != len(read_shapes) or len(writes) != len(write_shapes):
         raise NoForm(f"its labels are of {len(reads)} operands and {len(writes)} results")
-    for words, shape in zip((*reads, *writes), (*node.reads, *node.writes), strict=True):
+    for words, shape in zip((*reads, *writes), (*read_shapes, *write_shapes), strict=True):
         if shape is None or len(words) != len(shape):
             raise NoForm(f"labels {' '.join(words)!r} are not for shape {shape}")
+    rows: dict[str, int] = {}
+    for words, shape in zip((*reads, *writes), (*read_shapes, *write_shapes), strict=True):
+        for word, size in zip(words, shape or (), strict=True):
+            if word != WHOLE and size != 1 and rows.setdefault(word, size) != size:
+                raise NoForm(f"its label {word!r} has {rows[word]} rows, and {size} elsewhere")
     numbers: dict[str, int] = {}
     for words in (*writes, *reads):
         for word in words:
@@ -42,14 +55,13 @@ def form(node: Node) -> Form:
     def numbered(words: tuple[str, ...]) -> tuple[int | None, ...]:
         return tuple([None if word == WHOLE else numbers[word] for word in words])
 
-    access = labelled(
+    return labelled(
         tuple([numbered(words) for words in reads]),
         tuple([numbered(words) for words in writes]),
-        node.reads,
-        node.writes,
+        read_shapes,
+        write_shapes,
         exact="kernel",
     )
-    return Custom(node.type or "labelled", access, node.op.flops or 0)
 
 
 def parsed(text: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:

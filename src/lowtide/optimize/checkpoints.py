@@ -35,6 +35,8 @@ _CUT_SECONDS = 4.0
 """For the regions of one segment."""
 _NEAR = 1.005
 """Limits nearer than this are not told apart."""
+_WORK = (0.1, 0.3, 1.0)
+"""Bounds on the operations that run again, as parts of all, which are searched before wider ones."""
 _STEP = 0.8
 """What is asked for next is no less than this part of what there is: far below, much is tried in vain."""
 
@@ -92,6 +94,7 @@ class Checkpoints:
     tried: int = 0
     _peaks: dict[tuple[Edge, int, bool, int], int | None] = field(default_factory=dict)
     _cuts: dict[Edge, list[Run]] = field(default_factory=dict)
+    _sought: dict[Edge, int] = field(default_factory=dict)
     _passes: dict[tuple[int, int], Passes | None] = field(default_factory=dict)
     _refused: dict[tuple[Edge, bool, bool], int] = field(default_factory=dict)
 
@@ -250,6 +253,8 @@ class Checkpoints:
         known = [run for run in self._cuts.get(edge, ()) if run.peak <= limit]
         if known:
             return max(known, key=lambda run: run.peak)
+        if self._sought.get(edge, limit + 1) <= limit:
+            return None  # what was looked for below this needs more
         self.tried += 1
         a, b = self.marks[edge.begin].position, self.marks[edge.end].position
         graph = segment_graph(self.graph, self.order[a:b], self.marks[edge.end].tensor)
@@ -259,6 +264,7 @@ class Checkpoints:
         own = set(self.order[a:b])
         if way.order != tuple(range(len(graph.ops))) or any(not own.issuperset(r.of) for r in way.regions):
             return None
+        self._sought[edge] = limit
         parts = with_ends(graph, way.regions, graph.own_order, (None, None), 1)
         run = Run(edge, peak_of(parts.graph, self.memory.target), regions=way.regions)
         self._cuts.setdefault(edge, []).append(run)
@@ -356,7 +362,21 @@ def _few(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def least(search: Checkpoints, above: int, most: int | None) -> list[Run] | None:
-    """The way of lowest peak below `above` bytes within `most` operations run again; None if there is none."""
+    """The way of lowest peak below `above` bytes within `most` operations run again; None if there is none.
+
+    Little work is looked at first: there fewer ways are possible, so that a wide bound in little time is worth no less
+    than a narrow one. What is known of segments then holds for all.
+    """
+    best: list[Run] | None = None
+    bounds = [int(part * search.flops) for part in _WORK]
+    for bound in [*(b for b in bounds if most is None or b < most), most]:
+        runs = _least_within(search, above, bound)
+        if runs is not None:
+            best, above = runs, max(run.peak for run in runs)
+    return best
+
+
+def _least_within(search: Checkpoints, above: int, most: int | None) -> list[Run] | None:
     low, high, best = 0, above, None
     while high > low * _NEAR and high - low > 1 and not search.limits.over():
         limit = max((low + high) // 2, int(high * _STEP))

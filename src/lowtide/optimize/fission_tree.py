@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import Graph
-from lowtide.ops.links import axis_classes, linked
-from lowtide.ops.meaning import Meaning, meaning
+from lowtide.ops.links import axis_classes
+from lowtide.ops.meaning import meaning
+from lowtide.optimize.step_regions import Links, links_of
 from lowtide.transform.fission import NoFission, Region, region_of
 
 LEVELS = 4
@@ -89,8 +90,9 @@ def tree_regions(graph: Graph, model: MemoryModel, order: Sequence[int], levels:
     hot = hot_tensors(model, order)
     meanings = {op.id: known for op in graph.ops if (known := meaning(graph, op)) is not None}
     found: dict[tuple[tuple[int, int], ...], tuple[float, Region]] = {}
+    links = links_of(graph, meanings)
     for places in axis_classes(graph, windows=False, meanings=lambda _, op: meanings.get(op.id)):
-        tree = _tree(graph, _single_axes(graph, places, meanings))
+        tree = _tree(graph, _single_axes(graph, places, links))
         scores = {v: _score(graph, inside - {v}, hot) for v, inside in tree.below.items()}
         most = max(scores.values(), default=0.0)
         if most <= 0:
@@ -104,13 +106,11 @@ def tree_regions(graph: Graph, model: MemoryModel, order: Sequence[int], levels:
     return [region for _, region in sorted(found.values(), key=lambda entry: (-entry[0], entry[1].axes))]
 
 
-def _single_axes(graph: Graph, places: frozenset[tuple[int, int]], meanings: Mapping[int, Meaning]) -> dict[int, int]:
+def _single_axes(graph: Graph, places: frozenset[tuple[int, int]], links: Links) -> dict[int, int]:
     """The axis of each op that runs along a class once; those that do twice are left out."""
     axes: dict[int, int] = {}
     for op in graph.ops:
-        known = meanings.get(op.id)
-        groups = [] if known is None else linked(op, known, windows=False)
-        along = [axis for axis, group in enumerate(groups) if not places.isdisjoint(group)]
+        along = [axis for axis, group in enumerate(links.get(op.id, ())) if not places.isdisjoint(group)]
         if len(along) == 1:
             axes[op.id] = along[0]
     return axes

@@ -202,10 +202,10 @@ class LoopSearch:
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
         rings = self.least_rings(self.ids[end - 1], growth)
         views = [self.ids[end - 1]]
-        made, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
+        largest, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
         alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
         if alone and self._show_whole(views, growth) and self._handed_over_once(growth):
-            yield self._bounded(end - 1, end, start, beside - inside, rings, made, dying)
+            yield self._bounded(end - 1, end, start, beside - inside, rings, largest, dying)
         for begin in range(end - 2, -1, -1):
             while behind + rings > self._level:
                 yield behind + rings
@@ -215,21 +215,21 @@ class LoopSearch:
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
             rings += self.least_rings(self.ids[begin], growth)
-            made = max(made, self._largest_made[begin])
+            largest = max(largest, self._largest_made[begin])
             dying = (*dying, *self._dying[begin])
             views.append(self.ids[begin])
             shown = self._show_whole(views, growth)
             legal = not growth.pending and shown and self._handed_over_once(growth)
-            yield self._bounded(begin, end, start, beside - inside, rings, made, dying) if legal else None
+            yield self._bounded(begin, end, start, beside - inside, rings, largest, dying) if legal else None
 
     def _bounded(
-        self, begin: int, end: int, start: Axes, beside: int, rings: int, made: int, dying: Sequence[int]
+        self, begin: int, end: int, start: Axes, beside: int, rings: int, largest: int, dying: Sequence[int]
     ) -> _Step:
         """A loop with its lower bound: as much lies over an input as is in rings, or as the largest result of an op
         has."""
         storages = self.memory.storages
         over = [s for s in dying if self.first[s] < begin]
-        saving = max((min(storages[s].size, max(rings, made)) for s in over), default=0)
+        saving = max((min(storages[s].size, max(rings, largest)) for s in over), default=0)
         tensors = tuple(storages[s].tensors[0] for s in over)
         return _Step(begin, end, start, beside + rings - saving, False, None, beside, tensors)
 

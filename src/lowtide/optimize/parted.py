@@ -199,6 +199,11 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
         spent = improve(choice, None, quick)
         if spent is not None:
             found.append((choice, spent))
+    nearest = sorted(tried, key=lambda c: (c.peak(c.begin), c.count))[: 0 if found else _FINALISTS]
+    for number, choice in enumerate(nearest):  # each had too little time
+        spent = improve(choice, None, limits.left_seconds / (len(nearest) - number))
+        if spent is not None:
+            return Best(choice, spent, len(tried))
     if not found:
         return None
     found.sort(key=lambda entry: (entry[0].seconds(entry[1]), entry[0].count))
@@ -239,4 +244,4 @@ def _share(limits: Limits, seconds: float) -> Limits:
     if tell is not None:
         report = lambda progress: tell(replace(progress, seconds=progress.seconds + spent))  # noqa: E731
     own = max(0.01, min(seconds, limits.left_seconds))
-    return Limits(own, limits.memory_bytes, limits.seed, report=report, interrupt=limits.interrupt)
+    return Limits(own, limits.memory_bytes, limits.seed, report=report, interrupt=limits.interrupt, tally=limits.tally)

@@ -9,6 +9,9 @@ from lowtide.files import HLO_ENDINGS, read_whole
 from lowtide.graph import Graph
 from lowtide.sizes import NO_DIMS, Dims
 
+ENDINGS = ".onnx, .tflite, .pt2, .graph.json, .hlo or .hlo.txt (scheduled HLO), or .json (a fused graph of Inductor's)"
+"""Of the names of model files, in words."""
+
 
 def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     """Read a model file; the format is known by the ending of its name.
@@ -16,7 +19,8 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
     Parameters
     ----------
     path
-        `.onnx`, `.tflite`, `.pt2`, `.graph.json`, or scheduled HLO text (`.hlo`, `.hlo.txt`).
+        `.onnx`, `.tflite`, `.pt2`, `.graph.json`, scheduled HLO text (`.hlo`, `.hlo.txt`), or a fused graph of
+        Inductor's (`.json`).
     dims
         Sizes of free dimensions, by symbolic name or as ``"INPUT:AXIS"``; only ONNX and .pt2 models can have them.
 
@@ -59,5 +63,8 @@ def read_model(path: str | Path, dims: Dims = NO_DIMS) -> Graph:
                 f"a graph JSON has no free dimensions; drop {', '.join(dims)}", name, tuple(dims)
             )
         data = read_whole(path)
+        if b'"live_intervals"' in data and b'"allowed_pools"' in data:
+            raise InputError("this is a dsa-problem, no graph; place its buffers with lowtide allocate", name)
         return parse_inductor(data, name) if is_inductor(data) else parse_graph_json(data, name)
-    raise InputError("unknown kind of model; the name must end in .onnx, .tflite, .pt2, .hlo or .graph.json", name)
+    hint = "; HLO text is known by .hlo.txt: rename it" if name.lower().endswith(".txt") else ""
+    raise InputError(f"unknown kind of model; the name must end in {ENDINGS}{hint}", name)

@@ -165,9 +165,10 @@ def parse_dsa_problem(data: bytes, place: str = "") -> list[PoolProblem]:
     try:
         document = msgspec.json.decode(data, type=Document)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a dsa-problem of version 1: {error}", place) from None
+        hint = "dsa-solver's docs/structured_problem_schema_v1.md says what it holds"
+        raise InputError(f"not a dsa-problem of version 1: {error}; {hint}", place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(f"not JSON: {error}", place) from None
+        raise InputError(f"not JSON: {error}; is the file whole?", place) from None
     body, constraints = document.problem, document.problem.constraints
     for what, entries in (
         ("colocations", constraints.colocations), ("temporal_exclusions", constraints.temporal_exclusions),
@@ -176,7 +177,9 @@ def parse_dsa_problem(data: bytes, place: str = "") -> list[PoolProblem]:
             raise InputError(f"{what} cannot be honoured; give a problem without", place)
     pools = {pool.id: pool for pool in body.pools}
     if len(pools) < len(body.pools):
-        raise InputError("two pools have the same id", place)
+        ids = [pool.id for pool in body.pools]
+        twice = next(k for k in ids if ids.count(k) > 1)
+        raise InputError(f"two pools have the same id, {twice}; give each its own", place)
     home = _homes(body, pools, place)
     penalties = _penalties(body, home, place)
     problems = [_of_pool(body, home, pool, penalties, place) for pool in body.pools]
@@ -190,20 +193,22 @@ def _homes(body: Body, pools: dict[int, Pool], place: str) -> dict[int, int]:
     for b in body.buffers:
         where = f"buffer {b.id}"
         if b.id in home:
-            raise InputError(f"{where} is there twice", place)
+            raise InputError(f"{where} is there twice; give each an id of its own", place)
         if len(b.allowed_pools) != 1:
-            raise InputError(f"{where} may lie in {len(b.allowed_pools)} pools; only one can be honoured", place)
+            raise InputError(
+                f"{where} may lie in {len(b.allowed_pools)} pools; name the one that it shall lie in", place
+            )
         if b.allowed_pools[0] not in pools:
-            raise InputError(f"{where} lies in pool {b.allowed_pools[0]}, which does not exist", place)
+            raise InputError(f"{where} lies in pool {b.allowed_pools[0]}, which does not exist; list the pool", place)
         ordered = sorted(b.live_intervals, key=lambda i: i.lower)
         if not ordered or any(i.lower >= i.upper for i in ordered):
-            raise InputError(f"{where} has no lifetime, or an empty one", place)
+            raise InputError(f"{where} has no lifetime, or an empty one: lower must be below upper", place)
         if any(one.upper > two.lower for one, two in pairwise(ordered)):
-            raise InputError(f"{where} has lifetimes that overlap", place)
+            raise InputError(f"{where} has lifetimes that overlap; join them", place)
         total += b.size + b.alignment
         home[b.id] = b.allowed_pools[0]
     if total > MAX_BYTES:
-        raise InputError("the sizes add up to more than 2^62 bytes", place)
+        raise InputError("the sizes add up to more than 2^62 bytes; check them", place)
     return home
 
 
@@ -236,7 +241,7 @@ def _of_pool(
     for pair in body.constraints.separations:
         for number in (pair.first, pair.second):
             if number not in home:
-                raise InputError(f"a separation names buffer {number}, which does not exist", place)
+                raise InputError(f"a separation names buffer {number}, which does not exist; leave it out", place)
         if pair.first == pair.second:
             raise InputError(f"buffers {pair.first} and {pair.second} cannot be kept apart: they are not two", place)
         if home[pair.first] == home[pair.second] == pool.id:
@@ -244,18 +249,23 @@ def _of_pool(
     offsets: dict[int, int] = {}
     for pin in body.constraints.pinned_allocations:
         if pin.buffer not in home:
-            raise InputError(f"a pin names buffer {pin.buffer}, which does not exist", place)
+            raise InputError(f"a pin names buffer {pin.buffer}, which does not exist; leave it out", place)
         if home[pin.buffer] != pin.pool or pin.buffer in offsets:
-            raise InputError(f"buffer {pin.buffer} is pinned twice, or in a pool that is not its own", place)
+            raise InputError(
+                f"buffer {pin.buffer} is pinned twice, or in a pool that is not its own; pin it once, in its pool",
+                place,
+            )
         if pin.exclusive_for_all_time:
-            raise InputError(f"buffer {pin.buffer} is exclusive for all time, which cannot be honoured", place)
+            raise InputError(
+                f"buffer {pin.buffer} is exclusive for all time, which cannot be honoured; keep it apart instead", place
+            )
         if pin.pool == pool.id:
             offsets[pin.buffer] = pin.offset
     if pool.bank_geometry is not None:
-        raise InputError(f"pool {pool.id} has banks, which cannot be honoured", place)
+        raise InputError(f"pool {pool.id} has banks, which cannot be honoured; give it without bank_geometry", place)
     reserved = tuple((r.begin, r.end) for r in pool.reserved_ranges)
     if any(begin >= end for begin, end in reserved):
-        raise InputError(f"pool {pool.id} reserves an empty range", place)
+        raise InputError(f"pool {pool.id} reserves an empty range; begin must be below end", place)
     name = pool.name or str(pool.id)
     costs = {pair: cost for pair, cost in penalties.items() if home[pair[0]] == pool.id}
     return PoolProblem(name, pool.capacity, mine, names, tuple(apart), offsets, reserved, costs)

@@ -49,9 +49,9 @@ class Document(msgspec.Struct):
 
 
 def is_inductor(data: bytes) -> bool:
-    """Whether a JSON file is one of Inductor's: its first key says so."""
+    """Whether a JSON file is one of Inductor's: its first key is `nodes`, which no graph JSON has."""
     head = data[:64].split()
-    return b"".join(head).startswith(b'{"nodes":[')
+    return b"".join(head).startswith(b'{"nodes":')
 
 
 def parse_inductor(data: bytes, source: str = "") -> Graph:
@@ -66,12 +66,14 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
     try:
         document = msgspec.json.decode(data, type=Document)
     except msgspec.ValidationError as error:
-        raise InputError(f"not a graph of Inductor's: {error}", source) from None
+        hint = "take it as reorder_for_peak_memory_debug of torch 2.13 writes it"
+        raise InputError(f"not a graph of Inductor's: {error}; {hint}", source) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(f"not JSON: {error}", source) from None
+        raise InputError(f"not JSON: {error}; is the file whole?", source) from None
     buffers = {b.name: b for b in document.buffers}
     if len(buffers) < len(document.buffers):
-        raise InputError("two buffers have the same name", source)
+        twice = next(b.name for k, b in enumerate(document.buffers) if b.name in {c.name for c in document.buffers[:k]})
+        raise InputError(f"two buffers have the same name, {twice[:80]}; give each its own", source)
     ids = {name: number for number, name in enumerate(buffers)}
     homes = _homes(document, buffers)
     tensors = [_tensor(b, ids, homes) for b in document.buffers]
@@ -79,7 +81,7 @@ def parse_inductor(data: bytes, source: str = "") -> Graph:
     for number, node in enumerate(document.nodes):
         unknown = [name for name in node.buffer_names if name not in ids]
         if unknown:
-            raise InputError(f"node {node.name[:80]} makes {unknown[0][:80]}, which is no buffer", source)
+            raise InputError(f"node {node.name[:80]} makes {unknown[0][:80]}, which is no buffer; list it", source)
         read = dict.fromkeys(
             ids[dep] for name in node.buffer_names for dep in buffers[name].deps
             if dep in ids and dep not in node.buffer_names

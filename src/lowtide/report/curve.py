@@ -68,20 +68,22 @@ def front_text(front: Front) -> str:
     ]
     if any(point.parts > 1 for point in front.points):
         return _step_text(front)
-    rows: list[tuple[str, ...]] = [("peak", "", "added", "at least", "runs again")]
+    away = front.counted == "nanoseconds"
+    rows: list[tuple[str, ...]] = [("peak", "", "added", "at least", "runs again", *(["stored"] if away else []))]
     for point in front.points:
         against = "best order" if point is first else change(first.peak_bytes, point.peak_bytes)
         added = "" if point is first else f"{100 * point.overhead:.3f} %"
         least = "" if point is first else f"{100 * point.least_overhead:.3f} %"
-        rows.append((format_size(point.peak_bytes), against, added, least, f"{point.runs_again:,}"))
-    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4]), ""]
+        stored = [format_size(point.stored_bytes)] if away else []
+        rows.append((format_size(point.peak_bytes), against, added, least, f"{point.runs_again:,}", *stored))
+    lines = [columns(head), "", columns(rows, right=[0, 2, 3, 4, *([5] if away else [])]), ""]
     lines += [f"added: {COUNTED[front.counted]}; at least: what no plan of that peak adds less than", ""]
     if len(front.points) == 1:
-        lines.append("running ops again gives no less" if front.complete else "the time was up; nothing was found")
+        what = "nothing that is allowed gives less" if away else "running ops again gives no less"
+        lines.append(what if front.complete else "the time was up; nothing was found")
     else:
-        lines.append(
-            "lowtide plan --allow recompute --budget SIZE, or --max-overhead 10%, takes one of these or better"
-        )
+        allow = "with the same --allow and --cost," if away else "--allow recompute"
+        lines.append(f"lowtide plan {allow} --budget SIZE, or --max-overhead 10%, takes one of these or better")
         if not front.complete:
             lines.append("the time was up: lower peaks may be there (--time)")
     return "\n".join(lines)

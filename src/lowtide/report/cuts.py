@@ -25,18 +25,22 @@ def not_cut_text(plan: Plan) -> str | None:
 
 def cut_text(plan: Plan) -> str:
     """What is cut, what runs for it, and what the outputs may differ by."""
-    regions = [r for r in plan.rewrites or () if isinstance(r, CutRegion)]
-    at_seams = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutSeams))
+    rounds = [*(plan.rounds or ()), plan]
+    rewrites = [r for one in rounds for r in one.rewrites or ()]
+    regions = [r for r in rewrites if isinstance(r, CutRegion)]
+    at_seams = sum(len(r.ops) for r in rewrites if isinstance(r, CutSeams))
     cut = sum(len(r.ops) for r in regions) + at_seams
-    by_sections = [r for r in plan.rewrites or () if isinstance(r, Sections)]
-    whole = sum(op.part is None for op in plan.ops) - len(plan.folded)
-    own = whole + cut + sum(len(r.gone) - len(r.ops) for r in by_sections)
+    by_sections = [r for r in rewrites if isinstance(r, Sections)]
+    of_first = sum(len(r.ops) for r in rounds[0].rewrites or () if isinstance(r, CutRegion | CutSeams))
+    whole = sum(op.part is None for op in rounds[0].ops) - len(plan.folded)
+    own = whole + of_first + sum(len(r.gone) - len(r.ops) for r in by_sections)
     without = (plan.search or {}).get("uncut_peak_bytes")
     best = "" if without is None else f"; the best order without: {format_size(without)}"
     where = [f"{format_count(cut - at_seams, 'op')} in {format_count(len(regions), 'region')}"] if regions else []
     where += [f"{format_count(len(by_sections), 'product')} by sections"] if by_sections else []
     where += [f"{format_count(at_seams, 'op')} at the seams of concats"] if at_seams else []
+    often = f", in {len(rounds)} rounds" if len(rounds) > 1 else ""
     return (
-        f"{', '.join(where)}: {len(plan.order):,} ops run instead of "
+        f"{', '.join(where)}{often}: {len(plan.order):,} ops run instead of "
         f"{own:,}; outputs {EXACTNESS[plan.exactness or 'bits']}{best}"
     )

@@ -136,11 +136,23 @@ def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int
     r = view.rectangles[index]
     over = {r.start} if r.over is not None else set()
     over |= {x.start for x in view.rectangles if x.over == index}
-    peak = max((*view.live_bytes[:start], *view.live_bytes[end:]), default=0)
-    for step in range(start, min(end, view.steps)):
-        back = min(view.shared_bytes[step], less) if step in over else 0
-        peak = max(peak, view.live_bytes[step] - less + back)
-    return peak
+    live = list(view.live_bytes)
+    for shift in _shifts(view, r):
+        for step in range(start, min(end, view.steps)):
+            back = min(view.shared_bytes[step], less) if step in over else 0
+            live[step + shift] -= less - back
+    return max(live, default=0)
+
+
+def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
+    """Steps to where a rectangle is again: ops that run in parts have the same tensors in each part."""
+    if view.repeated is None:
+        return [0]
+    first, steps, count = view.repeated
+    part = (rectangle.start - first) // steps
+    if not 0 <= part < count or rectangle.end > first + steps * (part + 1):
+        return [0]
+    return [steps * (k - part) for k in range(count)]
 
 
 def top_at_peak(view: PlanView, most: int = 5) -> Sequence[int]:

@@ -21,7 +21,7 @@ from functools import cached_property
 from lowtide.errors import InputError
 from lowtide.plan import Plan, PlanOp, PlanTensor
 from lowtide.profiles import PlanProfile
-from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute
+from lowtide.rewrites import CutRegion, CutSeams, LiesIn, Recompute, Swap
 from lowtide.spill_plan import PlanMove
 
 KINDS = ("activation", "input", "output", "constant", "workspace")
@@ -43,7 +43,8 @@ class ViewOp:
         Name of the user's op that this one is: itself, the one that it runs again, or the one that it is a part of;
         empty for an op that a cut added.
     edit
-        ``"again"``, ``"loop"``, or what a cut made it (`PlanPart.role`); empty for an op of the user's own.
+        ``"again"``, ``"loop"``, ``"store"`` and ``"load"`` (to the host and back), ``"part"`` or what else a cut made
+        it (`PlanPart.role`); empty for an op of the user's own.
     """
 
     op: int
@@ -122,6 +123,8 @@ class PlanView:
         What no order needs less than; None with moves, where the traffic is what is bounded.
     room_bytes
         What the budget, or the fast memory, leaves for what is drawn; None without one.
+    repeated
+        First step, steps and count of parts that run one after the other, each with its own tensors, if there are some.
     """
 
     plan: Plan
@@ -132,6 +135,7 @@ class PlanView:
     own_order_bytes: tuple[int, ...]
     bound_bytes: int | None
     room_bytes: int | None
+    repeated: tuple[int, int, int] | None = None
 
     @classmethod
     def of(cls, plan: Plan, place: str = "plan") -> PlanView:
@@ -145,8 +149,6 @@ class PlanView:
         """
         profile = plan.profile
         if profile is None:
-            if plan.fission is not None:
-                raise InputError("there is no picture of a step whose ops run in parts yet; read the plan", place)
             raise InputError("the plan does not say when its tensors are there; make it again, and it will", place)
         try:
             rectangles = tuple(_rectangles(plan, profile))
@@ -225,12 +227,18 @@ class PlanView:
 
     @property
     def edits(self) -> Mapping[str, int]:
-        """How many ops were cut, run again, run in loops or over an input, tensors that lie in others, and moves; those
-        there are."""
-        rewrites = self.plan.rewrites or ()
+        """How many ops were cut, run again, in parts, in loops or over an input, tensors that leave memory or lie in
+        others, and moves; those there are."""
+        rewrites = [r for one in self.plan.rounds or () for r in one.rewrites] + list(self.plan.rewrites or ())
+        parted = () if self.plan.fission is None else self.plan.fission.parts
         counts = {
             "cut": sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams)),
+            "in parts": sum(len(part.ops) for part in parted),
             "run again": sum(isinstance(r, Recompute) for r in rewrites),
+            "run again in each part": sum(
+                r["kind"] == "recompute" for p in parted for r in p.body.get("rewrites") or ()
+            ),
+            "stored on the host": sum(isinstance(r, Swap) for r in rewrites),
             "in loops": sum(len(loop.ops) for loop in self.plan.loops or ()),
             "lying in others": sum(isinstance(r, LiesIn) for r in rewrites),
             "in place": len(self.plan.in_place) + len(self.plan.overlap or ()),
@@ -241,11 +249,14 @@ class PlanView:
 
 def _view_ops(plan: Plan) -> Iterator[ViewOp]:
     by_id = {op.id: op for op in plan.ops}
-    loops = {loop.op for loop in plan.loops or ()}
+    alone = {loop.op: "loop" for loop in plan.loops or ()}
+    alone |= {part.op: "part" for part in (() if plan.fission is None else plan.fission.parts)}
+    for r in plan.rewrites or ():
+        alone |= {r.store: "store", **{load.op: "load" for load in r.loads}} if isinstance(r, Swap) else {}
     for v in plan.order:
         op = by_id[v]
-        if v in loops:
-            yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}", "loop")
+        if v in alone:
+            yield ViewOp(v, op.name or f"op {v}", op.type, op.name or f"op {v}", alone[v])
         elif op.recompute_of is not None:
             first = by_id.get(op.recompute_of, op)  # which may be there in parts alone
             yield ViewOp(v, op.name or f"op {v}", op.type, first.name or f"op {first.id}", "again")

@@ -315,6 +315,8 @@ def _check_parts(original: list[Any], rewritten: list[Any], plan: Plan, planned:
     own = {node.output[0]: i for i, node in enumerate(original) if node.output}
     whole = {r.op for r in plan.rewrites or () if isinstance(r, Recompute)}
     whole.update(op for r in plan.rewrites or () if isinstance(r, Sections | Sums) for op in r.ops)
+    whole.update(op.id for r in plan.rounds or () for op in r.ops if op.part is not None)
+    whole.update(op for r in plan.rounds or () for s in r.rewrites if isinstance(s, Sections) for op in s.ops)
     new = {op.name: op.id for op in plan.ops if op.part is not None or op.id in whole}
     place = {}
     for i, node in enumerate(rewritten):

@@ -43,6 +43,8 @@ class PartGraph:
         Ops of the file that are not run.
     before
         What was changed of the user's graph before it was cut.
+    earlier
+        The rounds before, each in ids of its own (`lowtide.transform.rounds`): what was cut is the last one's graph.
     """
 
     regions: tuple[Region, ...]
@@ -54,6 +56,7 @@ class PartGraph:
     sources: Mapping[int, int | None] = field(default_factory=dict[int, int | None])
     gone: frozenset[int] = frozenset()
     before: tuple[Sections | Sums | Recompute, ...] = ()
+    earlier: tuple[PartGraph, ...] = ()
 
 
 def apply(cutter: Cutter, regions: Sequence[Region], order: Sequence[int] | None = None) -> PartGraph:

@@ -18,6 +18,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.read.hlo.reader import parse_hlo
 from lowtide.target import BUILT_IN, resolve
 from support.command import Captured, run
+from support.hlo_texts import DONATED, IN_PLACE
 
 TEXT = """HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[4,4]{1,0})->f32[4]{0}}
 
@@ -110,52 +111,6 @@ def test_what_a_loop_only_reads_is_no_copy_of_it():
     )
     sizes = {t.name.partition(".")[0]: t.size for t in graph(direct).tensors if t.shape == (4,) and "while" in t.name}
     assert sizes == {"while": 0}
-
-
-DONATED = "input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias) }"
-IN_PLACE = (
-    f"HloModule donated, is_scheduled=true, {DONATED}"
-    + """
-
-%elementwise (p: f32[8,8], q: f32[8,8]) -> f32[8,8] {
-  %p = f32[8,8]{1,0} parameter(0)
-  %q = f32[8,8]{1,0} parameter(1)
-  %r = f32[8,8]{1,0} transpose(%q), dimensions={1,0}
-  ROOT %s = f32[8,8]{1,0} add(%p, %r)
-}
-
-%update (p.1: f32[8,8], row: f32[1,8], at: s32[]) -> f32[8,8] {
-  %p.1 = f32[8,8]{1,0} parameter(0)
-  %row = f32[1,8]{1,0} parameter(1)
-  %at = s32[] parameter(2)
-  ROOT %u = f32[8,8]{1,0} dynamic-update-slice(%p.1, %row, %at, %at)
-}
-
-ENTRY %main (a: f32[8,8], b: f32[8,8]) -> (f32[8,8], f32[8,8]) {
-  %a = f32[8,8]{1,0} parameter(0)
-  %b = f32[8,8]{1,0} parameter(1)
-  %at.1 = s32[] constant(0)
-  %flat = f32[64]{0} bitcast(%a)
-  %sum = f32[1,8]{1,0} custom-call(%flat)
-  %mixed = f32[8,8]{1,0} fusion(%a, %b), kind=kLoop, calls=%elementwise
-  %moved = f32[8,8]{0,1} copy(%mixed)
-  %turned = f32[8,8]{1,0} exponential(%moved)
-  %one = f32[8,8]{1,0} negate(%turned)
-  %two = f32[8,8]{1,0} fusion(%b, %sum, %at.1), kind=kLoop, calls=%update
-  ROOT %both = (f32[8,8]{1,0}, f32[8,8]{1,0}) tuple(%one, %two)
-}
-"""
-)
-
-
-def test_operands_are_written_over_where_xla_allows_it():
-    """Of one shape and layout, elementwise all the way, or changed in place; never where a layout turns."""
-    g = graph(IN_PLACE)
-    by_name = {t.name: t.id for t in g.tensors}
-    over = {op.name: [next(n for n, k in by_name.items() if k == t) for t in op.overwrites or ()] for op in g.ops}
-    assert over == {
-        "sum": [], "mixed": ["a"], "moved": [], "turned": [], "one": ["turned"], "two": ["b"],
-    }  # fmt: skip
 
 
 def test_a_donated_parameter_counts_until_it_is_read_no_more():

@@ -17,11 +17,3 @@ static int32_t halved(int32_t value, int32_t times)
     int32_t limit = (mask >> 1) + ((value < 0) ? 1 : 0);
     return (value >> times) + ((rest > limit) ? 1 : 0);
 }
-
-/* Times 2^shift * multiplier / 2^31, with both roundings of TFLite. */
-static int32_t scaled(int32_t value, int32_t multiplier, int32_t shift)
-{
-    int32_t left = (shift > 0) ? shift : 0;
-    int32_t right = (shift > 0) ? 0 : -shift;
-    return halved(high_product((int32_t)((uint32_t)value << left), multiplier), right);
-}

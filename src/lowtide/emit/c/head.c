@@ -7,6 +7,11 @@
 
 #include <stddef.h>
 
+/* 1: as TFLite Micro computes where it is built with TFLITE_SINGLE_ROUNDING. */
+#ifndef MODEL_SINGLE_ROUNDING
+#define MODEL_SINGLE_ROUNDING 0
+#endif
+
 #ifndef MODEL_GUARD
 #define MODEL_GUARD 0
 #endif

@@ -66,5 +66,9 @@ static int32_t leading_zeros(uint32_t value)
 
 static int32_t exp_of(const softmax_t *k, int32_t difference)
 {
+#if MODEL_SINGLE_ROUNDING
+    return exp_below_zero(scaled(difference, k->multiplier, k->shift));
+#else
     return exp_below_zero(high_product(difference * (int32_t)((uint32_t)1 << k->shift), k->multiplier));
+#endif
 }

@@ -4,9 +4,7 @@ Two bounds. The price cut holds for every order (`core/sequence/price_cut.h`): f
 a minimum cut; it is concave in the price, so that the best price is found by halving. The knapsack holds for one order
 of first runs: before each op, what was made and is still to be read is held or made again.
 
-Where values may leave memory while ops run, what is away while an op runs first left before it and comes back behind
-it. In a plan of T units of time these are at most r (T - c) bytes, c the op's own time, where 1 / r is the sum of what
-a byte takes each way. So much more room there is, and no other rule: the bound lets every transfer be free.
+Where values may leave memory while ops run, `lowtide.optimize.recompute.swap_bound` has the bound.
 """
 
 from __future__ import annotations
@@ -26,11 +24,13 @@ _HALVINGS = 24
 
 @dataclass(frozen=True)
 class PriceBound:
-    """Units of cost that running ops again takes at least, whatever the order; the op and the price that show it."""
+    """Units of cost that running ops again takes at least, whatever the order; the op and the price that show it, and
+    the weights of waiting before and behind the op, of which the price's second number is one."""
 
     units: int
     op: int = -1
     price: tuple[int, int] = (0, 1)
+    waits: tuple[int, int] = (0, 0)
 
 
 def price_bound(
@@ -38,7 +38,6 @@ def price_bound(
     budget: int,
     ops: Sequence[int],
     in_time: Callable[[], bool] = lambda: True,
-    rate: Fraction = Fraction(0),
 ) -> PriceBound:
     """The best price cut over some ops.
 
@@ -50,27 +49,20 @@ def price_bound(
         Positions to ask at, those first that promise most.
     in_time
         Whether to go on.
-    rate
-        Bytes that can be away for each unit of time (`lowtide.optimize.recompute.swaps.Bandwidth.both_ways`).
     """
-    best, q, total = PriceBound(0), _scale(problem), problem.costs.total
-
-    def room(v: int) -> int:
-        return budget + int(rate * (total + best.units - problem.costs.units[v]))
-
+    best, q = PriceBound(0), _scale(problem)
     # Where what is held at a price is more than there is room for, a byte is worth more.
-    for v, p, flow in _price_cuts(problem, ops, q, room, in_time):
-        excess = problem.touched_bytes(v) - budget - rate * (total - problem.costs.units[v])
-        value = ceil((flow + p * excess) / (q + p * rate))
+    for v, p, flow in _price_cuts(problem, ops, q, lambda: budget, in_time):
+        value = -(-(flow + p * (problem.touched_bytes(v) - budget)) // q)
         if value > best.units:
             best = PriceBound(value, v, (p, q))
     return best
 
 
 def _price_cuts(
-    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[int], int], in_time: Callable[[], bool]
+    problem: Sequenced, ops: Sequence[int], q: int, room: Callable[[], int], in_time: Callable[[], bool]
 ) -> Iterator[tuple[int, int, int]]:
-    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room(op)` bytes are held: the
+    """Minimum cuts at some ops, at prices p / q of a byte halved towards that at which `room()` bytes are held: the
     op, p, and the flow. It ends when time is up."""
     core, dearest = problem.core(bound=True), _dearest(problem, q)
     for v in ops:
@@ -81,7 +73,7 @@ def _price_cuts(
             p = max(1, _middle(low, high))
             flow, held, _ = _core.price_cut(core, v, p, q)
             yield v, p, flow
-            if held - problem.untouched_bytes(v) > room(v):
+            if held - problem.untouched_bytes(v) > room():
                 low = p
             else:
                 high = p
@@ -92,15 +84,16 @@ def _price_cuts(
 @dataclass(frozen=True)
 class PeakBound:
     """Bytes that no sequence within a bound on its cost needs less than, whatever the order; the op and the price of a
-    byte that show it, -1 if it is what a single op needs."""
+    byte that show it, -1 if it is what a single op needs; `waits` as in `PriceBound`."""
 
     bytes: int
     op: int = -1
     price: tuple[int, int] = (0, 1)
+    waits: tuple[int, int] = (0, 0)
 
     def priced(self) -> PriceBound:
         """The price cut that shows it, for `certificate`."""
-        return PriceBound(1 if self.op >= 0 else 0, self.op, self.price)
+        return PriceBound(1 if self.op >= 0 else 0, self.op, self.price, self.waits)
 
 
 def peak_bound(
@@ -109,7 +102,6 @@ def peak_bound(
     least: int,
     ops: Sequence[int],
     in_time: Callable[[], bool] = lambda: True,
-    rate: Fraction = Fraction(0),
 ) -> PeakBound:
     """The best price cut over some ops, read the other way round: bytes for a bound on time.
 
@@ -124,20 +116,15 @@ def peak_bound(
         Bytes known to be needed.
     ops
         Positions to ask at, those first that promise most.
-    rate
-        Bytes that can be away for each unit of time.
     """
-    best, q, total = PeakBound(least), _scale(problem), problem.costs.total
+    best, q = PeakBound(least), _scale(problem)
 
-    def away(v: int) -> Fraction:
-        return rate * (total + extra - problem.costs.units[v])
-
-    def own_bytes(v: int) -> int:
+    def own_bytes() -> int:
         """The price at which the cut's bytes are the bound's own gives the most."""
-        return best.bytes + int(away(v))
+        return best.bytes
 
     for v, p, flow in _price_cuts(problem, ops, q, own_bytes, in_time):
-        value = ceil(problem.touched_bytes(v) - away(v) - Fraction(q * extra - flow, p))
+        value = ceil(problem.touched_bytes(v) - Fraction(q * extra - flow, p))
         if value > best.bytes:
             best = PeakBound(value, v, (p, q))
     return best
@@ -172,7 +159,7 @@ def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | Non
     """The flow that shows a bound; None if there is nothing to show."""
     if bound.units <= 0:
         return None
-    _, _, arcs = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, with_proof=True)
+    _, _, arcs = _core.price_cut(problem.core(bound=True), bound.op, *bound.price, *bound.waits, with_proof=True)
     graph = problem.model.graph
     ids = [op.id for op in graph.ops]
 
@@ -182,7 +169,11 @@ def certificate(problem: Sequenced, bound: PriceBound) -> PriceCertificate | Non
         return tensor, None if source < 0 else ids[source], None if goal < 0 else ids[goal], amount
 
     return PriceCertificate(
-        op=ids[bound.op], price=bound.price, scale=problem.costs.scale, flow=[arc(row) for row in arcs]
+        op=ids[bound.op],
+        price=bound.price,
+        waits=bound.waits,
+        scale=problem.costs.scale,
+        flow=[arc(row) for row in arcs],
     )
 
 

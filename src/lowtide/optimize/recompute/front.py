@@ -1,4 +1,4 @@
-"""Peaks that running ops again reaches, and what it adds to the time of each."""
+"""Peaks that running ops again or storing tensors reaches, and what it adds to the time of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowtide.rewrites import CountedAs
 class FrontPoint:
     """Bytes of the peak, the part of the cost that running ops again adds, how many runs those are, and the part that
     no plan within these bytes adds less than, whatever its order. Of a step whose ops run in parts: how many parts, and
-    how many ops; runs again are then those of each part."""
+    how many ops; runs again are then those of each part. Where tensors may leave memory: bytes that are stored."""
 
     peak_bytes: int
     overhead: float
@@ -20,11 +20,13 @@ class FrontPoint:
     least_overhead: float
     parts: int = 1
     ops_in_parts: int = 0
+    stored_bytes: int = 0
 
 
 @dataclass(frozen=True, repr=False)
 class Front:
-    """Peaks below the best order's, the lowest last, each dearer than the one before.
+    """Peaks below the best order's, the lowest last, each dearer than the one before, but for what costs nothing: ops
+    of no cost, transfers while others run.
 
     Attributes
     ----------

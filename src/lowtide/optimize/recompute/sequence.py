@@ -6,6 +6,7 @@ up to the alignment: the plan's own peak is at most that of its sequence.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -330,6 +331,9 @@ def _one(
     core, begin = problem.core(problem.model.alignment), problem.without_views(order)
     enough = max(0, enough - problem.unmoved_units)
     seconds = 0.0 if limits.over() else limits.left_seconds
+    began = time.perf_counter()
     result = search_sequence(core, begin, budget, limits.seed, seconds, steps, enough, report=tell)
+    limits.tally.add("chains", result.chains, began)
+    limits.tally.counts["repairs"] = limits.tally.counts.get("repairs", 0) + result.steps
     limits.interrupt.seen |= result.stopped == "interrupt"
     return result

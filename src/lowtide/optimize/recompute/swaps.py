@@ -35,11 +35,9 @@ class Bandwidth:
     from_host: float
 
     @property
-    def both_ways(self) -> Fraction:
-        """Bytes per nanosecond that can have left and can come back around one moment of a sequence, for each
-        nanosecond of the rest of it: what is there before it at one rate, and behind it at the other."""
-        out, back = Fraction(self.to_host), Fraction(self.from_host)
-        return out * back / (out + back) / _NANO
+    def per_nanosecond(self) -> tuple[Fraction, Fraction]:
+        """Bytes each way."""
+        return Fraction(self.to_host) / _NANO, Fraction(self.from_host) / _NANO
 
 
 def nanoseconds(size: int, bytes_per_second: float) -> int:

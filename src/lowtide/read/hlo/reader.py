@@ -142,7 +142,7 @@ class _Program:
         """Of a tuple."""
         whole, index = operands[0] if operands else None, one.number
         if not isinstance(whole, tuple) or index is None or index >= len(whole):
-            raise InputError(f"{one.name} takes an element that its tuple does not have", one.place)
+            raise InputError(f"{one.name} takes an element that its tuple does not have; check its index", one.place)
         return whole[index]
 
     def run(self, one: Instruction, operands: list[Value]) -> Value:
@@ -155,7 +155,9 @@ class _Program:
         value = self.result(one, operands, number)
         for name in one.after:
             if name not in self.values:
-                raise InputError(f"{one.name} runs after {name[:80]}, which does not stand before it", one.place)
+                raise InputError(
+                    f"{one.name} runs after {name[:80]}, which does not stand before it; is a line lost?", one.place
+                )
         after = tuple(self.op_of[name] for name in one.after if name in self.op_of)
         begun = {*_flat(value)} - set(read)
         outputs = tuple(t for t in dict.fromkeys(_flat(value)) if t in begun)
@@ -225,9 +227,9 @@ class _Program:
             if isinstance(to, int) and isinstance(given, int) and to in self.made and self.waits(to, given):
                 self.tensors[given] = replace(self.tensors[given], size=self.bytes_of[given])
 
-    def waits(self, made: int, given: int) -> bool:
+    def waits(self, output: int, given: int) -> bool:
         """Whether the op that makes a tensor comes after all that read another; from now on it does in any order."""
-        producer = next(k for k, op in enumerate(self.ops) if made in op.outputs)
+        producer = next(k for k, op in enumerate(self.ops) if output in op.outputs)
         readers = [k for k, op in enumerate(self.ops) if given in op.inputs and k != producer]
         if any(k > producer for k in readers):
             return False

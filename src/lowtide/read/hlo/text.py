@@ -174,11 +174,11 @@ def _instruction(line: str, place: str) -> Instruction:
     rest = rest.removeprefix("ROOT ")
     named = _NAME.match(rest)
     if named is None:
-        raise InputError(f"this is no instruction: {line.strip()[:60]!r}", place)
+        raise InputError(f"this is no instruction: {line.strip()[:60]!r}; is the text as XLA wrote it?", place)
     shape, at = _shape(rest, named.end(), place, 0)
     word = re.compile(r"\s*([\w\-]+)\(").match(rest, at)
     if word is None:
-        raise InputError(f"{named[1]} has no operation behind its shape", place)
+        raise InputError(f"{named[1]} has no operation behind its shape; is the line whole?", place)
     close = _closing(rest, word.end(), place)
     inside, behind = rest[word.end() : close], _STRING.sub("", rest[close:])
     plain = word[1] in ("parameter", "constant")
@@ -218,13 +218,13 @@ def _closing(text: str, at: int, place: str) -> int:
             depth += (c == "(") - (c == ")")
             if depth == 0:
                 return i
-    raise InputError("a parenthesis does not close", place)
+    raise InputError("a parenthesis does not close; is the line whole?", place)
 
 
 def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
     """A shape that begins at `at`, and where it ends, its layout included."""
     if depth > MOST_DEPTH:
-        raise InputError(f"tuples are nested more than {MOST_DEPTH} deep", place)
+        raise InputError(f"tuples are nested more than {MOST_DEPTH} deep; no program of XLA's has that", place)
     if text[at : at + 1] == "(":
         parts: list[Shape] = []
         at = _blank(text, at + 1)
@@ -235,16 +235,16 @@ def _shape(text: str, at: int, place: str, depth: int) -> tuple[Shape, int]:
             if text[at : at + 1] == ",":
                 at = _blank(text, at + 1)
             elif text[at : at + 1] != ")":
-                raise InputError("a tuple's shape does not close", place)
+                raise InputError("a tuple's shape does not close; is the line whole?", place)
         return tuple(parts), at + 1
     array = _ARRAY.match(text, at)
     if array is None:
-        raise InputError(f"this is no shape: {text[at : at + 40]!r}", place)
+        raise InputError(f"this is no shape: {text[at : at + 40]!r}; write it as f32[2,3]", place)
     at = array.end()
     if text[at : at + 1] == "{":
         end = text.find("}", at)
         if end < 0:
-            raise InputError("a layout does not close", place)
+            raise InputError("a layout does not close; is the line whole?", place)
         at = end + 1
     return _array(array[1], array[2], place), at
 
@@ -261,16 +261,16 @@ def _array(dtype: str, dims: str, place: str) -> Array:
     else:
         width = re.fullmatch(r"(?:s|u|f|bf)(\d+)\w*", dtype)  # f8e4m3fn has 8
         if width is None or not 1 <= int(width[1][:4]) <= 64:
-            raise InputError(f"{dtype[:40]!r} is no element type of HLO", place)
+            raise InputError(f"{dtype[:40]!r} is no element type of HLO; write it as f32, s8 or pred", place)
         bits = int(width[1])
     shape: list[int] = []
     count = 1
     for dim in filter(None, (d.strip() for d in dims.split(","))):
         digits = dim.removeprefix("<=")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-            raise InputError(f"{dim[:40]!r} is no size of a dimension", place)
+            raise InputError(f"{dim[:40]!r} is no size of a dimension; write a whole number", place)
         shape.append(int(digits))
         count *= int(digits)
         if count * bits > 8 * MOST_BYTES:
-            raise InputError("an array has more than 2^62 bytes", place)
+            raise InputError("an array has more than 2^62 bytes; check its shape", place)
     return Array(dtype, tuple(shape), -(-count * bits // 8))

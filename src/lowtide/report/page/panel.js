@@ -201,14 +201,14 @@
 
     editRows() {
       const { view } = this, rows = [];
-      const words = { again: "run again", loop: "loop" }, colours = { cut: COLOURS.constant, "run again": COLOURS.input, loop: COLOURS.activation };
+      const words = { again: "run again", loop: "loop", part: "in parts", store: "to host", load: "from host" };
+      const colours = { "run again": COLOURS.input, loop: COLOURS.activation, "to host": COLOURS.workspace, "from host": COLOURS.output };
       const found = new Map();
       for (const [step, edit] of Object.entries(view.edits)) {
         const word = words[edit] || "cut";
-        if (!found.has(word)) found.set(word, []);
-        found.get(word).push(+step);
+        found.set(word, [...(found.get(word) || []), +step]);
       }
-      for (const [word, steps] of found) rows.push([word, steps, colours[word]]);
+      for (const [word, steps] of found) rows.push([word, steps, colours[word] || COLOURS.constant]);
       if (view.spill.length) rows.push(["spill", [...view.spill], COLOURS.workspace]);
       if (view.fill.length) rows.push(["fill", [...view.fill], COLOURS.output]);
       return rows;

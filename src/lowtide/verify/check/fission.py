@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from math import inf, log, prod
 
@@ -47,6 +48,8 @@ def verify_fission(graph: Graph, plan: Plan, target: Target, verify: Verify) -> 
     own = simulate(graph, work_out(graph, target), graph.own_order)
     if plan.own_order_peak_bytes != own.peak:
         raise VerificationError("own_order_peak", f"it is {own.peak} bytes; the plan says {plan.own_order_peak_bytes}")
+    if plan.profile is not None and plan.profile.own_order_bytes != list(own.footprint):
+        raise VerificationError("profile", "own_order_bytes are not those of the step in its own order")
     priced = _priced(graph, claim.families)
     checks: list[HeldRule] = []
     for part in claim.parts:
@@ -75,8 +78,11 @@ def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]
     for part in claim.parts:
         region, body = _Region(outer, part, claim.families), _body_plan(part)
         outer = _around(outer, part, region.loop(body, _seconds(region.body(), body)))
-    peak = simulate(outer, work_out(outer, target), outer.own_order).peak
-    inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=peak)
+    own = simulate(outer, work_out(outer, target), outer.own_order)
+    inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=own.peak)
+    if plan.profile is not None:
+        drawn = msgspec.structs.replace(plan.profile, own_order_bytes=list(own.footprint))
+        inner = msgspec.structs.replace(inner, profile=drawn)
     least = plan.least_required_bytes + (plan.reserve_bytes or 0)
     if plan.status == "over_budget" and plan.recomputation is not None and least > (plan.budget_bytes or least):
         inner = msgspec.structs.replace(inner, status="impossible")  # of sequences alone, which other parts may not be
@@ -251,6 +257,7 @@ class _Region:
         lengths = [b - a for a, b in zip((0, *self.part.ends), self.part.ends, strict=False)]
         return [(n, lengths.count(n)) for n in sorted(set(lengths))]
 
+    @cached_property
     def leaving(self) -> list[int]:
         """Results that are read outside, or are the step's."""
         inside = {v for v, _ in self.part.ops}
@@ -309,7 +316,7 @@ class _Region:
         for rows, n in self.counts:
             moved = self.shared[op.id] + own * rows // self.rows
             total += n * _cost(self.families, op.type, (op.flops or 0) * rows / self.rows, moved)
-        leaving = set(self.leaving())
+        leaving = set(self.leaving)
         for t in (t for t in op.outputs if t in leaving):
             if self.made[t] is None:
                 total += (len(self.part.ends) - 1) * _cost(self.families, "merge", 0, 3 * sizes[t])
@@ -326,7 +333,7 @@ class _Region:
             raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
         first = self.graph.op_by_id[self.part.ops[0][0]].name
         return Op(
-            op_id, tuple(sorted(self.read)), tuple(sorted(self.leaving())), f"{len(self.part.ops)} ops from {first}",
+            op_id, tuple(sorted(self.read)), tuple(sorted(self.leaving)), f"{len(self.part.ops)} ops from {first}",
             "Parts", body.required_bytes, cost=seconds,
         )  # fmt: skip
 

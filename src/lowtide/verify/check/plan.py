@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 from math import inf
+from typing import get_args
 
 from lowtide.certificates import NoCertificate
 from lowtide.errors import InputError, VerificationError
 from lowtide.graph import Graph
 from lowtide.plan import Plan
-from lowtide.rewrites import CutRegion, CutSeams, PlanCost, Sections
+from lowtide.rewrites import CutRegion, CutSeams, Exactness, PlanCost, Sections
 from lowtide.sizes import format_count, format_size
 from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, check_aliases, has_aliases
@@ -30,6 +31,7 @@ from lowtide.verify.check.recompute import check_recomputation
 from lowtide.verify.check.regions import check_regions
 from lowtide.verify.check.replay import replay
 from lowtide.verify.check.rewrites import before_cuts, with_ops
+from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.runtime_arena import check_runtime_arena
 from lowtide.verify.check.streams import in_the_fast_memory
 from lowtide.verify.check.sums import check_again
@@ -256,15 +258,18 @@ def _check_cost(plan: Plan, cost: PlanCost) -> str:
 def _check_cuts(graph: Graph, whole: Graph, plan: Plan) -> str:
     """``parts``: the plan says how exact its parts are; that each of them is right was seen when they were put
     together."""
-    exact = exactness(before_cuts(graph, plan), plan)
+    rounds = rounds_of(graph, plan, before_cuts)
+    exact = max((exactness(*one) for one in rounds), key=get_args(Exactness).index)
     if plan.exactness != exact:
         raise VerificationError("parts", f"the plan promises {plan.exactness!r}, its cuts {exact!r}")
     if plan.proved_over is None:
         raise VerificationError("parts", "the plan does not say over what its bound holds")
-    cut = sum(len(r.ops) for r in plan.rewrites or () if isinstance(r, CutRegion | CutSeams))
-    sections = sum(isinstance(r, Sections) for r in plan.rewrites or ())
+    rewrites = [r for _, one in rounds for r in one.rewrites or ()]
+    cut = sum(len(r.ops) for r in rewrites if isinstance(r, CutRegion | CutSeams))
+    sections = sum(isinstance(r, Sections) for r in rewrites)
     apart = f"{format_count(sections, 'product')} by sections, " if sections else ""
-    return f"{apart}{format_count(cut, 'op')} cut, {len(whole.ops):,} ops in all; each is given what it needs"
+    often = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
+    return f"{apart}{format_count(cut, 'op')} cut{often}, {len(whole.ops):,} ops in all; each is given what it needs"
 
 
 def _verify_spilling(graph: Graph, plan: Plan, target: Target, checks: list[HeldRule], own: Simulation) -> Report:

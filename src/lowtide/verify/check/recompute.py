@@ -20,7 +20,7 @@ from lowtide.rewrites import COUNTED, PriceCertificate, Recomputation, Recompute
 from lowtide.verify.check.bound import largest_single_op
 from lowtide.verify.check.memory import CheckedMemory
 from lowtide.verify.check.rewrites import why_not_again
-from lowtide.verify.check.swaps import away_rate, check_rates, check_swapping, swaps_of, time_of
+from lowtide.verify.check.swaps import check_rates, check_swapping, swaps_of, time_of, transfer_rates
 
 NONE_MOVED: Mapping[int, tuple[int, bool]] = {}
 
@@ -91,10 +91,10 @@ def _moved(memory: CheckedMemory, plan: Plan) -> dict[int, tuple[int, bool]]:
 
 @dataclass(frozen=True)
 class Beside:
-    """What a plan may do beside holding values: bytes that may be away for each unit of time, and whether ops run
+    """What a plan may do beside holding values: move them at these rates, bytes per unit of time each way, and run ops
     again."""
 
-    rate: Fraction = Fraction(0)
+    rates: tuple[Fraction, Fraction] | None = None
     again: bool = True
 
 
@@ -176,7 +176,7 @@ def check_recomputation(
     for name, value, real in (("once", claim.once, once), ("planned", claim.planned, planned)):
         if value != real / scale:
             raise VerificationError("recompute", f"{name} is {value}; the ops add up to {real / scale}")
-    beside = Beside(away_rate(plan), plan.allow != ["swap"])
+    beside = Beside(transfer_rates(plan), plan.allow != ["swap"])
     least = once
     if claim.certificate is not None:
         budget = (plan.budget_bytes or 0) - (plan.reserve_bytes or 0)
@@ -216,7 +216,7 @@ def _check_least_peak(
         return ""
     least = largest_single_op(graph, memory)
     if claim.peak_certificate is not None:
-        beside = Beside(away_rate(plan), plan.allow != ["swap"])
+        beside = Beside(transfer_rates(plan), plan.allow != ["swap"])
         least = max(least, proved_peak(graph, memory, extra, claim.peak_certificate, units, scale, beside))
     if claim.least_peak_bytes > least:
         raise VerificationError("recompute", f"no peak below {claim.least_peak_bytes} is said; proved is {least}")
@@ -232,14 +232,13 @@ def proved_peak(
     scale: float,
     beside: Beside = ALONE,
 ) -> int:
-    """Bytes that are needed where running ops again may cost `extra` units more, and `beside.rate` bytes for each
-    unit of time may be away. Raises as `proved_units`."""
+    """Bytes that are needed where running ops again and waiting may cost `extra` units more. Raises as
+    `proved_units`."""
     touched, flow = _shown(graph, memory, certificate, units, scale, beside)
     p, q = certificate.price
     if p == 0:
         return 0
-    away = beside.rate * (sum(units.values()) + extra - units[certificate.op])
-    return ceil(touched - away - Fraction(q * extra - flow, p))
+    return ceil(touched - Fraction(q * extra - flow, p))
 
 
 def proved_units(
@@ -251,8 +250,7 @@ def proved_units(
     scale: float,
     beside: Beside = ALONE,
 ) -> int:
-    """Units that running ops again costs at least, within `budget` bytes, if `beside.rate` bytes for each unit of time
-    may be away: in a plan of once + e units no more than rate (once + e - the op's own), so that e is on both sides.
+    """Units that running ops again and waiting for transfers cost at least, within `budget` bytes.
 
     Raises
     ------
@@ -261,8 +259,7 @@ def proved_units(
     """
     touched, flow = _shown(graph, memory, certificate, units, scale, beside)
     p, q = certificate.price
-    excess = touched - budget - beside.rate * (sum(units.values()) - units[certificate.op])
-    return max(0, ceil((flow + p * excess) / (q + p * beside.rate)))
+    return max(0, -(-(flow + p * (touched - budget)) // q))
 
 
 def _shown(
@@ -273,30 +270,42 @@ def _shown(
     scale: float,
     beside: Beside,
 ) -> tuple[int, int]:
-    """Bytes that the certificate's op touches, and the flow that it shows."""
+    """Bytes that the certificate's op touches, and the flow that it shows, without what ops before and behind take."""
     v, (p, q) = certificate.op, certificate.price
     if v not in graph.index_of or certificate.scale != scale:
         raise VerificationError("recompute", "the certificate is for nothing that is there")
     if p < 0 or q <= 0:
         raise VerificationError("recompute", f"a price of {p} / {q} is none")
+    (a, b), (out, back) = certificate.waits, beside.rates or (Fraction(1), Fraction(1))
+    if not (0 <= a <= q and 0 <= b <= q) or (beside.rates is None and (a or b)):
+        raise VerificationError("recompute", f"{a} and {b} of {q} are no weights of waiting")
+    if beside.rates is not None and p > a / out + b / back:
+        raise VerificationError("recompute", "a byte is worth more than what it takes to leave and come back")
     touched = sum(memory.storages[i].size for i in memory.touches[v]) + memory.workspace[v]
     touched -= max(memory.saved[v].values(), default=0)
-    return touched, _flow(graph, memory, certificate, units, beside)
+    apart = max(certificate.waits) * (sum(units.values()) - units[v])
+    return touched, _flow(graph, memory, certificate, units, beside) - apart
 
 
 def _flow(
     graph: Graph, memory: CheckedMemory, certificate: PriceCertificate, units: dict[int, int], beside: Beside
 ) -> int:
     """The flow from what has run before the op to what runs later, all capacities kept."""
-    v, (p, q) = certificate.op, certificate.price
+    v, (p, q), (a, b) = certificate.op, certificate.price, certificate.waits
     before, later = _ancestors(graph, v), _descendants(graph, v)
+    times: dict[int | None, int] = {}
     makers = _makers(graph, memory)
     through: dict[int, int] = {}
     surplus: dict[int | None, int] = {}
     for tensor, source, goal, amount in certificate.flow:
         if amount < 0:
             raise VerificationError("recompute", f"an arc carries {amount}")
-        if tensor is None:
+        if tensor is None and (source is None or goal is None):
+            op = goal if source is None else source
+            times[op] = times.get(op, 0) + amount
+            if op == v or op not in units or (source is None) != (a > b):
+                raise VerificationError("recompute", f"the time of op {op} is no arc")
+        elif tensor is None:
             if source is None or goal is None or goal not in _needed(graph, source):
                 raise VerificationError("recompute", f"op {source} does not wait for op {goal}")
         else:
@@ -313,13 +322,15 @@ def _flow(
             through[storage] = through.get(storage, 0) + amount
         surplus[source] = surplus.get(source, 0) - amount
         surplus[goal] = surplus.get(goal, 0) + amount
-    _check_capacities(graph, memory, through, makers, (p, q), units if beside.again else {})
+    if any(op is None or amount > abs(a - b) * units[op] for op, amount in times.items()):
+        raise VerificationError("recompute", "an op's time carries more than it is")
+    _check_capacities(graph, memory, through, makers, (p, q - b), units if beside.again else {})
     ends = {None, v, *before, *later}
     for op, amount in surplus.items():
         if amount and op not in ends:
             raise VerificationError("recompute", f"at op {op} {amount} is lost")
     arrived = sum(surplus.get(op, 0) for op in (v, *later))
-    kept = sum(a for t, _, goal, a in certificate.flow if t is not None and goal is None)
+    kept = sum(amount for *_, goal, amount in certificate.flow if goal is None)
     return arrived + kept
 
 

@@ -51,8 +51,8 @@ def check_regions(graph: Graph, plan: Plan, target: Target) -> str:
         return ""
     if plan.allow != ["fission"] or graph.dialect != "onnx":
         raise _fail("a bound over all regions holds where an ONNX model is cut in regions, and nothing else is allowed")
-    if any(isinstance(r, Sections) for r in plan.rewrites or ()):
-        raise _fail("a bound over all regions does not hold where products run by sections")
+    if plan.rounds or any(isinstance(r, Sections) for r in plan.rewrites or ()):
+        raise _fail("a bound over all regions does not hold where products run by sections, or parts are cut again")
     if target.overlap != "never" and not target.rule:
         raise _fail(
             "a bound over all regions does not hold where parts of any op may lie over a part of what they read"

@@ -14,6 +14,7 @@ from lowtide.target import Target
 from lowtide.verify.check.aliases import aliased, has_aliases
 from lowtide.verify.check.loops import looped
 from lowtide.verify.check.parts import has_cuts, parted
+from lowtide.verify.check.rounds import rounds_of
 from lowtide.verify.check.sums import with_sums
 from lowtide.verify.check.swaps import swaps_of, with_loads, with_stores
 
@@ -54,7 +55,9 @@ def with_ops(graph: Graph, plan: Plan) -> Graph:
     if has_cuts(plan):
         if swaps_of(plan):
             raise VerificationError("rewrites", "tensors leave memory in a plan that cuts")
-        return parted(before_cuts(graph, plan), plan)
+        return parted(*rounds_of(graph, plan, before_cuts)[-1])
+    if plan.rounds:
+        raise VerificationError("parts", "there are rounds in a plan that cuts nothing")
     user = graph
     graph = _with_clones(graph, clones, plan) if changed else graph
     aliases = changed and any(t.alias_of is not None for t in user.tensors)

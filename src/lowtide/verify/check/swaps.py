@@ -159,12 +159,9 @@ def check_rates(swapping: Swapping, graph: Graph) -> None:
         raise VerificationError("recompute", f"times of {len(each)} ops are given, and {len(graph.ops)} are there")
 
 
-def away_rate(plan: Plan) -> Fraction:
-    """Bytes for each nanosecond of a plan that can have left and can come back around one moment: in a time t before it
-    leave to_host t, in the rest of it come back from_host times that, and the smaller is largest where they are
-    equal."""
+def transfer_rates(plan: Plan) -> tuple[Fraction, Fraction] | None:
+    """Bytes per nanosecond to the host and back; None if nothing is moved."""
     swapping = plan.swapping
     if swapping is None:
-        return Fraction(0)
-    out, back = Fraction(swapping.to_host), Fraction(swapping.from_host)
-    return out * back / (out + back) / 1_000_000_000
+        return None
+    return Fraction(swapping.to_host) / 1_000_000_000, Fraction(swapping.from_host) / 1_000_000_000

@@ -1,0 +1,171 @@
+"""Russian dolls: small components of `reuse.py` in which nearly everything has a price, searched to the end.
+
+Buffers that never share pairwise are put together, and all ways to place such a group in the capacity are its values;
+what two groups pay is then a table. Groups are added one after the other at the front of what is solved already:
+
+    solve {D}, then {C, D}, then {B, C, D}, then {A, B, C, D}
+
+The bound of a partial choice is what it pays, of each group still open the least that it pays to those chosen, and what
+the open ones pay among themselves at least, which the smaller problem has proved.
+
+Source: Verfaillie, Lemaitre and Schiex, "Russian Doll Search for Solving Constraint Optimization Problems" (AAAI 1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.stop import Limits
+
+if TYPE_CHECKING:
+    from lowtide.allocate.reuse_model import Grid, Part
+
+MOST_VALUES = 1_500
+"""Ways to place a group."""
+
+MOST_GROUPS = 12
+
+NODES = 2_000_000
+"""Partial choices that are gone on with, in all."""
+
+NEVER = 1 << 40
+"""What it costs to share what never shares."""
+
+Way = tuple[int, ...]
+"""A place for each of a group."""
+
+Table = npt.NDArray[np.int64]
+
+
+def search(part: Part, grid: Grid, start: Sequence[int], limits: Limits) -> tuple[int, list[int]] | None:
+    """Least cost and a place in units for each buffer; None if it is too large, or not done in time.
+
+    `start` is a placement in bytes: each doll begins with what it pays.
+    """
+    found = _groups(part, grid)
+    if len(found) > MOST_GROUPS or part.total >= NEVER or not all(ways for _, ways in found):
+        return None
+    groups, values = [group for group, _ in found], [ways for _, ways in found]
+    rank = sorted(range(len(groups)), key=lambda g: (-len(values[g]), groups[g]))
+    groups, values = [groups[g] for g in rank], [values[g] for g in rank]
+    tables = {
+        (a, b): _table(part, grid, (groups[a], values[a]), (groups[b], values[b]))
+        for a, b in combinations(range(len(groups)), 2)
+    }
+    known = [[start[i] // grid.unit for i in group] for group in groups]
+    begin = [ways.index(tuple(at)) if tuple(at) in ways else 0 for ways, at in zip(values, known, strict=True)]
+    dolls = _Dolls([len(v) for v in values], tables, begin, limits)
+    chosen = dolls.solve()
+    if chosen is None:
+        return None
+    places = [0] * len(part.problem.buffers)
+    for group, ways, k in zip(groups, values, chosen, strict=True):
+        for i, at in zip(group, ways[k], strict=True):
+            places[i] = at
+    return dolls.least[0], places
+
+
+class _Dolls:
+    """Groups by their numbers of values and what each two of them pay; `least[g]`: what those from g on pay."""
+
+    def __init__(
+        self, counts: list[int], tables: dict[tuple[int, int], Table], begin: list[int], limits: Limits
+    ) -> None:
+        self.counts, self.tables, self.begin, self.limits = counts, tables, begin, limits
+        self.least = [0] * (len(counts) + 1)
+        self.nodes = 0
+        self.best: list[int] = []
+        self.cost = 0
+
+    def solve(self) -> list[int] | None:
+        """Values of all groups; None if it was not done."""
+        for first in reversed(range(len(self.counts))):
+            start = [np.zeros(count, np.int64) for count in self.counts]
+            self.best = self.begin[first:]
+            pairs = combinations(range(first, len(self.counts)), 2)
+            self.cost = int(sum(self.tables[a, b][self.begin[a], self.begin[b]] for a, b in pairs))
+            if not self.go_on(first, start, 0, []):
+                return None
+            if self.cost >= NEVER:
+                return None  # nothing fits: who asked knows a placement, or asks elsewhere
+            self.least[first] = self.cost
+        return self.best
+
+    def go_on(self, group: int, paid: list[Table], cost: int, chosen: list[int]) -> bool:
+        """Choose a value of a group and of those after it; False if it was ended."""
+        if group == len(self.counts):
+            self.cost, self.best = cost, chosen
+            return True
+        self.nodes += 1
+        if self.nodes > NODES or (self.nodes % 1000 == 0 and self.limits.left_seconds <= 0):
+            return False
+        later = range(group + 1, len(self.counts))
+        bound = paid[group] + (cost + self.least[group + 1])
+        for k in later:
+            bound = bound + (paid[k] + self.tables[group, k]).min(axis=1)
+        for value in np.argsort(bound, kind="stable"):
+            if bound[value] >= self.cost:
+                break
+            rest = list(paid)
+            for k in later:
+                rest[k] = paid[k] + self.tables[group, k][value]
+            if not self.go_on(group + 1, rest, cost + int(paid[group][value]), [*chosen, int(value)]):
+                return False
+        return True
+
+
+def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
+    """Buffers that never share pairwise, those with the most such others first, and all ways to place them."""
+    count = len(part.problem.buffers)
+    near: list[set[int]] = [set() for _ in range(count)]
+    for i, j in part.hard:
+        near[i].add(j)
+        near[j].add(i)
+    left = sorted(range(count), key=lambda i: (-len(near[i]), i))
+    groups: list[tuple[tuple[int, ...], list[Way]]] = []
+    while left:
+        group: list[int] = []
+        ways: list[Way] = [()]
+        for i in left:
+            if all(i in near[j] for j in group):
+                longer = _longer(grid, group, ways, i)
+                if longer is not None:
+                    ways = longer
+                    group.append(i)
+        groups.append((tuple(group), ways))
+        left = [i for i in left if i not in group]
+    return groups
+
+
+def _longer(grid: Grid, group: list[int], ways: list[Way], i: int) -> list[Way] | None:
+    """Ways to place a group with one more; None if they are too many for a group that has some already."""
+    result: list[Way] = []
+    for way in ways:
+        for at in grid.starts[i]:
+            if all(at + grid.sizes[i] <= b or b + grid.sizes[j] <= at for j, b in zip(group, way, strict=True)):
+                result.append((*way, at))
+        if group and len(result) > MOST_VALUES:
+            return None
+    return result
+
+
+def _table(
+    part: Part, grid: Grid, a: tuple[tuple[int, ...], list[Way]], b: tuple[tuple[int, ...], list[Way]],
+) -> Table:  # fmt: skip
+    """What each way of one group pays to each of another."""
+    (first, ways), (second, others) = a, b
+    left, right = np.array(ways, np.int64), np.array(others, np.int64)
+    table = np.zeros((len(ways), len(others)), np.int64)
+    for x, i in enumerate(first):
+        for y, j in enumerate(second):
+            key = part.key(i, j)
+            cost = NEVER if key in part.hard else part.costs.get(key, 0)
+            if cost:
+                low, at = left[:, x][:, None], right[:, y][None, :]
+                table += cost * ((low < at + grid.sizes[j]) & (at < low + grid.sizes[i]))
+    return table

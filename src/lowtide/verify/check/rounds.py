@@ -1,0 +1,40 @@
+"""Rounds of cuts: each is of the graph that the one before gave, and is checked as if that were the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from lowtide.graph import Graph
+from lowtide.plan import Plan
+from lowtide.rewrites import CutRegion, CutSeams, Recompute, Sections, Sums
+from lowtide.verify.check.part_rows import fail
+from lowtide.verify.check.parts import has_cuts, parted
+
+Before = Callable[[Graph, Plan], Graph]
+"""The graph that a plan cuts, of the one that it speaks of."""
+
+
+def rounds_of(graph: Graph, plan: Plan, before_cuts: Before) -> list[tuple[Graph, Plan]]:
+    """The plan's cuts, round by round: the graph that each cuts, and what is said of it.
+
+    Raises
+    ------
+    VerificationError
+        ``parts``: as `lowtide.verify.check.parts.parted`, or a round that cuts nothing, or does more than cut.
+    """
+    result = []
+    for k, listed in enumerate(plan.rounds or ()):
+        one = replace(
+            plan, ops=listed.ops, tensors=listed.tensors, order=listed.order, rewrites=listed.rewrites, rounds=None
+        )  # fmt: skip
+        if not has_cuts(one) or any(not isinstance(r, CutRegion | CutSeams | Sections) for r in listed.rewrites):
+            raise fail(f"round {k + 1} does something else than cut")
+        cut = before_cuts(graph, one)
+        result.append((cut, one))
+        graph = parted(cut, one)
+    last = replace(plan, rounds=None)
+    if result and any(isinstance(r, Sections | Sums | Recompute) for r in plan.rewrites or ()):
+        raise fail("what is cut again is changed before, which only the first round may be")
+    return [*result, (before_cuts(graph, last), last)]

@@ -1,0 +1,44 @@
+"""Russian dolls, without CP-SAT beside them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+
+from lowtide.allocate import reuse
+from lowtide.allocate.buffers import Problem, block
+from lowtide.allocate.reuse import least_reuse, reuse_cost
+from lowtide.stop import Limits
+from support.reuse_cases import Costs, least, problems, together
+
+
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
+@given(problems())
+def test_russian_dolls_find_the_least(case: tuple[Problem, Costs, int]):
+    """Without CP-SAT, from the greedy placement."""
+    problem, costs, capacity = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reuse, "find_spec", lambda name: None)
+        placed = least_reuse(problem, costs, capacity, Limits(30))
+    best = least(problem, costs, capacity)
+    if placed.offsets is not None:
+        assert (placed.cost, placed.lower_bound) == (best, best)
+        assert (
+            reuse_cost(problem, {p: c for p, c in costs.items() if not together(problem, *p)}, placed.offsets) == best
+        )
+    else:
+        assert best is None or placed.fits is None
+
+
+def test_two_sizes_in_eight_units_are_proved_without_a_solver(monkeypatch: pytest.MonkeyPatch):
+    """Pairs that are there together, each with a price to all others but the next."""
+    monkeypatch.setattr(reuse, "find_spec", lambda name: None)
+    buffers = tuple(block(f"b{k}", k // 2, k // 2 + 1, 1 + k % 2) for k in range(10))
+    costs = {(i, j): 1 for i, j in combinations(range(10), 2) if j // 2 != i // 2 + 1}
+    placed = least_reuse(Problem(buffers), costs, 4, Limits(20))
+    assert placed.optimal
+    monkeypatch.undo()
+    assert least_reuse(Problem(buffers), costs, 4, Limits(20)).cost == placed.cost > 0

@@ -1,0 +1,82 @@
+"""The picture of a step whose ops run in parts shows each part, and is checked as any profile is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+import lowtide
+from lowtide.errors import VerificationError
+from lowtide.plan import Plan, from_json
+from lowtide.report import parted
+from lowtide.report.page.page import page
+from lowtide.report.parted import view_of
+from lowtide.report.peak import top_at_peak, what_ifs
+from lowtide.report.view import PlanView
+
+STEP = "zoo:magis_unet:batch=8,width=16,image=64"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """A training step in parts."""
+    made = lowtide.plan(STEP, allow="recompute,fission", method="microbatch", max_overhead=1.0, time=10)
+    assert made.fission is not None
+    assert made.fission.parts
+    return made
+
+
+def test_every_part_is_there(plan: Plan) -> None:
+    """As many steps as ops run, live bytes of which the largest is the peak, addresses within the arena; the step's own
+    order stands beside."""
+    assert plan.fission is not None
+    (part,) = plan.fission.parts
+    body = msgspec.convert(part.body, Plan)
+    view = view_of(from_json(plan.to_json()))
+    assert view.steps == len(plan.order) - 1 + len(part.ends) * len(body.order)
+    assert view.peak_bytes == plan.peak_bytes
+    assert plan.profile is not None
+    assert view.own_order_bytes == tuple(plan.profile.own_order_bytes)
+    assert max(view.own_order_bytes) == plan.own_order_peak_bytes
+    assert all(r.offset is not None and r.offset + r.size <= (plan.arena_bytes or 0) for r in view.rectangles)
+    for step in range(view.steps):
+        lying = sorted((r.offset or 0, r.size) for r in (view.rectangles[i] for i in view.at(step)))
+        assert sum(size for _, size in lying) - view.shared_bytes[step] == view.live_bytes[step]
+        assert all(a + size <= b for (a, size), (b, _) in pairwise(lying)) or view.shared_bytes[step]
+    assert view.edits["in parts"] == len(part.ops)
+    assert sum(op.edit == "part" for op in view.ops) <= len(part.ends) * len(body.order)
+
+
+def test_advice_is_about_all_parts_at_once(plan: Plan) -> None:
+    """A tensor of a part that is not there is there in none."""
+    view = view_of(plan)
+    assert view.repeated is not None
+    first, steps, count = view.repeated
+    for index in top_at_peak(view):
+        r = view.rectangles[index]
+        if not first <= r.start < r.end <= first + steps * count:
+            continue
+        gone = list(view.live_bytes)
+        for other in view.rectangles:
+            if (other.tensor, (other.start - r.start) % steps, other.size) == (r.tensor, 0, r.size):
+                for step in range(other.start, other.end):
+                    gone[step] -= other.size
+        best = min((idea.peak_bytes for idea in what_ifs(view, index)), default=view.peak_bytes)
+        assert best <= max(max(gone), 0) or best == view.peak_bytes <= max(gone)
+
+
+def test_it_is_drawn_and_verified(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page; with very many steps an op stands for its parts; a profile that is another one's fails."""
+    assert "in parts" in page(view_of(plan))
+    lowtide.verify(STEP, plan)
+    monkeypatch.setattr(parted, "MOST_STEPS", 10)
+    assert view_of(plan) == PlanView.of(plan)
+    assert plan.profile is not None
+    for key in ("own_order_bytes", "bytes"):
+        profile = msgspec.structs.replace(plan.profile, **{key: [*getattr(plan.profile, key)[:-1], 1]})
+        with pytest.raises(VerificationError) as caught:
+            lowtide.verify(STEP, msgspec.structs.replace(plan, profile=profile))
+        assert caught.value.failure == "profile"
