@@ -1,12 +1,13 @@
 """What cuts reach below the best order: every model of a folder, and some of them measured in onnxruntime.
 
     python bench/below.py FOLDER [--time 60] [--built] [--measure NAME ...] -o bench/results/below
+    python bench/below.py FOLDER --built --study --loops --cuts-of bench/results/below.json -o bench/results/below-loops
 
 Planned under `generic` without weights: the own order's peak, the least peak of any order, and with `--allow fission`.
 Models named by --measure are given random weights, go through onnxruntime's optimiser, are planned under its rules with
 cuts, and run: what was planned beside what is in use, the arena, and the time beside that of onnxruntime's defaults;
 once with as many ops as need be, and once with few. With --built the networks of `bench/alias_models.py` are planned,
-too.
+too. --loops adds row loops (`--allow loops`, input held), which no ONNX file can carry: planned and verified, not run.
 """
 
 from __future__ import annotations
@@ -60,6 +61,27 @@ def planned(path: Path, seconds: float) -> dict[str, Any]:
     }
 
 
+def looped(path: Path, seconds: float) -> dict[str, Any]:
+    """A model's row of loops under `generic`: peak, whether it is proved for all orders of these loops, and seconds."""
+    graph, _ = load_own(path, FREE)
+    began, running = time.perf_counter(), time.process_time()
+    plan = lowtide.plan(graph, target="generic", time=seconds, allow="loops")
+    spent, ran = time.perf_counter() - began, time.process_time() - running
+    if plan.loops:
+        lowtide.verify(graph, plan)
+    return {
+        "loop_bytes": plan.peak_bytes,
+        "loop_optimal": plan.optimal,
+        "loop_path_complete": (plan.search or {}).get("loops_path_complete"),
+        "loop_reordered": (plan.search or {}).get("loops_reordered"),
+        "loops": len(plan.loops or ()),
+        "looped_ops": sum(len(loop.ops) for loop in plan.loops or ()),
+        "loop_exactness": plan.exactness,
+        "loop_seconds": spent,
+        "loop_cpu_seconds": ran,
+    }
+
+
 def measured(path: Path, seconds: float, folder: Path) -> list[dict[str, Any]]:
     """What onnxruntime has in use for a model in parts, as many as need be and few, beside what was planned."""
     from lowtide.run.random_weights import with_random_weights
@@ -102,6 +124,10 @@ def mean_ratio(rows: list[dict[str, Any]], beside: str) -> float:
     return exp(sum(log(r["cut_bytes"] / r[beside]) for r in rows) / max(1, len(rows)))
 
 
+LOOPED = (
+    "model", "strict", "with cuts", "of strict", "+ loops", "of strict", "best of both", "loops", "their ops", "proved",
+    "s",
+)  # fmt: skip
 PLANNED = (
     "model", "ops", "strict", "own order", "best order", "with cuts", "of strict", "of best", "bound", "its ops",
     "class", "floor", "s",
@@ -142,6 +168,10 @@ def tables(document: dict[str, Any]) -> list[str]:
         )
         for r in rows
     ]  # fmt: skip
+    if rows and "loop_bytes" in rows[0]:
+        lines += [*loop_table(rows), *_left_out(document)]
+        if document["cuts_of"]:
+            return [*lines, f"Cuts are of {document['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
     strict, best = mean_ratio(rows, "strict_bytes"), mean_ratio(rows, "best_bytes")
     proved = sum(r["strict_optimal"] and r["best_optimal"] for r in rows)
@@ -157,8 +187,7 @@ def tables(document: dict[str, Any]) -> list[str]:
             "optimum.",
             "",
         ]
-    for name, reason in document["left_out"].items():
-        lines += [f"Left out: {name}: {reason}", ""]
+    lines += _left_out(document)
     run_rows = [
         (
             r["model"], r["ops"], r["before_bytes"], r["defaults_bytes"], r["after_bytes"],
@@ -177,12 +206,52 @@ def tables(document: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _left_out(document: dict[str, Any]) -> list[str]:
+    return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
+
+
+def loop_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Loops beside cuts, and the geometric means; what ONNX can carry and what it cannot is said apart."""
+    cells, best = [], []
+    for r in rows:
+        peak = min(r["cut_bytes"], r["loop_bytes"])
+        best.append(r | {"cut_bytes": peak})
+        least = "all paths, all orders" if r["loop_path_complete"] else "all orders"
+        proved = (least if r["loop_optimal"] else "no") if r["loops"] else "-"
+        cells.append(
+            (
+                r["model"], r["strict_bytes"], r["cut_bytes"], _ratio(r, "strict_bytes"), r["loop_bytes"],
+                f"{r['loop_bytes'] / r['strict_bytes']:.4f}", f"{peak / r['strict_bytes']:.4f}", r["loops"],
+                r["looped_ops"], proved, f"{r['loop_cpu_seconds']:.1f} ({r['loop_seconds']:.1f})",
+            )
+        )  # fmt: skip
+    only = [r | {"cut_bytes": r["loop_bytes"]} for r in rows]
+    cut, loop, both = (mean_ratio(which, "strict_bytes") for which in (rows, only, best))
+    return [
+        "Row loops (`--allow loops`, input held, no row twice) beside cuts. Loops are for compilers that can loop: no",
+        "ONNX file carries them. They are planned, and every plan is played by `verify`; none of these was run.",
+        "*Proved*: the peak over all orders of these loops, and over all paths of loops along the order if said.",
+        "Seconds of one processor, of those in brackets: other work ran beside it.",
+        "",
+        *table(LOOPED, cells),
+        "",
+        f"Geometric means over {len(rows)} models, of the strict optimum: {cut:.3f} with cuts, which ONNX can carry;",
+        f"{loop:.3f} with loops, which it cannot; {both:.3f} the lesser of the two.",
+        "",
+    ]
+
+
 def _ratio(row: dict[str, Any], beside: str) -> str:
     return f"{row['cut_bytes'] / row[beside]:.3f}"
 
 
 def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}"
+
+
+def known_commit(results: Path) -> str:
+    """Of which commit a results file is."""
+    return (json.loads(results.read_text())["machine"]["commit"] or "")[:7]
 
 
 def main() -> int:
@@ -193,30 +262,39 @@ def main() -> int:
     parser.add_argument("--measure", nargs="*", default=[], metavar="NAME", help="models to run in onnxruntime")
     parser.add_argument("--built", action="store_true", help="networks built here, too")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="models to plan (default: all)")
+    parser.add_argument("--study", action="store_true", help="only the models of the study before")
+    parser.add_argument("--loops", action="store_true", help="row loops, too")
+    parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
+    known = json.loads(arguments.cuts_of.read_text())["rows"] if arguments.cuts_of else []
+    cuts = {r["model"]: r for r in known}
     rows, runs, left_out = [], [], {}
     with tempfile.TemporaryDirectory(prefix="lowtide-below-") as folder:
         built = [Path(folder) / f"{name}.onnx" for name in MODELS] if arguments.built else []
         for path in built:
             MODELS[path.stem](path)
         for path in (*paths, *built):
-            if arguments.only and path.stem not in arguments.only:
+            name = path.stem
+            if (arguments.only and name not in arguments.only) or (arguments.study and name not in STUDY):
                 continue
             try:
-                rows.append(planned(path, arguments.time))
+                row = cuts[name] if arguments.cuts_of else planned(path, arguments.time)
+                rows.append(row | looped(path, arguments.time) if arguments.loops else row)
             except lowtide.LowtideError as error:
-                left_out[path.stem] = str(error)
+                left_out[name] = str(error)
                 print(f"{path.name}: left out: {error}", file=sys.stderr, flush=True)
                 continue
-            print(f"{path.name}: {rows[-1]['cut_bytes'] / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
+            shown = rows[-1].get("loop_bytes", rows[-1]["cut_bytes"])
+            print(f"{path.name}: {shown / rows[-1]['best_bytes']:.3f}", file=sys.stderr, flush=True)
         for path in paths:
             if path.stem in arguments.measure:
                 runs += measured(path, arguments.time, Path(folder))
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
     document = {"machine": asdict(machine()), "seconds": arguments.time}
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
+    document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
     return 0

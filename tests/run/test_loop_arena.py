@@ -16,7 +16,7 @@ from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.plan import Plan
 from lowtide.run_reports import LoopRunReport
-from support.small_nets import pyramid, random_net
+from support.small_nets import group_norm, pyramid, random_net
 from support.tflite_builder import SAME, Net
 from support.tflite_nets import random_tflite
 
@@ -94,6 +94,19 @@ def test_onnx_is_replayed_too(tmp_path: Path) -> None:
     assert isinstance(report, LoopRunReport)
     assert report.equal
     assert report.positions > 0
+
+
+def test_groups_of_rows_are_replayed(tmp_path: Path) -> None:
+    """A group norm between reshapes, in a loop over channels: positions of four channels, in rings and in a whole."""
+    pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(group_norm().SerializeToString())
+    plan = lowtide.plan(path, target="loops", allow="loops")
+    (loop,) = plan.loops or ()
+    assert len({r.bytes for r in loop.keep.values()}) == 2
+    report = lowtide.verify(path, plan, run=True).run
+    assert isinstance(report, LoopRunReport)
+    assert report.equal
 
 
 def test_what_litert_refuses_is_said(model: Path, plan: Plan, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from lowtide.graph import Graph, Kind
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.target import Target
 from lowtide.transform.loop_graph import apply
-from lowtide.transform.loops import Growth, Loop, LoopRules
+from lowtide.transform.loop_growth import Growth
+from lowtide.transform.loops import Loop, LoopRules
 
 Positions = frozenset[int]
 
@@ -39,22 +40,35 @@ class Player:
 
     def size(self, tensor: int) -> int:
         """Positions of a tensor."""
-        return prod((self.graph.tensor_by_id[tensor].shape or ())[d] for d in self.dims[tensor])
+        return prod(n // g for n, g in self.rows(tensor))
+
+    def rows(self, tensor: int) -> list[tuple[int, int]]:
+        """Rows of each dimension along which a tensor is there in parts, and of a position."""
+        shape, maker = self.graph.tensor_by_id[tensor].shape or (), self.maker.get(tensor)
+        if maker is None:
+            return [(shape[d], 1) for d in self.dims[tensor]]
+        known = self.rules.meaning(maker)
+        assert known is not None
+        made = known.access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)]
+        return [(shape[d], 1 if made[d] is None else known.access.grain_of(made[d] or 0)) for d in self.dims[tensor]]
 
     def _reads(self, op: int, number: int) -> dict[int, Positions]:
         known = self.rules.meaning(op)
         assert known is not None
-        sizes = [known.access.sizes[a] for a in self.axes[op]]
+        grains = [known.access.grain_of(a) for a in self.axes[op]]
+        sizes = [known.access.sizes[a] // g for a, g in zip(self.axes[op], grains, strict=True)]
         rows = [number] if len(sizes) == 1 else [number // sizes[1], number % sizes[1]]
-        part = {a: (r, r + 1) for a, r in zip(self.axes[op], rows, strict=True)}
+        part = {a: (r * g, r * g + g) for a, r, g in zip(self.axes[op], rows, grains, strict=True)}
         node = self.graph.op_by_id[op]
         result: dict[int, Positions] = {}
         for i, t in enumerate(node.operands or node.inputs):
             if t in self.dims:
                 shape = self.graph.tensor_by_id[t].shape or ()
                 box = known.access.need(i, shape, part)
-                along = [range(*box[d]) for d in self.dims[t]]
-                width = shape[self.dims[t][1]] if len(along) == 2 else 1
+                many = self.rows(t)
+                boxes = [(box[d], g) for d, (_, g) in zip(self.dims[t], many, strict=True)]
+                along = [range(first // g, -(-end // g)) for (first, end), g in boxes]
+                width = many[1][0] // many[1][1] if len(along) == 2 else 1
                 cells = product(*along) if len(along) == 2 else ((r, 0) for r in along[0])
                 result[t] = result.get(t, frozenset()) | {r * width + c for r, c in cells}
         return result
@@ -133,7 +147,7 @@ def intervals(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> I
                     if not growth.stuck:
                         growth.add(o)
                 handed = [t for t in streamed if any(r in ids for r in graph.consumers.get(t, ()))]
-                dying = dying_inputs(rules, ids, streamed)
+                dying = dying_inputs(rules, order[:begin], ids, streamed)
                 if growth.stuck or growth.pending or (len(ids) == 1 and not handed and not dying):
                     continue
                 if any(r not in ids for t in handed for r in graph.consumers[t]) or _torn_view(rules, ids, streamed):
@@ -141,8 +155,8 @@ def intervals(rules: LoopRules, order: list[int], streamed: frozenset[int]) -> I
                 yield begin, end, made_loop(growth, ids, dying)
 
 
-def dying_inputs(rules: LoopRules, ids: list[int], streamed: frozenset[int]) -> list[int]:
-    """Tensors from outside that only these ops read, whole, and which share their memory with nothing."""
+def dying_inputs(rules: LoopRules, earlier: list[int], ids: list[int], streamed: frozenset[int]) -> list[int]:
+    """Tensors from outside that these ops read, whole, and nobody behind them, whose memory is theirs alone."""
     graph = rules.graph
     views = {(op.outputs[0], rules.target.view_source(graph, op)) for op in graph.ops if len(op.outputs) == 1}
     shared = {t for out, source in views if source is not None for t in (out, source)}
@@ -150,7 +164,8 @@ def dying_inputs(rules: LoopRules, ids: list[int], streamed: frozenset[int]) -> 
         t.id
         for t in graph.tensors
         if t.kind in (Kind.INPUT, Kind.ACTIVATION) and t.id not in shared | streamed
-        and graph.producer.get(t.id) not in ids and t.id in graph.consumers and set(graph.consumers[t.id]) <= set(ids)
+        and graph.producer.get(t.id) not in ids and not set(graph.consumers.get(t.id, ())).isdisjoint(ids)
+        and set(graph.consumers[t.id]) <= {*earlier, *ids}
     ]  # fmt: skip
 
 

@@ -123,6 +123,18 @@ def pyramid() -> Nets:
     return nets
 
 
+def group_norm() -> onnx.ModelProto:
+    """An activation behind a group norm of two groups between reshapes, and a sum over the channels."""
+    nets = Nets(_first)
+    (a,) = nets.node("Conv", [nets.input((1, 2, 4, 4)), nets.floats((8, 2, 3, 3))], pads=[1, 1, 1, 1])
+    (b,) = nets.node("Reshape", [a, nets.ints(1, 2, -1)])
+    (c,) = nets.node("InstanceNormalization", [b, nets.floats((2,)), nets.floats((2,))])
+    (d,) = nets.node("Reshape", [c, nets.ints(1, 8, 4, 4)])
+    (e,) = nets.node("Relu", [d])
+    nets.node("Conv", [e, nets.floats((1, 8, 1, 1))])
+    return nets.model()
+
+
 def random_net(pick: Pick, nodes: int = 8, opset: int = OPSET) -> onnx.ModelProto:
     """A network of about so many nodes: an image, or a few tokens."""
     nets = Nets(pick, opset)

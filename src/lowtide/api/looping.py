@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
 
+_ALONG = ((0.3, 0.7), (0.85, 1.0))
+"""Of each order the share of the search's time until which loops are looked for along it, and until which sets of ops
+are made neighbours; if the time was not enough for the first, none is left for another order."""
+
 
 def solve_looping(job: Job, problem: Problem, limits: Limits) -> Answer:
     """The best path of loops along the best order and along the file's own, then the best order of these loops.
@@ -78,18 +82,21 @@ def _best_path(
 ) -> tuple[LoopPath, bool]:
     """The path of least peak over the orders, inputs handed over where that is asked for and no worse; and whether
     Ctrl-C ended the search."""
+    from lowtide.optimize.loop_orders import LoopOrders
     from lowtide.optimize.loops import LoopPath, LoopSearch
 
     found: list[LoopPath] = []
     interrupted = False
-    for k, order in enumerate(orders):
-        share = replace(limits, seconds=limits.seconds * (k + 1) / len(orders))
+    for order, (until_along, until) in zip(orders, _ALONG, strict=False):
+        along = replace(limits, seconds=limits.seconds * until_along)
+        share = replace(limits, seconds=limits.seconds * until)
         try:
-            handing = _handing(rules, problem, order, share) if stream else None
-            for search in (handing, LoopSearch(rules, problem.memory, order, share)):
+            handing = _handing(rules, problem, order, along) if stream else None
+            for search in (handing, LoopSearch(rules, problem.memory, order, along)):
                 path = None if search is None else search.best(room)
-                if path is not None:
+                if path is not None and search is not None:
                     found.append(path)
+                    found.append(LoopOrders(search, path).improve(share if path.complete else limits, room))
         except KeyboardInterrupt:
             interrupted = True
             break
@@ -145,6 +152,7 @@ def _answer(
         "loops_path_complete": path.complete,
         "loops_considered": path.considered,
         "loops_played": path.played,
+        "loops_reordered": path.reordered,
     }
     keys: PlanKeys = {
         **answer.keys,

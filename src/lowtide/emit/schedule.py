@@ -127,6 +127,8 @@ class Schedule:
 
         nodes = [self._source(play, loop, t, followers(number[t])) for t in play.given]
         for op in play.ops:
+            if any(play.access[op.id].grain_of(axis) != 1 for axis in play.along[op.id]):
+                raise InputError(f"{op.label} runs in groups of rows; C is written for single rows")
             node = number[op.outputs[0]]
             leaves = node in quiet or any(str(t) not in loop.keep for t in op.outputs)
             nodes.append(self._node(play, loop, op, number, followers(node), leaves=leaves))

@@ -34,9 +34,11 @@ _Reads = dict[int, list[tuple[int, Row, Row]]]
 
 
 def leads(rules: LoopRules, tensor: int, dims: Axes) -> bool:
-    """Whether positions along these dimensions lie one behind the other: nothing is before them or between them."""
+    """Whether positions along these dimensions lie one behind the other: nothing is before them or between them, and
+    none is several rows with columns of its own."""
     shape = rules.graph.tensor_by_id[tensor].shape or ()
-    return prod(shape[: dims[0]]) == 1 and all(b == a + 1 for a, b in pairwise(dims))
+    single = all(rules.grain(tensor, d) == 1 for d in dims[:-1])
+    return single and prod(shape[: dims[0]]) == 1 and all(b == a + 1 for a, b in pairwise(dims))
 
 
 def outside_reads(
@@ -58,18 +60,19 @@ def outside_reads(
 
 
 def _read(rules: LoopRules, op: int, tensor: int, dims: Axes, number: int) -> list[tuple[int, Row, Row]]:
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
+    counts = rules.tensor_counts(tensor, dims)
     result = []
     for t, read in rules.reads(op):
         if t == tensor:
-            rows = [_row(read[d], shape[d]) for d in dims]
+            rows = [_row(rules, op, read[d], tensor, d, many) for d, many in zip(dims, counts, strict=True)]
             result.append((number, rows[0], rows[1] if len(rows) > 1 else _NONE))
     return result
 
 
-def _row(index: Index | None, size: int) -> Row:
-    assert index is not None, size
-    return index.num, index.den, index.lo, index.hi, size
+def _row(rules: LoopRules, op: int, read: Index | None, tensor: int, dim: int, count: int) -> Row:
+    assert read is not None, (op, tensor)
+    index = rules.index(op, read, tensor, dim)
+    return index.num, index.den, index.lo, index.hi, count
 
 
 def best_over(

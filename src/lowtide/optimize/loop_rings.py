@@ -9,7 +9,8 @@ from lowtide import _core
 from lowtide.graph import Kind
 from lowtide.ops.index import Index
 from lowtide.optimize.loop_over import best_over, leads, outside_reads
-from lowtide.transform.loops import ACCUMULATORS, Axes, Growth, Loop, LoopRules, Ring
+from lowtide.transform.loop_growth import Growth
+from lowtide.transform.loops import ACCUMULATORS, Axes, Loop, LoopRules, Ring
 
 _ONE = (1, 1, 0, 0, 1)
 """Index of the columns where there is one axis: of one column, the only one."""
@@ -92,8 +93,7 @@ def _last_over(tensor: int, over: dict[int, int]) -> int:
 
 def _positions(rules: LoopRules, growth: Growth, tensor: int) -> int:
     """All positions of a tensor."""
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
-    return prod(shape[d] for d in growth.dims[tensor])
+    return prod(rules.tensor_counts(tensor, growth.dims[tensor]))
 
 
 def _lies_over(tensor: int, over: dict[int, int], whole: set[int]) -> int | None:
@@ -123,14 +123,16 @@ def _overs(rules: LoopRules, growth: Growth, order: Sequence[int], rings: Collec
 
 def _in_step(rules: LoopRules, op: int, tensor: int, axes: Axes, dims: Axes) -> bool:
     """Whether an op reads of a tensor the position that it makes, and no other."""
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
-    known = rules.meaning(op)
-    assert known is not None, op
+    if rules.counts(op, axes) != rules.tensor_counts(tensor, dims):
+        return False
     for t, read in rules.reads(op):
         if t == tensor:
-            for axis, d in zip(axes, dims, strict=True):
-                index = read[d]
-                if index is None or not index.same or shape[d] != known.access.sizes[axis]:
+            for d in dims:
+                row = read[d]
+                if row is None:
+                    return False
+                index = rules.index(op, row, t, d)
+                if index.num != index.den or not 0 <= index.lo <= index.hi < index.den:
                     return False
     return True
 
@@ -141,26 +143,21 @@ def _index(index: Index, size: int) -> tuple[int, int, int, int, int]:
 
 def _handed(rules: LoopRules, growth: Growth, tensor: int, number: int) -> tuple:
     """What hands an input over."""
-    shape = rules.graph.tensor_by_id[tensor].shape or ()
-    rows = [shape[d] for d in growth.dims[tensor]]
+    rows = rules.tensor_counts(tensor, growth.dims[tensor])
     return (rows[0], rows[1] if len(rows) > 1 else 1, [], [number], [])
 
 
 def _played(rules: LoopRules, growth: Growth, op: int, number: dict[int, int]) -> tuple:
     """An op as the core plays it."""
-    known = rules.meaning(op)
-    assert known is not None, op
-    axes = growth.axes[op]
-    sizes = [known.access.sizes[a] for a in axes]
+    sizes = rules.counts(op, growth.axes[op])
     reads = []
     for t, dims in rules.reads(op):
         if t in number:
-            shape = rules.graph.tensor_by_id[t].shape or ()
             rows = []
-            for d in growth.dims[t]:
+            for d, count in zip(growth.dims[t], rules.tensor_counts(t, growth.dims[t]), strict=True):
                 index = dims[d]
                 assert index is not None, (op, t)
-                rows.append(_index(index, shape[d]))
+                rows.append(_index(rules.index(op, index, t, d), count))
             reads.append((number[t], rows[0], rows[1] if len(rows) > 1 else _ONE))
     makes = [number[t] for t in rules.graph.op_by_id[op].outputs]
     return (sizes[0], sizes[1] if len(sizes) > 1 else 1, reads, makes)

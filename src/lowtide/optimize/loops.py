@@ -11,19 +11,25 @@ Source: msf-CNN's fusion graph (NeurIPS 2025), for any graph and axis.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.model import MemoryModel
 from lowtide.graph import MAX_BYTES
+from lowtide.ops.index import Index
 from lowtide.optimize.loop_rings import leaves, made_loop
 from lowtide.sizes import round_up
 from lowtide.stop import Limits
-from lowtide.transform.loops import Axes, Growth, Loop, LoopRules
+from lowtide.transform.loop_growth import Growth
+from lowtide.transform.loops import Axes, Loop, LoopRules
 
+_LOWEST = 64
+"""Part of the peak of the whole ops below which nothing is looked for at first."""
+_OVERTIME = 4
+"""How often the best path of what is known is still worked out when the time is up."""
 _AT_ONCE = 16
 """Intervals of one last op that are looked at before those of the next."""
 
@@ -44,6 +50,8 @@ class LoopPath:
         Intervals that can be loops, each with each choice of axes.
     complete
         Whether the search was not stopped: then no path of loops along this order has a lower peak.
+    reordered
+        How often ops were made neighbours before: the order is the given one if never.
     """
 
     loops: tuple[Loop, ...]
@@ -51,6 +59,7 @@ class LoopPath:
     played: int
     considered: int
     complete: bool
+    reordered: int = 0
 
 
 @dataclass
@@ -76,6 +85,29 @@ class _Step:
         return 0 if self.start is None else self.end - self.begin
 
 
+@dataclass(frozen=True)
+class Around:
+    """Positions [begin, end) of an order that differ from those of the order of another search.
+
+    Loops that overlap them are looked for up to position `until`; steps of more than `limit` bytes are of no use.
+    """
+
+    search: LoopSearch
+    begin: int
+    end: int
+    until: int
+    limit: int
+
+    def steps(self) -> list[list[_Step]]:
+        """The other search's steps that lie outside and need no more than the limit."""
+        listed = self.search._steps
+        return [
+            [step for step in steps if (end <= self.begin or step.begin >= self.end) and step.bytes <= self.limit]
+            for end, steps in enumerate(listed, 1)
+        ]
+
+
+_Intervals = Generator[_Step | int | None, None, None]
 _Label = tuple[int, int, _Step | None]
 """Of the best path to a position: what is least, and then, and its last step."""
 
@@ -90,6 +122,9 @@ class LoopSearch:
         Positions in the graph's own order.
     streamed
         Graph inputs that are handed over in parts, each to one loop.
+    around
+        If given, the order differs from another one's within a window alone: steps outside are taken from there, and
+        no others are looked for than those that end in it.
     """
 
     rules: LoopRules
@@ -97,6 +132,7 @@ class LoopSearch:
     order: Sequence[int]
     limits: Limits
     streamed: frozenset[int] = frozenset()
+    around: Around | None = None
     played: int = 0
     complete: bool = True
     _steps: list[list[_Step]] = field(default_factory=list)
@@ -110,31 +146,53 @@ class LoopSearch:
         for s in self.handed:
             for k in range(max(0, self.first[s]), min(len(self.order) - 1, self.last[s]) + 1):
                 self.whole[k] -= self.memory.storages[s].size
-        self._steps = [[] for _ in self.order]
-        searches: deque[Iterator[_Step | None]] = deque()
+        self._steps = [[] for _ in self.order] if self.around is None else self.around.steps()
+        self._level, self._paused = 0, list[tuple[int, _Intervals]]()
         for end, op in enumerate(self.ids, 1):
-            if not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
+            if self.around is not None and not self.around.begin < end <= self.around.until:
+                continue
+            inside = self.around is None or end <= self.around.end
+            if inside and not self.handed.intersection(self.memory.touched[self.order[end - 1]]):
                 self._steps[end - 1].append(_Step(end - 1, end, None, self.whole[end - 1], True))
-            searches += (self._loops(end, start) for start in self.rules.starts(op))
-        while searches:  # in turn, so that short loops are there everywhere if the time is not enough for long ones
+            self._paused += ((0, self._loops(end, start)) for start in self.rules.starts(op))
+        if self.around is not None:
+            self._look(self.around.limit)
+
+    def _look(self, level: int) -> None:
+        """Look for the loops of at most so many bytes; whether there is more to look for, `_paused` says.
+
+        In turn, so that short ones are there everywhere if the time is not enough for long ones.
+        """
+        self._level = level
+        searches = deque(search for least, search in self._paused if least <= level)
+        self._paused = [pair for pair in self._paused if pair[0] > level]
+        while searches:
             if self.limits.over():
                 self.complete = False
-                break
+                return
             search = searches.popleft()
             steps = list(islice(search, _AT_ONCE))
+            more = [found for found in steps if isinstance(found, int)]
             for step in steps:
-                if step is not None:
+                if isinstance(step, _Step) and (self.around is None or self._of_use(step, self.around)):
                     self._steps[step.end - 1].append(step)
-            if len(steps) == _AT_ONCE:
+            if more:  # said again and again until it goes on
+                self._paused.append((more[0], search))
+            elif len(steps) == _AT_ONCE:
                 searches.append(search)
 
-    def _loops(self, end: int, start: Axes) -> Iterator[_Step | None]:
+    @staticmethod
+    def _of_use(step: _Step, around: Around) -> bool:
+        return step.begin < around.end and step.bytes <= around.limit
+
+    def _loops(self, end: int, start: Axes) -> _Intervals:
         """Loops that end at a position and run along these axes of the op there, the shortest first; None for an
-        interval that is none."""
+        interval that is none; and bytes that all of what follows needs at the least, where that is above the level."""
         growth = Growth(self.rules, self.ids[end - 1], start, self.streamed)
         if growth.stuck:
             return
         storages, first, last = self.memory.storages, self.first, self.last
+        behind = self._behind[end - 1]
         beside = sum(
             b.size
             for s, b in enumerate(storages)
@@ -142,22 +200,26 @@ class LoopSearch:
         )  # fmt: skip
         ending, beginning = self._by_step
         inside = sum(b for s, b in beginning[end - 1] if last[s] < end)
-        rings = self._least_rings(end - 1, end, growth)
-        largest = self._largest_made[end - 1]
-        dying = self._dying[end - 1]
+        rings = self.least_rings(self.ids[end - 1], growth)
+        views = [self.ids[end - 1]]
+        largest, dying = self._largest_made[end - 1], tuple(self._dying[end - 1])
         alone = any(first[s] < end - 1 for s in dying) or (self.handed and growth.dims.keys() & self.streamed)
-        if self._legal(growth, end - 1, end) and alone:
+        if alone and self._show_whole(views, growth) and self._handed_over_once(growth):
             yield self._bounded(end - 1, end, start, beside - inside, rings, largest, dying)
         for begin in range(end - 2, -1, -1):
+            while behind + rings > self._level:
+                yield behind + rings
             growth.add(self.ids[begin])
             if growth.stuck:
                 return
             beside += sum(b for s, b in ending[begin] if first[s] < end)
             inside += sum(b for s, b in beginning[begin] if last[s] < end)
-            rings += self._least_rings(begin, end, growth)
+            rings += self.least_rings(self.ids[begin], growth)
             largest = max(largest, self._largest_made[begin])
             dying = (*dying, *self._dying[begin])
-            legal = not growth.pending and self._legal(growth, begin, end)
+            views.append(self.ids[begin])
+            shown = self._show_whole(views, growth)
+            legal = not growth.pending and shown and self._handed_over_once(growth)
             yield self._bounded(begin, end, start, beside - inside, rings, largest, dying) if legal else None
 
     def _bounded(
@@ -190,6 +252,17 @@ class LoopSearch:
         return result
 
     @cached_property
+    def _behind(self) -> list[int]:
+        """Bytes behind each step that loops that end with it cannot be without: what is live there and after it."""
+        change = [0] * (len(self.order) + 1)
+        for s, b in enumerate(self.memory.storages):
+            begin, end = max(0, self.first[s]), min(self.last[s], len(self.order))
+            if s not in self.handed and begin < end:
+                change[begin] += b.size
+                change[end] -= b.size
+        return list(accumulate(change))
+
+    @cached_property
     def _by_step(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
         """(storage, bytes) of those that end with each step, and of those that begin with it; none that is handed
         over."""
@@ -203,10 +276,9 @@ class LoopSearch:
                     beginning[self.first[s]].append((s, b.size))
         return ending, beginning
 
-    def _least_rings(self, begin: int, end: int, growth: Growth) -> int:
+    def least_rings(self, op: int, growth: Growth) -> int:
         """Bytes that the rings of what an op makes take at the least: what one reader spans."""
         graph, bytes_ = self.memory.graph, 0
-        op = self.ids[begin]
         if op not in growth.axes:
             return 0
         for t in graph.op_by_id[op].outputs:
@@ -217,65 +289,98 @@ class LoopSearch:
     def _span(self, tensor: int, growth: Growth) -> int:
         """Positions of a tensor that some reader needs at once, at the least; 0 if its reader may write over it: what
         lies in one memory counts where it is last."""
-        graph = self.memory.graph
-        shape = graph.tensor_by_id[tensor].shape or ()
-        readers = graph.consumers.get(tensor, ())
+        readers = self.memory.graph.consumers.get(tensor, ())
         if len(readers) == 1 and tensor in self.rules.written_over(readers[0]):
             return 0
-        most = 1
+        counts, most = self.rules.tensor_counts(tensor, growth.dims[tensor]), 1
         for reader in readers:
             for t, dims in self.rules.reads(reader):
                 if t == tensor and reader in growth.axes:
-                    most = max(most, self._read_at_once(reader, growth, [(dims[d], shape[d]) for d in growth.dims[t]]))
+                    along = zip(growth.dims[t], counts, strict=True)
+                    read = [(self.rules.index(reader, i, t, d), n) for d, n in along if (i := dims[d]) is not None]
+                    most = max(most, self._read_at_once(reader, growth, read))
         return most
 
-    def _read_at_once(self, reader: int, growth: Growth, along: list) -> int:
+    def _read_at_once(self, reader: int, growth: Growth, along: Sequence[tuple[Index, int]]) -> int:
         """Positions that one position of a reader in the middle of its axes reads, with those between them."""
-        known = self.rules.meaning(reader)
-        assert known is not None, reader
         spans = []
-        for (index, size), axis in zip(along, growth.axes[reader], strict=True):
-            a = known.access.sizes[axis] // 2
+        for (index, size), count in zip(along, self.rules.counts(reader, growth.axes[reader]), strict=True):
+            a = count // 2
             first, stop = index.need(a, a + 1, size)
             spans.append((stop - first, size))
         if min(span for span, _ in spans) <= 0:
             return 1
         return spans[0][0] if len(spans) == 1 else (spans[0][0] - 1) * spans[1][1] + spans[1][0]
 
-    def _legal(self, growth: Growth, begin: int, end: int) -> bool:
-        """Whether the interval is a loop: all of a handed input's readers are in it or none, and of a view all that it
-        shows."""
-        graph, inside = self.memory.graph, growth.inside
+    def _handed_over_once(self, growth: Growth) -> bool:
+        """Whether all of a handed input's readers are in the loop, or none."""
         for t in self.streamed:
-            readers = graph.consumers.get(t, ())
-            within = [r in inside for r in readers]
+            within = [r in growth.inside for r in self.memory.graph.consumers.get(t, ())]
             if any(within) and not all(within):
                 return False
-        for k in range(begin, end):
-            op = graph.op_by_id[self.ids[k]]
-            source = self.rules.target.view_source(graph, op)
-            if source is not None and source not in self.streamed:
-                shown = graph.producer.get(source)
-                if shown is None or shown not in inside or leaves(self.rules, source, inside):
-                    return False
         return True
+
+    def _show_whole(self, views: list[int], growth: Growth) -> bool:
+        """Whether none of some ops is a view of what the loop does not keep itself. As the loop grows, once an op is
+        none, it is none for good, and goes from the list."""
+        while views and self._shows_whole(views[-1], growth):
+            views.pop()
+        return not views
+
+    def _shows_whole(self, op: int, growth: Growth) -> bool:
+        source = self.rules.view_source(op)
+        if source is None or source in self.streamed:
+            return True
+        shown = self.memory.graph.producer.get(source)
+        return shown is not None and shown in growth.inside and not leaves(self.rules, source, growth.inside)
 
     def possible(self) -> bool:
         """Whether some path hands over what is to be handed over."""
-        return self._walk(MAX_BYTES)[0] is not None
+        for level in self._levels():
+            self._look(level)
+            if self._walk(MAX_BYTES)[0] is not None:
+                return True
+            if not self.complete:
+                break
+        return False
 
-    def _walk(self, limit: int, *, exact: bool = False) -> tuple[list[_Step] | None, int]:
-        """The path of least peak, then of the fewest ops in loops: (steps, peak); (None, 0) if there is none within a
-        limit. `exact`: over steps alone that are worked out."""
-        best: list[_Label] = [(0, 0, None), *[(MAX_BYTES, 0, None)] * len(self.order)]
+    def _levels(self) -> Iterator[int]:
+        """Ever more bytes, until there is nothing left to look for."""
+        level = max(1, max(self.whole, default=0) // _LOWEST)
+        while self._paused and self.complete:
+            yield max(level, self._level)
+            level = level * 5 // 4 + 1
+
+    def reach(self, limit: int) -> int:
+        """The last position to which paths within a limit lead, as far as it is known."""
+        reached = {0}
         for end, steps in enumerate(self._steps, 1):
+            if any(step.begin in reached and step.bytes <= limit for step in steps):
+                reached.add(end)
+        return max(reached)
+
+    def reaches(self, limit: int, beyond: int) -> bool:
+        """Whether a path within a limit leads beyond a position, all of it worked out."""
+        while not self.limits.over():
+            path, _ = self._walk(limit, until=self.reach(limit))
+            if not path or path[-1].end <= beyond:
+                return False
+            if self._settled(path):
+                return True
+        return False
+
+    def _walk(self, limit: int, *, exact: bool = False, until: int | None = None) -> tuple[list[_Step] | None, int]:
+        """The path of least peak, then of the fewest ops in loops: (steps, peak); (None, 0) if there is none within a
+        limit. `exact`: over steps alone that are worked out. `until`: to this position only."""
+        best: list[_Label] = [(0, 0, None), *[(MAX_BYTES, 0, None)] * len(self.order)]
+        for end, steps in enumerate(self._steps[:until], 1):
             for step in steps:
                 before = best[step.begin]
                 key = (max(before[0], step.bytes), before[1] + step.looped)
                 known = step.exact or not exact
                 if known and step.bytes <= limit and key[0] < MAX_BYTES and key < best[end][:2]:
                     best[end] = (*key, step)
-        return self._back(best)
+        return self._back(best if until is None else best[: until + 1])
 
     def _walk_within(self, limit: int) -> tuple[list[_Step] | None, int]:
         """The path with the fewest ops in loops, then the fewest steps, of those no step of which is above a limit."""
@@ -289,7 +394,7 @@ class LoopSearch:
         return self._back(best)
 
     def _back(self, best: list[_Label]) -> tuple[list[_Step] | None, int]:
-        at, path = len(self.order), []
+        at, path = len(best) - 1, []
         while at:
             step = best[at][2]
             if step is None:
@@ -297,6 +402,14 @@ class LoopSearch:
             path.append(step)
             at = step.begin
         return path[::-1], max((step.bytes for step in path), default=0)
+
+    def _worked_out(self, limit: int) -> list[_Step] | None:
+        """The path of least peak, worked out, if that is within a limit, and there was time."""
+        while not self.limits.over():
+            path, _ = self._walk(limit)
+            if path is None or self._settled(path):
+                return path
+        return None
 
     def _settled(self, path: Collection[_Step]) -> bool:
         """Work out the steps of a path that are bounded only; whether there was none."""
@@ -322,14 +435,19 @@ class LoopSearch:
     def best(self, enough: int = 0) -> LoopPath | None:
         """The path of least peak; of those that need no more, or no more than `enough` bytes, one with the fewest ops
         in loops. None if inputs are to be handed over, and no path does so."""
-        peak = 0
+        for level in self._levels():  # what is not looked for yet needs more
+            self._look(max(level, enough))
+            if self._worked_out(self._level) is not None:
+                break
+        overtime = 0
         while True:
             path, peak = self._walk(MAX_BYTES)
             if path is None:
                 return None
             if self._settled(path):
                 break
-            if self.limits.over():  # of what is worked out, the best; something else may be better
+            overtime += self.limits.over()
+            if overtime > _OVERTIME or self.limits.interrupt.seen:  # the best of what is worked out; another may be it
                 self.complete = False
                 path, peak = self._walk(MAX_BYTES, exact=True)
                 assert path is not None, "the path that was just worked out"

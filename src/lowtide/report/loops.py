@@ -32,6 +32,8 @@ def loop_rows(plan: Plan) -> list[tuple[str, str]]:
     path = (plan.search or {}).get("loops_path_complete")
     if path is not None:
         least = "least over all paths of loops along the order" if path else "the search for loops was stopped"
+        if moved := (plan.search or {}).get("loops_reordered"):
+            least = f"ops made neighbours by data flow {format_count(moved, 'time')}: no bound on other loops"
         rows.append(("", f"{least}; order and arena: of the loops as they are"))
     labels = {op.id: op.name for op in plan.ops}
     for k, loop in enumerate(plan.loops, 1):

@@ -200,11 +200,13 @@ class Positions:
         dims, shape = play.dims[tensor], graph.tensor_by_id[tensor].shape or ()
         count = prod(play.sizes(tensor))
         unit = graph.tensor_by_id[tensor].size // prod(shape)
-        order = (*dims, *(d for d in range(len(shape)) if d not in dims), len(shape))
-        sizes = tuple(shape[d] for d in dims)
+        rows = dict(zip(dims, play.rows(tensor), strict=True))  # each dimension as positions, then the rows of one
+        split = [n for d, size in enumerate(shape) for n in (size // rows.get(d, 1), rows.get(d, 1))]
+        order = (*(2 * d for d in dims), *(k for k in range(len(split)) if k // 2 not in dims or k % 2), len(split))
+        sizes = tuple(split[2 * d] for d in dims)
 
         def along(memory: Array) -> Array:
-            return memory.reshape(*shape, unit).transpose(order)
+            return memory.reshape(*split, unit).transpose(order)
 
         self.true = np.ascontiguousarray(along(arena.true(tensor))).reshape(count, -1)
         home = tensor

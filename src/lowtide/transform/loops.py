@@ -9,21 +9,22 @@ lowest that some reader still needs to the last one made. Ops that nobody in the
 as soon as they can; in the end whatever leaves the loop is finished. What the loop reads from outside is whole, or a
 ring of it, where the caller hands a graph input over row by row.
 
-A row is a row of an axis of the op's access, or, with two axes, a pixel: positions run through both, the second one
-inside the first. An axis that is summed over makes a whole result, from an accumulator as large.
+A row is a row of an axis of the op's access, or a group of rows that no cut divides (its grain: channels of a group,
+a head), or, with two axes, a pixel: positions run through both, the second one inside the first. An axis that is summed
+over makes a whole result, from an accumulator as large.
 
 Source: the rows that msf-CNN (NeurIPS 2025) and MCUNetV2 keep of chains, for any convex set of ops and any axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 
-from lowtide.graph import Graph, Kind, Op
+from lowtide.graph import MAX_BYTES, Graph, Kind, Op
 from lowtide.ops.index import FIXED, Index
 from lowtide.ops.meaning import Meaning, meaning
 from lowtide.sizes import round_up
@@ -141,12 +142,16 @@ class LoopRules:
 
     def __init__(self, graph: Graph, target: Target, *, exact_bits: bool = False) -> None:
         self.graph, self.target, self.exact_bits = graph, target, exact_bits
+        self.most_rows = 1 if graph.dialect == "tflite" else MAX_BYTES  # C that is written for it takes single rows
         self._meanings: dict[int, Meaning | None] = {}
         self._reads: dict[int, list[tuple[int, tuple[Index | None, ...]]]] = {}
         self._may: dict[tuple[int, Axes], bool] = {}
         self._read_along: dict[tuple[int, int, Axes], Axes | None] = {}
         self._axes_reading: dict[tuple[int, int, Axes], Axes | None] = {}
         self._over: dict[int, list[int]] = {}
+        self._views: dict[int, int | None] = {}
+        self._grain: dict[tuple[int, int], int] = {}
+        self._slot: dict[tuple[int, Axes], int | None] = {}
 
     def meaning(self, op: int) -> Meaning | None:
         """What an op means; None if nothing is known, or it may not run in parts at all."""
@@ -203,7 +208,7 @@ class LoopRules:
         reduced = [a in access.reduce for a in axes]
         if any(reduced) and (not all(reduced) or not self._adds_up(op)):
             return False
-        if any(access.grain_of(a) != 1 for a in axes):
+        if any(access.sizes[a] % access.grain_of(a) or access.grain_of(a) > self.most_rows for a in axes):
             return False
         classes = {access.exact} if not any(reduced) else {self._summed(op)}
         return "never" not in classes and (not self.exact_bits or classes == {"bits"})
@@ -232,20 +237,55 @@ class LoopRules:
         if known is None:
             return []
         access = known.access
-        single = [(a,) for a in range(len(access.sizes)) if access.sizes[a] > 1 and self.may(op, (a,))]
-        first = access.outputs[0]
-        both = [
-            (a, b)
-            for a, b in pairwise(first)
-            if a is not None and b is not None and access.sizes[a] > 1 and access.sizes[b] > 1 and self.may(op, (a, b))
-        ]
+        long = [a for a, size in enumerate(access.sizes) if size > access.grain_of(a)]
+        single = [(a,) for a in long if self.may(op, (a,))]
+        both = [(a, b) for a, b in pairwise(access.outputs[0]) if a in long and b in long and self.may(op, (a, b))]
         return [*single, *both]
+
+    def counts(self, op: int, axes: Axes) -> list[int]:
+        """How many positions an op runs through along each axis: rows, or groups of rows that no cut divides."""
+        known = self.meaning(op)
+        assert known is not None, op
+        return [known.access.sizes[a] // known.access.grain_of(a) for a in axes]
 
     def positions(self, op: int, axes: Axes) -> int:
         """How many positions an op runs through."""
+        return prod(self.counts(op, axes))
+
+    def grain(self, tensor: int, dim: int) -> int:
+        """Rows of a dimension that one position has: as many as whoever makes the tensor makes at once."""
+        key = (tensor, dim)
+        if key not in self._grain:
+            self._grain[key] = self._grain_of(tensor, dim)
+        return self._grain[key]
+
+    def _grain_of(self, tensor: int, dim: int) -> int:
+        maker = self.graph.producer.get(tensor)
+        known = None if maker is None else self.meaning(maker)
+        if maker is None or known is None:
+            return 1
+        axis = known.access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)][dim]
+        return 1 if axis is None else known.access.grain_of(axis)
+
+    def tensor_counts(self, tensor: int, dims: Axes) -> list[int]:
+        """How many positions a tensor has along each of its dimensions."""
+        shape = self.graph.tensor_by_id[tensor].shape or ()
+        return [shape[d] // self.grain(tensor, d) for d in dims]
+
+    def index(self, op: int, read: Index, tensor: int, dim: int) -> Index:
+        """Which positions of a dimension are read for a position of an op, as `read` says of rows.
+
+        Position p of the op is its rows p g to p g + g - 1, position q of the tensor its rows q u to q u + u - 1.
+        Floors nest: floor(floor(x / den) / u) = floor(x / (den u)).
+        """
         known = self.meaning(op)
         assert known is not None, op
-        return prod(known.access.sizes[a] for a in axes)
+        if read.axis == FIXED:
+            return read
+        g, u = known.access.grain_of(read.axis), self.grain(tensor, dim)
+        if g == u == 1:
+            return read
+        return Index(read.axis, read.num * g, read.den * u, read.lo, read.hi + (g - 1) * read.num)
 
     def made_along(self, op: int, tensor: int, axes: Axes) -> Axes | None:
         """Dimensions of an op's result that run along its axes; None if it is whole or summed."""
@@ -305,9 +345,22 @@ class LoopRules:
 
     def slot_bytes(self, tensor: int, dims: Axes) -> int | None:
         """Bytes of one position of a tensor; None if that is no whole number."""
-        t = self.graph.tensor_by_id[tensor]
-        count = prod((t.shape or ())[d] for d in dims)
-        return t.size // count if count and t.size % count == 0 else None
+        key = (tensor, dims)
+        if key not in self._slot:
+            self._slot[key] = self._slot_bytes(tensor, dims)
+        return self._slot[key]
+
+    def _slot_bytes(self, tensor: int, dims: Axes) -> int | None:
+        t, shape = self.graph.tensor_by_id[tensor], self.graph.tensor_by_id[tensor].shape or ()
+        count = prod(self.tensor_counts(tensor, dims))
+        whole = all(shape[d] % self.grain(tensor, d) == 0 for d in dims)
+        return t.size // count if count and whole and t.size % count == 0 else None
+
+    def view_source(self, op: int) -> int | None:
+        """The tensor that an op's result is a view of; None if it is none."""
+        if op not in self._views:
+            self._views[op] = self.target.view_source(self.graph, self.graph.op_by_id[op])
+        return self._views[op]
 
     def written_over(self, op: int) -> list[int]:
         """Inputs that an op may write over position by position: it reads nothing else of them, nor a second time."""
@@ -319,7 +372,7 @@ class LoopRules:
         node = self.graph.op_by_id[op]
         if len(node.outputs) != 1:
             return []
-        view = self.target.view_source(self.graph, node)
+        view = self.view_source(op)
         allowed = list(self.target.in_place_inputs(self.graph, node)) if view is None else [view]
         return [t for t in allowed if [r for r, _ in self.reads(op)].count(t) == 1]
 
@@ -337,95 +390,3 @@ def stream_dimension(graph: Graph, tensor: int) -> int | None:
     if graph.dialect != "tflite" and len(shape) == 4:
         return 2 if shape[2] > 1 else None
     return next((d for d, size in enumerate(shape) if size > 1), None)
-
-
-@dataclass
-class Growth:
-    """Ops of an interval that ends with a driving op, taken in one by one from its end to its start.
-
-    `stuck` is set for good once an op cannot be in one loop with those behind it. Ops whose axes do not follow yet,
-    since what they read is made before the interval, are `pending`: the interval is no loop while there are some.
-    """
-
-    rules: LoopRules
-    driver: int
-    start: Axes
-    streamed: frozenset[int] = frozenset()
-    axes: dict[int, Axes] = field(default_factory=dict)
-    dims: dict[int, Axes] = field(default_factory=dict)
-    inside: set[int] = field(default_factory=set)
-    pending: set[int] = field(default_factory=set)
-    stuck: bool = False
-
-    def __post_init__(self) -> None:
-        self.inside.add(self.driver)
-        self._settle([(self.driver, self.start)])
-
-    def add(self, op: int) -> None:
-        """Take in the op before."""
-        self.inside.add(op)
-        self.pending.add(op)
-        if self.rules.meaning(op) is None:
-            self.stuck = True
-            return
-        graph = self.rules.graph
-        wanted: list[tuple[int, Axes | None]] = []
-        for t in graph.op_by_id[op].outputs:
-            for reader in graph.consumers.get(t, ()):
-                if reader in self.axes:
-                    dims = self.rules.read_along(reader, t, self.axes[reader])
-                    wanted.append((op, None if dims is None else self.rules.axes_making(op, t, dims)))
-        for t in self._inputs(op):
-            if t in self.dims:
-                wanted.append((op, self.rules.axes_reading(op, t, self.dims[t])))
-        self._settle(wanted)
-
-    def _inputs(self, op: int) -> list[int]:
-        """Streamed inputs that an op reads, and what ops of the interval make for it."""
-        graph = self.rules.graph
-        read = dict.fromkeys(t for t, _ in self.rules.reads(op))
-        return [t for t in read if t in self.streamed or graph.producer.get(t) in self.inside]
-
-    def _settle(self, wanted: Iterable[tuple[int, Axes | None]]) -> None:
-        """Give ops their axes, and what follows from these."""
-        queue = list(wanted)
-        while queue and not self.stuck:
-            op, axes = queue.pop()
-            if axes is None or self.axes.get(op, axes) != axes or not self.rules.may(op, axes):
-                self.stuck = True
-            elif op not in self.axes:
-                self.axes[op] = axes
-                self.pending.discard(op)
-                queue += self._follow(op, axes)
-
-    def _follow(self, op: int, axes: Axes) -> list[tuple[int, Axes | None]]:
-        """Axes of the ops that read what this one makes, or make what it reads."""
-        rules, graph = self.rules, self.rules.graph
-        result: list[tuple[int, Axes | None]] = []
-        for t in graph.op_by_id[op].outputs:
-            readers = [r for r in graph.consumers.get(t, ()) if r in self.inside]
-            dims = rules.made_along(op, t, axes)
-            if dims is None:
-                self.stuck = self.stuck or bool(readers)
-                continue
-            self._along(t, dims)
-            result += [(r, rules.axes_reading(r, t, dims)) for r in readers]
-        for t in self._inputs(op):
-            dims = rules.read_along(op, t, axes)
-            if dims is None:
-                self.stuck = True
-                continue
-            self._along(t, dims)
-            maker = graph.producer.get(t)
-            if maker is not None:
-                result.append((maker, rules.axes_making(maker, t, dims)))
-            else:
-                readers = [r for r in graph.consumers.get(t, ()) if r in self.inside]
-                result += [(r, rules.axes_reading(r, t, dims)) for r in readers]
-                self.stuck = self.stuck or dims[0] != stream_dimension(graph, t)
-        return result
-
-    def _along(self, tensor: int, dims: Axes) -> None:
-        """A tensor that is there in parts is so along one choice of dimensions, in whole bytes."""
-        if self.dims.setdefault(tensor, dims) != dims or self.rules.slot_bytes(tensor, dims) is None:
-            self.stuck = True

@@ -81,7 +81,8 @@ def _stretches(graph: Graph, plan: Plan, loop: PlanLoop, play: LoopPlay) -> dict
     over, begin = loop.over, block_begins(graph, plan, loop)
     if over is not None and over in graph.tensor_by_id:
         dims, shape = play.dims.get(over, ()), graph.tensor_by_id[over].shape or ()
-        if not dims or prod(shape[: dims[0]]) != 1 or any(b != a + 1 for a, b in pairwise(dims)):
+        torn = dims and any(rows != 1 for rows in play.rows(over)[:-1])
+        if not dims or torn or prod(shape[: dims[0]]) != 1 or any(b != a + 1 for a, b in pairwise(dims)):
             raise fail(f"tensor {over} is not made from its first byte to its last one")
         size = graph.tensor_by_id[over].size
         first = {ring.over: int(key) for key, ring in loop.keep.items() if ring.over is not None}.get(over, over)

@@ -68,6 +68,7 @@ class LoopPlay:
     _tables: dict[int, list[tuple[int, _Table, _Table]]] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _maker: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         loop, graph = self.loop, self.graph
@@ -93,6 +94,7 @@ class LoopPlay:
         for op in self.ops:
             self._check_axes(op)
         made = [t for op in self.ops for t in op.outputs]
+        self._maker.update({t: op.id for op in self.ops for t in op.outputs})
         for op in self.ops:
             for t, _ in self.operands(op):
                 if t not in self.dims and (t in made or t in self.given):
@@ -108,8 +110,8 @@ class LoopPlay:
         levels = {len(a) for a in self.along.values()} | {len(d) for d in self.dims.values()}
         if len(levels) != 1 or len(set(axes)) != len(axes) or any(not 0 <= a < len(access.sizes) for a in axes):
             raise fail(f"{op.label} has no axes {axes}")
-        if any(access.grain_of(a) != 1 for a in axes):
-            raise fail(f"{op.label} cannot run in single rows of axes {axes}")
+        if any(access.sizes[a] % access.grain_of(a) for a in axes):
+            raise fail(f"{op.label} cannot run in equal groups of rows of axes {axes}")
         summed = [a in access.reduce for a in axes]
         if any(summed) and not all(summed):
             raise fail(f"{op.label} sums over one of axes {axes}, and not the other")
@@ -128,21 +130,35 @@ class LoopPlay:
     def count(self, op: int) -> int:
         """Positions of an op."""
         if op not in self._counts:
-            self._counts[op] = prod(self.access[op].sizes[a] for a in self.along[op])
+            self._counts[op] = prod(self._groups(op, a) for a in self.along[op])
         return self._counts[op]
 
+    def _groups(self, op: int, axis: int) -> int:
+        """Positions of an op along an axis: rows, or as many at once as no cut divides."""
+        return self.access[op].sizes[axis] // self.access[op].grain_of(axis)
+
+    def rows(self, tensor: int) -> list[int]:
+        """Rows that a position has of each dimension along which a tensor is there in parts: as many as its maker makes
+        at once."""
+        maker = self._maker.get(tensor)
+        if maker is None:
+            return [1] * len(self.dims[tensor])
+        access = self.access[maker]
+        along = access.outputs[self.graph.op_by_id[maker].outputs.index(tensor)]
+        return [1 if (axis := along[d]) is None else access.grain_of(axis) for d in self.dims[tensor]]
+
     def sizes(self, tensor: int) -> tuple[int, int]:
-        """Rows of a tensor's first dimension and of its second one."""
+        """Positions of a tensor along its first dimension and along its second one."""
         if tensor not in self._sizes:
             shape = self.graph.tensor_by_id[tensor].shape or ()
-            rows = [shape[d] for d in self.dims[tensor]]
-            self._sizes[tensor] = (rows[0], rows[1] if len(rows) == 2 else 1)
+            many = [shape[d] // rows for d, rows in zip(self.dims[tensor], self.rows(tensor), strict=True)]
+            self._sizes[tensor] = (many[0], many[1] if len(many) == 2 else 1)
         return self._sizes[tensor]
 
     def position(self, op: int, number: int) -> tuple[int, ...]:
-        """Row of each of an op's axes, the last one innermost."""
+        """Where a position lies along each of an op's axes, the last one innermost."""
         along = self.along[op]
-        return (number,) if len(along) == 1 else divmod(number, self.access[op].sizes[along[1]])
+        return (number,) if len(along) == 1 else divmod(number, self._groups(op, along[1]))
 
     def operands(self, op: Op) -> list[tuple[int, tuple[Index | None, ...]]]:
         """Operands that are no constants, with how each is read."""
@@ -163,7 +179,10 @@ class LoopPlay:
 
     def outside(self, op: Op, number: int) -> list[tuple[int, tuple[Rows, ...]]]:
         """Of each operand that lies whole outside of the loop the rows of each dimension that one position reads."""
-        at = dict(zip(self.along[op.id], self.position(op.id, number), strict=True))
+        at: dict[int, Rows] = {}
+        for axis, k in zip(self.along[op.id], self.position(op.id, number), strict=True):
+            grain = self.access[op.id].grain_of(axis)
+            at[axis] = (k * grain, (k + 1) * grain - 1)
         result = []
         for t, read in self.operands(op):
             if t not in self.dims:
@@ -172,17 +191,20 @@ class LoopPlay:
         return result
 
     def _table(self, op: int, read: Sequence[Index | None], tensor: int) -> tuple[_Table, _Table]:
-        """Rows of a tensor's first and second dimension for each row of the axis that they go with."""
+        """Positions along a tensor's first and second dimension for each position along the axis that they go with."""
         shape = self.graph.tensor_by_id[tensor].shape or ()
         result = []
-        for d in self.dims[tensor]:
+        for d, unit in zip(self.dims[tensor], self.rows(tensor), strict=True):
             index = read[d]
             axis = None if index is None or index.axis not in self.along[op] else index.axis
             level = 0 if axis is None else self.along[op].index(axis)
-            many = self.access[op].sizes[self.along[op][level]]
-            rows = [_rows(index, {} if axis is None else {axis: row}, shape[d]) for row in range(many)]
-            result.append((level, rows))
-        many = self.access[op].sizes[self.along[op][0]]
+            grain = self.access[op].grain_of(self.along[op][level])
+            listed: list[Rows] = []
+            for k in range(self._groups(op, self.along[op][level])):
+                first, end = _rows(index, {} if axis is None else {axis: (k * grain, (k + 1) * grain - 1)}, shape[d])
+                listed.append((first // unit, -(-end // unit)))
+            result.append((level, listed))
+        many = self._groups(op, self.along[op][0])
         return result[0], result[1] if len(result) == 2 else (0, [(0, 1)] * many)
 
     def events(self) -> Iterator[Event]:
@@ -252,15 +274,16 @@ class LoopPlay:
                     raise fail(f"tensor {t} leaves the loop before it is whole")
 
 
-def _rows(index: Index | None, at: Mapping[int, int], size: int) -> Rows:
-    """Rows of a dimension that one position reads; all of them unless it runs along an axis of the loop."""
+def _rows(index: Index | None, at: Mapping[int, Rows], size: int) -> Rows:
+    """Rows of a dimension that one position reads, its first and last row of an axis given; all of them unless it runs
+    along an axis of the loop."""
     if index is None:
         return (0, size)
     if index.axis == FIXED:
         low, high = index.lo, index.hi
     elif index.axis in at:
-        row = at[index.axis]
-        low, high = (row * index.num + index.lo) // index.den, (row * index.num + index.hi) // index.den
+        first, last = at[index.axis] if index.num >= 0 else at[index.axis][::-1]
+        low, high = (first * index.num + index.lo) // index.den, (last * index.num + index.hi) // index.den
     else:
         return (0, size)
     low, high = max(0, low), min(size - 1, high)

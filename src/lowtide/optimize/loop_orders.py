@@ -1,0 +1,162 @@
+"""Loops beyond one order: where no path along it leads on, ops that have to run together are made neighbours.
+
+Under a limit just below the peak of the best path, the last position that paths reach is where something large is live.
+Sets of ops grown by data flow from what is live there (`loop_flow`) are tried as loops, those first that need least
+beside what is live around them: the ops are made neighbours, loops are looked for again in what has changed of the
+order, and the order stays if paths within the limit lead further. So on to the end, and on below the next peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from lowtide.optimize.loop_flow import Flow, FlowSets
+from lowtide.optimize.loops import Around, LoopPath, LoopSearch
+from lowtide.stop import Limits
+from lowtide.transform.loop_growth import Growth
+
+_STEP, _SMALLEST = 0.2, 0.02
+"""Part of the peak by which the limit is below it at first, halved where nothing is found, and the part at which it is
+just below the peak instead."""
+_SEEDS, _LEAST = 16, 64
+"""Tensors from which sets are grown at a place, the largest, and the part of the peak that they have at the least."""
+_TRIED = 16
+"""Orders of a place in which loops are looked for."""
+_MORE = 4
+"""Of these, how many more where paths in one lead further, but not beyond what has changed."""
+_BEHIND = 48
+"""Positions behind what has changed in which loops over it may end."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A set made neighbours: what it needs as one loop at the least, the order, and where that is another one; or the
+    order as it is, and a place in it for loops over which there was no time before."""
+
+    least: int
+    begin: int
+    end: int
+    order: tuple[int, ...]
+
+
+@dataclass
+class LoopOrders:
+    """Goes on from the best path along one order.
+
+    Attributes
+    ----------
+    search, path
+        Along that order; then along the best one.
+    """
+
+    search: LoopSearch
+    path: LoopPath
+    flow: Flow = field(init=False)
+    sets: FlowSets = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.search.memory.graph)
+        self.sets = FlowSets(self.search.rules, self.flow, self.search.streamed)
+
+    def improve(self, limits: Limits, enough: int = 0) -> LoopPath:
+        """A path of a lower peak along some order, or the one that there is; none below `enough` is looked for."""
+        self.search.limits = limits
+        step = _STEP
+        while self.path.peak > enough and not limits.over():
+            limit = max(enough, min(int(self.path.peak * (1 - step)), self.path.peak - 1))
+            if self._lower(limit, limits, enough):
+                continue
+            if step == 0:
+                break
+            step = 0 if step <= _SMALLEST else step / 2
+        return self.path
+
+    def _lower(self, limit: int, limits: Limits, enough: int) -> bool:
+        """Whether a path within a limit is found; then it is the one."""
+        now, moved = self.search, self.path.reordered
+        while not limits.over():
+            reached = now.reach(limit)
+            if reached < len(now.order):
+                further = self._further(now, reached, limit, limits)
+                if further is None:
+                    return False
+                now, moved = further, moved + 1
+            elif now.reaches(limit, len(now.order) - 1):
+                path = now.best(enough)
+                assert path is not None, "the path that was just worked out"
+                self.search, self.path = now, replace(path, complete=False, reordered=moved)
+                return True
+        return False
+
+    def _further(self, now: LoopSearch, reached: int, limit: int, limits: Limits) -> LoopSearch | None:
+        """A search along an order in which paths within the limit lead further; None if none is found."""
+        best: LoopSearch | None = None
+        furthest, left = reached, _TRIED
+        here = [] if now is self.search and now.complete else [_Candidate(0, reached, reached + 1, tuple(now.order))]
+        for candidate in chain(here, self._candidates(now, reached, limit, limits)):
+            if limits.over() or not left:
+                break
+            until = min(len(now.order), candidate.end + _BEHIND)
+            around = Around(now, candidate.begin, candidate.end, until, limit)
+            found = LoopSearch(now.rules, now.memory, candidate.order, limits, now.streamed, around)
+            left -= 1
+            if found.reaches(limit, furthest):
+                best, furthest, left = found, found.reach(limit), min(left, _MORE)
+                if furthest >= candidate.end:
+                    break
+        return best
+
+    def _candidates(self, now: LoopSearch, reached: int, limit: int, limits: Limits) -> Iterator[_Candidate]:
+        """Orders to try, those first whose set needs least."""
+        result: dict[tuple[int, ...], _Candidate] = {}
+        index = now.memory.graph.index_of
+        place = {k: p for p, k in enumerate(now.order)}
+        for tensor, dim in self._seeds(now, reached, limit):
+            for growth in self.sets.sets(tensor, dim):
+                if limits.over():
+                    break
+                ops = {index[o] for o in growth.inside}
+                least = self._least(now, growth, ops)
+                if least > limit:
+                    continue
+                at = sorted(place[k] for k in ops)
+                for where in (at[0], at[-1] + 1):
+                    order = self.flow.gathered(now.order, ops, where)
+                    other = [p for p, k in enumerate(order) if now.order[p] != k]
+                    if other and (order not in result or result[order].least > least):
+                        begin, end = min(other[0], reached), max(other[-1], reached) + 1
+                        result[order] = _Candidate(least, begin, end, order)
+        yield from sorted(result.values(), key=lambda c: (c.least, c.end - c.begin, c.order))
+
+    def _seeds(self, now: LoopSearch, reached: int, limit: int) -> Iterator[tuple[int, int]]:
+        """(tensor, dimension) of what is live where no path leads on, the largest first."""
+        memory = now.memory
+        live = [
+            (-b.size, s) for s, b in enumerate(memory.storages)
+            if now.first[s] <= reached <= now.last[s] and b.size * _LEAST >= limit
+        ]  # fmt: skip
+        for _, s in sorted(live)[:_SEEDS]:
+            for t in memory.storages[s].tensors:
+                for d in range(len(memory.graph.tensor_by_id[t].shape or ())):
+                    yield t, d
+
+    def _least(self, now: LoopSearch, growth: Growth, ops: set[int]) -> int:
+        """What a set needs as one loop at the least, in an order in which only what it needs runs before; something
+        of it may lie over an input that dies."""
+        before, after = self.flow.around(ops)
+        graph = now.memory.graph
+        rings = bytes_ = sum(now.least_rings(o, growth) for o in growth.inside)
+        made = max(graph.tensor_by_id[t].size for o in growth.inside for t in graph.op_by_id[o].outputs)
+        over = 0
+        for s, storage in enumerate(now.memory.storages):
+            if s in now.handed:
+                continue
+            within = sum(k in ops for k in storage.users)
+            early = storage.at_start or any(before >> k & 1 for k in storage.users)
+            late = storage.at_end or any(after >> k & 1 for k in storage.users)
+            if (early and late) or (within and (early or late or within < len(storage.users))):
+                bytes_ += storage.size
+                over = over if late or not within else max(over, storage.size)
+        return bytes_ - min(over, max(rings, made))
