@@ -122,7 +122,9 @@ ELSEWHERE = {
     "ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
     "optimize/test_regions.py": "optimize/workspace",
-    "optimize/test_loops.py": "optimize/loop_rings transform/loop_graph transform/loops",
+    "optimize/test_loops.py": (
+        "optimize/loop_flow optimize/loop_rings transform/loop_graph transform/loop_growth transform/loops"
+    ),
     "cost/test_model.py": "cost/signature cost/work",
     "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",

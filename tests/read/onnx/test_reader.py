@@ -311,7 +311,7 @@ def test_external_data_is_not_needed_but_small_shapes_are_looked_up(tmp_path):
 
 def test_formats_are_known_by_the_ending(tmp_path):
     """An unknown ending is refused with the known ones, and so are dimensions for a graph JSON."""
-    with pytest.raises(InputError, match=r"must end in \.onnx, \.tflite, \.pt2, \.hlo or \.graph\.json"):
+    with pytest.raises(InputError, match=r"must end in \.onnx, \.tflite, \.pt2, \.graph\.json, \.hlo or \.hlo\.txt"):
         read_model(tmp_path / "model.txt")
     with pytest.raises(InputError, match="a graph JSON has no free dimensions"):
         read_model(tmp_path / "x.graph.json", {"n": 1})
