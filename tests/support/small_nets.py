@@ -123,6 +123,16 @@ def pyramid() -> Nets:
     return nets
 
 
+def rows_and_channels() -> onnx.ModelProto:
+    """A flat image: rows, and then channels, of what lies between two convolutions are worth cutting."""
+    nets = Nets(_first)
+    (a,) = nets.node("Conv", [nets.input((1, 2, 4, 32)), nets.floats((16, 2, 3, 3), 0.3)], pads=[1, 1, 1, 1])
+    (b,) = nets.node("Sigmoid", [a])
+    (c,) = nets.node("MaxPool", [b], kernel_shape=[2, 2], strides=[2, 2])
+    nets.node("Conv", [c, nets.floats((2, 16, 1, 1), 0.3)])
+    return nets.model()
+
+
 def group_norm() -> onnx.ModelProto:
     """An activation behind a group norm of two groups between reshapes, and a sum over the channels."""
     nets = Nets(_first)

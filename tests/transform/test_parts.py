@@ -163,7 +163,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def _narrow(patch: pytest.MonkeyPatch) -> None:
     """A halo of one row less before."""
-    box = stripes_of_region.given_box
+    box = part_builder.given_box
 
     def narrower(access: Access, operand: int, shape: Shape, axis: int, rows: Range) -> Box:
         dims = access.inputs[operand] or ()
@@ -171,7 +171,7 @@ def _narrow(patch: pytest.MonkeyPatch) -> None:
         wide = (index is not None and index.axis == axis and index.hi > index.lo for index in dims)
         return tuple((a + 1, b) if w and 0 < a < b - 1 else (a, b) for w, (a, b) in zip(wide, whole, strict=True))
 
-    patch.setattr(stripes_of_region, "given_box", narrower)
+    patch.setattr(part_builder, "given_box", narrower)
 
 
 def _short(patch: pytest.MonkeyPatch) -> None:
