@@ -24,7 +24,7 @@ from unittest.mock import patch
 import lowtide
 from lowtide import zoo
 from lowtide.analyse.model import MemoryModel
-from lowtide.api.fissioning import _Step
+from lowtide.api.rewrites.fissioning import _Step
 from lowtide.bench.machine import machine
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes
@@ -80,7 +80,7 @@ def without(name: str) -> Iterator[None]:
         "2 levels": (tree, _levels(2)),
         "8 levels": (tree, _levels(8)),
         "tree alone": ("lowtide.optimize.step_regions.step_regions", _none),
-        "no parts": ("lowtide.api.fissioning._Step._joint", _whole_alone),
+        "no parts": ("lowtide.api.rewrites.fissioning._Step._joint", _whole_alone),
     }
     if name not in changes:
         yield

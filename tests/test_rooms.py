@@ -22,7 +22,7 @@ ELSEWHERE = {
     "read/onnx/test_propagate.py": "read/onnx/forward",
     "api/test_size_table.py": "cli/size_table report/size_table",
     "test_schemas.py": "cli/schema",
-    "api/test_sweeping.py": "api/sweep_rows api/sweep_workers cli/sweep report/sweep",
+    "api/sweeps/test_sweeping.py": "api/sweeps/rows api/sweeps/workers cli/sweep report/sweep",
     "api/test_budgets.py": "api/changes cli/summary report/summary",
     "cli/test_inputs.py": "cli/stdin",
     "read/pt2/test_reader.py": "read/pt2/arguments read/pt2/schema read/pt2/sizes read/aten/trace read/aten/views",
@@ -40,7 +40,7 @@ ELSEWHERE = {
     "spill/test_baselines.py": "spill/orders",
     "spill/test_lead.py": "spill/dma",
     "spill/test_phases.py": "spill/bound",
-    "api/test_cut_spilling.py": "report/cuts verify/check/streams",
+    "api/rewrites/test_cut_spilling.py": "report/cuts verify/check/streams",
     "spill/test_search.py": "spill_plan spill/one_order spill/answer spill/joint spill/repair spill/place "
     "spill/problem",
     "verify/check/test_plan.py": "verify/report verify/check/bound verify/check/layout verify/check/memory "
@@ -53,7 +53,7 @@ ELSEWHERE = {
     "zoo/nasnet zoo/network zoo/pnasnet zoo/randwire zoo/randwire_cifar zoo/swiftnet zoo/training zoo/transformer "
     "zoo/segformer zoo/unet zoo/vae zoo/vovnet",
     "zoo/test_magis.py": "zoo/step_net",
-    "api/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
+    "api/rewrites/test_fissioning.py": "fission_plan cost/labelled optimize/step_regions report/fission",
     "run/test_steps.py": "run/step_kernels",
     "zoo/test_onnx.py": "zoo/mixing zoo/values",
     # what an op means: each row through its proof, each family through its op in numpy
@@ -117,7 +117,7 @@ ELSEWHERE = {
     "transform/test_clone.py": "transform/change",
     "transform/test_statistics.py": "transform/passed",
     "optimize/test_passes.py": "optimize/checkpoints optimize/segments transform/hand_on",
-    "api/test_passing.py": "verify/check/sums",
+    "api/rewrites/test_passing.py": "verify/check/sums",
     "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
     "ops/piece",
     "transform/test_seams.py": "transform/seam_parts",
@@ -128,14 +128,15 @@ ELSEWHERE = {
     "cost/test_model.py": "cost/signature cost/work",
     "api/test_measuring.py": "cli/measure report/measuring run/node_seconds run/session_seconds",
     "api/test_curve.py": "cli/curve report/curve optimize/curve",
-    "verify/check/test_loops.py": "api/looping report/loops verify/check/loop_behind verify/check/loop_play",
-    "verify/check/test_parts.py": "rewrites api/cutting api/cut_search api/decisions verify/check/part_rows",
+    "verify/check/test_loops.py": "api/rewrites/looping report/loops verify/check/loop_behind verify/check/loop_play",
+    "verify/check/test_parts.py": "rewrites api/rewrites/cutting api/rewrites/cut_search "
+    "api/rewrites/decisions verify/check/part_rows",
     "write/test_onnx_parts.py": "write/onnx_rows",
     "transform/test_tflite_parts.py": "ops/tflite/part transform/tflite_file",
     "write/test_tflite_parts.py": "write/flat_front",
-    "api/test_recomputing.py": "verify/check/recompute",
-    "api/test_swapping.py": "verify/check/swaps",
-    "api/test_front.py": "optimize/recompute/front",
+    "api/rewrites/test_recomputing.py": "verify/check/recompute",
+    "api/rewrites/test_swapping.py": "verify/check/swaps",
+    "api/rewrites/test_front.py": "optimize/recompute/front",
     "optimize/recompute/baselines/test_baselines.py": " ".join(
         f"optimize/recompute/baselines/{name}"
         for name in ("checkmate", "chen", "dropping", "dtr", "fastsa", "torchtitan")

@@ -8,10 +8,10 @@ from random import Random
 
 from lowtide.analyse.storage import memory_model
 from lowtide.api.answer import assemble
-from lowtide.api.fissioning import _Step
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job, Search
 from lowtide.api.problem import Rules
+from lowtide.api.rewrites.fissioning import _Step
 from lowtide.cost.labelled import reckoned
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes, linked

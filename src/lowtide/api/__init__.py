@@ -12,7 +12,6 @@ from lowtide.api.curve import curve
 from lowtide.api.emitting import emit_c
 from lowtide.api.exports import Exports, export
 from lowtide.api.fitting import Check, check
-from lowtide.api.front import front
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import Job, Search
 from lowtide.api.kernels import choices_to_show, kernel_choices
@@ -24,11 +23,12 @@ from lowtide.api.planning import method_name, plan, plan_job, too_small
 from lowtide.api.probing import probe
 from lowtide.api.problem import Rules
 from lowtide.api.reporting import Pictures, report
+from lowtide.api.rewrites.front import front
 from lowtide.api.running import run
 from lowtide.api.sharing import Shared, share
 from lowtide.api.size_table import plan_sizes
 from lowtide.api.surveys import inspect, schema, target, targets
-from lowtide.api.sweeping import Sweep, sweep
+from lowtide.api.sweeps.sweeping import Sweep, sweep
 from lowtide.api.writing import PlanFiles, apply, write_all
 
 __all__ = [

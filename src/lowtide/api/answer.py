@@ -179,7 +179,7 @@ def assemble(answer: Answer, rules: Rules, seed: int = 0) -> Plan:
 
 def _rounds(answer: Answer) -> list[PlanRound]:
     """The rounds of cuts before the last."""
-    from lowtide.api.decisions import as_rewrites
+    from lowtide.api.rewrites.decisions import as_rewrites
 
     return [
         PlanRound(

@@ -105,7 +105,7 @@ def export(
 
 def layout_of(plan: Plan, model: Graph | str | Path, target: str | Target = "auto", dims: Dims = NO_DIMS) -> ArenaMap:
     """Where and when everything lies in a plan. Raises as `export`."""
-    from lowtide.api.decisions import part_graph
+    from lowtide.api.rewrites.decisions import part_graph
     from lowtide.verify.check.parts import has_cuts
     from lowtide.write.arena_map import map_of_plan
     from lowtide.write.slots import check_order
@@ -143,7 +143,7 @@ def buffer_plan_of(plan: Plan, model: Graph | str | Path) -> bytes:
     InputError
         No plan for TFLM, or for another model.
     """
-    from lowtide.api.decisions import part_graph
+    from lowtide.api.rewrites.decisions import part_graph
     from lowtide.runtimes.registry import runtime_of
     from lowtide.runtimes.tflm.offline import offline_offsets
     from lowtide.verify.check.parts import has_cuts

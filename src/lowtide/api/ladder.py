@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowtide.analyse.inspect import Rung
-from lowtide.api.cut_spilling import CutSpilling
 from lowtide.api.goals import FastMemory
 from lowtide.api.job import NO_OPTIONS, Job, Search
 from lowtide.api.problem import Problem, Rules
+from lowtide.api.rewrites.cut_spilling import CutSpilling
 from lowtide.errors import InputError
 from lowtide.ops.part import speller
 from lowtide.sizes import round_up

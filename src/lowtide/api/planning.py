@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.api.aliasing import solve_aliased
 from lowtide.api.answer import Answer, assemble
 from lowtide.api.costs import find_costs
-from lowtide.api.cut_spilling import solve_cut_spilling
-from lowtide.api.cutting import allowed, solve_cut
 from lowtide.api.exported import given
-from lowtide.api.fissioning import solve_fissioning
 from lowtide.api.goals import FastMemory, OneArena, SeveralMemories
 from lowtide.api.job import NO_OPTIONS, Job, Options, Search, Size
-from lowtide.api.looping import solve_looping
 from lowtide.api.objects import Model, Module
-from lowtide.api.passing import solve_passing
 from lowtide.api.problem import Problem, Rules
 from lowtide.api.profiles import with_profile
-from lowtide.api.recomputing import solve_recomputing
+from lowtide.api.rewrites.aliasing import solve_aliased
+from lowtide.api.rewrites.cut_spilling import solve_cut_spilling
+from lowtide.api.rewrites.cutting import allowed, solve_cut
+from lowtide.api.rewrites.fissioning import solve_fissioning
+from lowtide.api.rewrites.looping import solve_looping
+from lowtide.api.rewrites.passing import solve_passing
+from lowtide.api.rewrites.recomputing import solve_recomputing
 from lowtide.cost.file import CostFile
 from lowtide.plan import Plan, Seconds
 from lowtide.rewrites import LiesIn

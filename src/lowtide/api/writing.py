@@ -157,11 +157,11 @@ def _write_model(plan: Plan, model: str | Path, files: PlanFiles, folder: Path, 
     else:
         _same_model(plan, source)
     if again:
-        from lowtide.api.repeated import write_repeated
+        from lowtide.api.rewrites.repeated import write_repeated
 
         return write_repeated(plan, source, files.out, copy_external=files.copy_external, outputs=outputs)
     if in_parts(plan.rewrites):
-        from lowtide.api.decisions import write_parts
+        from lowtide.api.rewrites.decisions import write_parts
 
         return write_parts(plan, source, files.out, dims=dims, copy_external=files.copy_external, outputs=outputs)
     return write_model(source, plan.order, files.out, files.copy_external, outputs, offline_offsets(plan), plan.kernels)

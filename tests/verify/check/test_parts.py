@@ -12,7 +12,7 @@ import pytest
 
 import lowtide
 from lowtide.api.answer import Answer
-from lowtide.api.cut_search import CutSearch
+from lowtide.api.rewrites.cut_search import CutSearch
 from lowtide.cli import main
 from lowtide.errors import InputError, VerificationError
 from lowtide.optimize.checkpoints import Checkpoints

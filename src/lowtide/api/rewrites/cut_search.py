@@ -11,10 +11,10 @@ import msgspec
 
 from lowtide.analyse.liveness import largest_single_op
 from lowtide.api.answer import Answer, PlanKeys
-from lowtide.api.decisions import as_rewrites, exactness, looser
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.decisions import as_rewrites, exactness, looser
 from lowtide.graph import MAX_BYTES, Graph
 from lowtide.stop import PATIENCE_SECONDS, Limits
 

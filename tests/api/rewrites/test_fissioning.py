@@ -12,8 +12,8 @@ import pytest
 
 import lowtide
 from lowtide import zoo
-from lowtide.api import fissioning
 from lowtide.api.answer import Answer
+from lowtide.api.rewrites import fissioning
 from lowtide.errors import InputError
 from lowtide.plan import Plan, from_json
 from lowtide.report.text import plan_text

@@ -14,7 +14,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
-from lowtide.api.recomputing import RecomputeCall, placed, recomputation_keys
+from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind

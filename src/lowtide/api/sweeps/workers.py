@@ -19,7 +19,7 @@ from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from lowtide.api.sweep_rows import COLUMNS, Task, row_of
+from lowtide.api.sweeps.rows import COLUMNS, Task, row_of
 from lowtide.errors import InputError, MissingExtraError
 from lowtide.stop import Interrupt, noting
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.api import sweep_workers
-from lowtide.api.sweep_rows import COLUMNS, Journal, Task, csv_bytes, grid, model_names
-from lowtide.api.sweep_workers import MOST_TRIES
+from lowtide.api.sweeps import workers as sweep_workers
+from lowtide.api.sweeps.rows import COLUMNS, Journal, Task, csv_bytes, grid, model_names
+from lowtide.api.sweeps.workers import MOST_TRIES
 from lowtide.errors import InputError, MissingExtraError
 from support.command import Captured, run, run_json
 from support.small_models import branches, graph_file, onnx_file

@@ -16,7 +16,7 @@ from lowtide.stop import Limits
 from lowtide.target import Target
 
 if TYPE_CHECKING:
-    from lowtide.api.cut_search import CutSearch
+    from lowtide.api.rewrites.cut_search import CutSearch
 
 _UNCUT, _BOUND, _SECTIONS = 0.2, 0.1, 0.5
 """Shares of the time after which the search for the uncut graph's order is over, that of a bound over all cuts, and
@@ -59,7 +59,7 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
     InputError
         The model is in a format whose ops cannot be cut.
     """
-    from lowtide.api.cut_search import CutSearch
+    from lowtide.api.rewrites.cut_search import CutSearch
 
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
@@ -100,7 +100,7 @@ def _by_sections(search: CutSearch, *, least: bool) -> CutSearch | None:
     least
         Whether no cuts of the graph as it stands need less than its best order.
     """
-    from lowtide.api.cut_search import CutSearch
+    from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.transform.sections import by_sections, products
 
     job, problem, limits = search.job, search.problem, search.limits

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowtide.api.answer import Answer, PlanKeys
-from lowtide.api.cutting import solve_cut
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.cutting import solve_cut
 from lowtide.errors import InputError
 from lowtide.rewrites import LiesIn
 from lowtide.stop import Limits

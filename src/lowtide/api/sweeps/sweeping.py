@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.api.sweep_rows import Journal, csv_bytes, grid, model_names, parquet_bytes
-from lowtide.api.sweep_workers import Done, cores, in_cluster, in_processes, in_turn
+from lowtide.api.sweeps.rows import Journal, csv_bytes, grid, model_names, parquet_bytes
+from lowtide.api.sweeps.workers import Done, cores, in_cluster, in_processes, in_turn
 from lowtide.errors import InputError
 from lowtide.outputs import Outputs
 
@@ -17,7 +17,7 @@ NOTHING_VARIED: Mapping[str, Sequence[Any]] = {}
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rows of a sweep, in the order of its grid; each has the keys of `lowtide.api.sweep_rows.COLUMNS`.
+    """The rows of a sweep, in the order of its grid; each has the keys of `lowtide.api.sweeps.rows.COLUMNS`.
 
     Attributes
     ----------

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from lowtide.analyse.liveness import alone
 from lowtide.api.answer import Answer
-from lowtide.api.cut_search import CutSearch
-from lowtide.api.cutting import check_format
-from lowtide.api.decisions import as_rewrites, exactness
 from lowtide.api.goals import FastMemory, OneArena
 from lowtide.api.job import NO_OPTIONS, Job
 from lowtide.api.problem import Problem
+from lowtide.api.rewrites.cut_search import CutSearch
+from lowtide.api.rewrites.cutting import check_format
+from lowtide.api.rewrites.decisions import as_rewrites, exactness
 from lowtide.errors import InputError
 from lowtide.graph import Kind
 from lowtide.sizes import round_up

@@ -12,7 +12,7 @@ from lowtide.api.answer import Answer, PlanKeys
 from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
-from lowtide.api.swapping import Host, host_of, moved_tensors
+from lowtide.api.rewrites.swapping import Host, host_of, moved_tensors
 from lowtide.errors import InputError
 from lowtide.rewrites import Recomputation, Recompute
 from lowtide.stop import Limits

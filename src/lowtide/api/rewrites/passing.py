@@ -54,7 +54,7 @@ def solve_passing(job: Job, problem: Problem, limits: Limits) -> Answer:
     InputError
         There is neither a budget nor a bound on the work; or the model is no ONNX model.
     """
-    from lowtide.api.cut_search import CutSearch
+    from lowtide.api.rewrites.cut_search import CutSearch
     from lowtide.optimize.checkpoints import Checkpoints
 
     goal = job.goal
@@ -117,7 +117,7 @@ def _passed(
 
 def _answer(job: Job, goal: OneArena, checkpoints: Checkpoints, runs: list[Run], limits: Limits) -> Answer:
     """The plan of some segments."""
-    from lowtide.api.decisions import as_rewrites, exactness
+    from lowtide.api.rewrites.decisions import as_rewrites, exactness
     from lowtide.transform.cut import Cutter
 
     user = checkpoints.memory.graph

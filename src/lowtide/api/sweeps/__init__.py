@@ -1,0 +1,1 @@
+"""Sweeps: many models under many targets, budgets and options, as one table."""
