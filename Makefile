@@ -15,7 +15,7 @@ $(READY): pyproject.toml CMakeLists.txt $(CORE)
 	touch $@
 
 test: $(READY) check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 quick: $(READY)
 	$(BIN)/python -m pytest -m 'not slow' --durations=10 --durations-min=0.5
