@@ -33,7 +33,7 @@ def _plan(model: str = BERT, **how: Any) -> Plan:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [{"max_overhead": "10%"}, {"budget": "40%"}])
-@pytest.mark.parametrize("after", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("after", [0.1, 0.5, 2.0])
 def test_ctrl_c_ends_with_the_best_plan_until_then(
     how: dict[str, str], after: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_with_the_best_plan_until_then(
         return solve(step)
 
     monkeypatch.setattr(fissioning._Step, "solve", begun)
-    made = _plan("magis_bert_base", time=60, **how)
+    made = _plan("magis_bert_base:layers=4", time=60, **how)
     assert (made.stopped, made.exit_status) == ("interrupt", 130)
     assert time.perf_counter() - pressed[0] < 20
 
@@ -59,12 +59,12 @@ def test_ctrl_c_ends_with_the_best_plan_until_then(
 def test_within_a_bound_on_time_both_together_need_less_than_either() -> None:
     """Than running ops again alone, and than micro-batches alone."""
     graph = zoo.build(BERT).graph()
-    both = _plan(max_overhead="10%")
-    micro = _plan(max_overhead="10%", method="microbatch")
+    both = _plan(max_overhead="10%", time=2)
+    micro = _plan(max_overhead="10%", method="microbatch", time=2)
     assert both.fission is not None
     assert both.fission.overhead <= 0.1
     assert both.required_bytes < micro.required_bytes < both.own_order_peak_bytes
-    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=4)
+    again = lowtide.plan(_priced(graph), allow="recompute", max_overhead="10%", time=1)
     assert both.required_bytes < again.required_bytes
 
 
