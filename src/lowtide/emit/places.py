@@ -11,7 +11,7 @@ from lowtide.graph import Graph, Tensor
 from lowtide.plan import Plan
 from lowtide.rewrites import PlanLoop
 
-ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4}
+ELEMENT_BYTES = {"int8": 1, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
 """Bytes of an element of the types that code has."""
 Three = tuple[int, int, int]
 """Of rows, columns and channels."""

@@ -22,22 +22,36 @@ from lowtide.write.c_header import comment
 
 _PARTS = {
     "add": ("fixed", "scaled", "add"),
+    "cast": ("wide", "cast"),
     "concat": ("concat",),
     "conv": ("fixed", "scaled", "conv_type", "conv"),
     "conv_sum": ("fixed", "scaled", "sums", "conv_type", "conv_sum"),
     "copy": ("copy",),
     "depthwise": ("fixed", "scaled", "depthwise"),
+    "integers": ("integers",),
+    "lstm": ("fixed", "scaled", "kept", "curves", "lstm"),
     "mean": ("fixed", "scaled", "mean_type", "mean"),
     "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
     "pad": ("pad",),
     "pool": ("pool_type", "pool"),
     "pool_sum": ("pool_type", "sums", "rows_sum", "pool_sum"),
     "rescale": ("fixed", "scaled", "rescale"),
+    "signal_bank": ("signal_bank",),
+    "signal_energy": ("signal_energy",),
+    "signal_gain": ("bits", "signal_gain"),
+    "signal_log": ("bits", "signal_log"),
+    "signal_noise": ("kept", "signal_noise"),
+    "signal_rfft": ("signal_rfft",),
+    "signal_root": ("signal_root",),
+    "signal_scale": ("bits", "signal_scale"),
+    "signal_window": ("signal_window",),
     "softmax": ("fixed", "scaled", "softmax_type", "softmax"),
-    "svdf": ("fixed", "scaled", "svdf"),
+    "svdf": ("fixed", "scaled", "kept", "svdf"),
     "wide_add": ("fixed", "scaled", "wide", "wide_add"),
+    "wide_concat": ("wide_concat",),
     "wide_conv": ("wide", "wide_scaled", "wide_conv"),
     "wide_depthwise": ("wide", "wide_scaled", "wide_depthwise"),
+    "wide_pad": ("wide", "wide_pad"),
     "wide_pool": ("wide", "wide_pool_type", "wide_pool"),
     "wide_pool_sum": ("wide", "sums", "wide_pool_type", "wide_pool_sum"),
     "wide_rescale": ("fixed", "scaled", "wide", "wide_rescale"),
@@ -328,7 +342,7 @@ def _used(base: str, rest: str) -> str:
     kept: list[str] = []
     for block in reversed(base.rstrip("\n").split("\n\n")):
         name = re.search(r"^static \w+ \*?(\w+)\(", block, re.MULTILINE)
-        if name is None or f"{name[1]}(" in rest:
+        if name is None or re.search(rf"\b{name[1]}\(", rest):
             kept.append(block)
             rest += block
     return "\n\n".join(reversed(kept)) + "\n"
@@ -341,9 +355,10 @@ def _parameters(schedule: Schedule) -> list[str]:
         rows = []
         for k, kernel in enumerate(schedule.kernels[name]):
             if kernel.pieces:
-                lines += [f"static const piece_t pieces_{k}[{len(kernel.pieces)}] = {{"]
+                kind = "piece_t" if name == "concat" else f"{name}_piece_t"
+                lines += [f"static const {kind} {name}_pieces_{k}[{len(kernel.pieces)}] = {{"]
                 lines += [*(f"    {piece}," for piece in kernel.pieces), "};", ""]
-            rows.append(f"    {kernel.text.replace('PIECES', f'pieces_{k}')}, /* {comment(kernel.op)} */")
+            rows.append(f"    {kernel.text.replace('PIECES', f'{name}_pieces_{k}')}, /* {comment(kernel.op)} */")
         lines += [f"static const {name}_t {name}s[{len(rows)}] = {{", *rows, "};", ""]
     return lines
 

@@ -44,3 +44,31 @@ static int8_t clamped(int32_t value, int32_t low, int32_t high)
 {
     return (int8_t)most(low, least(high, value));
 }
+
+/* Numbers of 16 and 32 bits, the lowest byte first. */
+static int32_t half_at(const int8_t *from)
+{
+    uint32_t bits = (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8);
+    return (int32_t)(int16_t)(uint16_t)bits;
+}
+
+static void set_half(int8_t *to, int32_t value)
+{
+    uint32_t bits = (uint32_t)value;
+    to[0] = (int8_t)(uint8_t)(bits & 0xFFU);
+    to[1] = (int8_t)(uint8_t)((bits >> 8) & 0xFFU);
+}
+
+static uint32_t word_at(const int8_t *from)
+{
+    return (uint32_t)(uint8_t)from[0] | ((uint32_t)(uint8_t)from[1] << 8) | ((uint32_t)(uint8_t)from[2] << 16)
+           | ((uint32_t)(uint8_t)from[3] << 24);
+}
+
+static void set_word(int8_t *to, uint32_t bits)
+{
+    to[0] = (int8_t)(uint8_t)(bits & 0xFFU);
+    to[1] = (int8_t)(uint8_t)((bits >> 8) & 0xFFU);
+    to[2] = (int8_t)(uint8_t)((bits >> 16) & 0xFFU);
+    to[3] = (int8_t)(uint8_t)(bits >> 24);
+}
