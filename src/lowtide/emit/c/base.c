@@ -1,6 +1,6 @@
 /* Where a tensor lies: element (y, x, c) of position p = y * py + x * px + c * pc, which is in slot p % slots. */
 typedef struct {
-    int32_t base;   /* byte of the arena */
+    int32_t base;   /* byte of the arena, or of all memories one after the other */
     int32_t slots;  /* positions there is room for; 0: the tensor is whole */
     int32_t stride; /* bytes of a slot */
     int32_t py, px, pc;
@@ -21,7 +21,7 @@ static int8_t *at(const view_t *v, int32_t y, int32_t x, int32_t c)
     if (v->slots > 0) {
         place += (((y * v->py) + (x * v->px) + (c * v->pc)) % v->slots) * v->stride;
     }
-    return &arena[place];
+    return bytes_at(place);
 }
 
 /* How many channels from one on can be reached by steps of v->c: all of them, or each has a position of its own. */

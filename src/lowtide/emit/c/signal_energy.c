@@ -8,8 +8,8 @@ static void signal_energy(const signal_energy_t *k, const box_t *box)
     int32_t i;
     (void)box; /* all of it */
     for (i = k->begin; i < k->end; i++) {
-        int32_t re = half_at(&arena[k->in + (4 * i)]);
-        int32_t im = half_at(&arena[k->in + (4 * i) + 2]);
-        set_word(&arena[k->out + (4 * i)], (uint32_t)(re * re) + (uint32_t)(im * im));
+        int32_t re = half_at(bytes_at(k->in + (4 * i)));
+        int32_t im = half_at(bytes_at(k->in + (4 * i) + 2));
+        set_word(bytes_at(k->out + (4 * i)), (uint32_t)(re * re) + (uint32_t)(im * im));
     }
 }

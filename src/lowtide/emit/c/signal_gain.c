@@ -27,9 +27,9 @@ static void signal_gain(const signal_gain_t *k, const box_t *box)
     int32_t i;
     (void)box; /* all of it */
     for (i = 0; i < k->channels; i++) {
-        uint64_t gain = gain_of(k->curve, word_at(&arena[k->noise_in + (4 * i)]));
-        uint32_t value = (uint32_t)((((uint64_t)word_at(&arena[k->in + (4 * i)]) * gain) >> k->shift) & 0xFFFFFFFFU);
+        uint64_t gain = gain_of(k->curve, word_at(bytes_at(k->noise_in + (4 * i))));
+        uint32_t value = (uint32_t)((((uint64_t)word_at(bytes_at(k->in + (4 * i))) * gain) >> k->shift) & 0xFFFFFFFFU);
         value = (value < 8192U) ? ((value * value) >> 20) : ((value >> 6) - 64U);
-        set_word(&arena[k->out + (4 * i)], value);
+        set_word(bytes_at(k->out + (4 * i)), value);
     }
 }

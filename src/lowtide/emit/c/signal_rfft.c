@@ -83,7 +83,7 @@ static void by_two(const signal_rfft_t *k)
 {
     int32_t i;
     for (i = 0; i < k->half; i += 2) {
-        int8_t *first = &arena[k->out + (4 * i)];
+        int8_t *first = bytes_at(k->out + (4 * i));
         complex_t a = complex_at(first, 16383);
         complex_t b = turned(complex_at(&first[4], 16383), k->turns);
         complex_t difference = complex_difference(a, b);
@@ -117,7 +117,7 @@ static void by_fours(const signal_rfft_t *k, int32_t many)
     int32_t i;
     for (begin = 0; begin < k->half; begin += 4 * many) {
         for (i = 0; i < many; i++) {
-            four(k, &arena[k->out + (4 * (begin + i))], many, i * step);
+            four(k, bytes_at(k->out + (4 * (begin + i))), many, i * step);
         }
     }
 }
@@ -139,15 +139,15 @@ static void mirrored(int8_t *near, int8_t *far, const int16_t *turn)
 
 static void signal_rfft(const signal_rfft_t *k, const box_t *box)
 {
-    int8_t *out = &arena[k->out];
+    int8_t *out = bytes_at(k->out);
     int32_t many;
     int32_t i;
     complex_t first;
     (void)box; /* all of it */
     for (i = 0; i < k->half; i++) {
         int32_t sample = sample_at(i, k->bits);
-        int32_t re = (sample < k->samples) ? half_at(&arena[k->in + (2 * sample)]) : 0;
-        int32_t im = ((sample + 1) < k->samples) ? half_at(&arena[k->in + (2 * sample) + 2]) : 0;
+        int32_t re = (sample < k->samples) ? half_at(bytes_at(k->in + (2 * sample))) : 0;
+        int32_t im = ((sample + 1) < k->samples) ? half_at(bytes_at(k->in + (2 * sample) + 2)) : 0;
         set_complex(&out[4 * i], re, im);
     }
     if ((k->bits % 2U) != 0U) {
