@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from itertools import count
 from random import Random
+from typing import Any
 
 from lowtide.optimize.recompute.sequence import Sequenced
 from lowtide.optimize.recompute.swaps import Bandwidth, in_nanoseconds, with_swaps
@@ -34,7 +35,7 @@ def least_time(problem: Sequenced, budget: int, most: int) -> int | None:
     before = problem.model.graph.predecessors
     number = count()
     start = {x: 0 for x, v in enumerate(values) if v.maker < 0}
-    heap: list[tuple[int, int, int, frozenset[int], dict[int, int], frozenset[int], int, int]] = []
+    heap: list[tuple[Any, ...]] = []
 
     def push(now: int, done: frozenset[int], there: dict[int, int], copies: frozenset[int], *engines: int) -> None:
         left = sum(problem.costs.units[v] for v in range(n) if v not in done)
