@@ -81,7 +81,7 @@ def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SMALL if name != "magis_unetpp"])
 def test_plans_that_move_tensors_compute_what_the_workloads_do(name: str) -> None:
-    """Each of the workloads but the slowest, small, as random decisions have it, the first of which something leaves memory in parts."""
+    """Each of the workloads but the slowest, small, as a random decision has it that stores something in parts."""
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
     plans = (drawn_plan(graph, seed) for seed in range(1, 60, 2))
     plan = next(p for p in plans if p.fission and any(q.body["swapping"]["stored_bytes"] for q in p.fission.parts))
