@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from lowtide._core import SequenceResult
 from lowtide.analyse.liveness import profile
 from lowtide.analyse.storage import memory_model
 from lowtide.cost.labelled import Families, reckoned
@@ -38,6 +39,9 @@ _BUDGETS, _SWEEP_STEPS = 24, 64
 
 _DESCENT = 0.6
 """Part of the time for a number of parts that the first sweep may take; the rest is for halving from there."""
+
+_ALONE = 0.4
+"""Part of a search with transfers for runs again alone, before."""
 
 _QUICK = 0.5
 """Part of the time in which all of them are searched."""
@@ -78,6 +82,11 @@ class Parted:
     def count(self) -> int:
         """Parts."""
         return 1 if self.fission is None else len(self.fission.ends)
+
+    @property
+    def alone(self) -> Sequenced:
+        """Of the body, nothing of which leaves memory."""
+        return replace(self.sequence, transfers=())
 
     @property
     def begin(self) -> Spent:
@@ -189,17 +198,31 @@ def least_peak(choices: Sequence[Parted], most_seconds: float, limits: Limits) -
 
 def _descended(choice: Parted, begin: Spent, most: int, least: int, limits: Limits) -> Spent:
     """One sweep of ever lower budgets, each begun at the sequence before, until one costs too much."""
-    best, most = begin, most - choice.sequence.unmoved_units
+    best, most, alone = begin, most - choice.sequence.unmoved_units, choice.alone
     with limits.interrupt:
         for k in range(1, _BUDGETS + 1):
             budget = begin.peak - (begin.peak - least) * k // _BUDGETS
             if limits.over() or budget >= best.peak:
                 continue
-            result = search(choice.sequence, best.order, budget, limits, steps=_SWEEP_STEPS)
+            problem = alone if max(best.order, default=0) < len(alone.ops) else choice.sequence
+            result = search(problem, best.order, budget, limits, steps=_SWEEP_STEPS)
             if not result.found or result.cost > most:
                 break
             best = Spent(tuple(result.order), result.peak, result.cost)
     return best
+
+
+def _within(choice: Parted, order: Sequence[int], room: int, limits: Limits) -> SequenceResult:
+    """A sequence of the body within so many bytes. Where values may leave memory what runs again alone comes first: it
+    is searched many times as fast, and is where to begin."""
+    if choice.clock is None or len(order) != len(choice.order):
+        return search(choice.sequence, order, room, limits)
+    alone = search(choice.alone, order, room, _share(limits, limits.left_seconds * _ALONE))
+    begin = alone.order if alone.found else order
+    if limits.interrupt.seen:
+        return alone
+    both = search(choice.sequence, begin, room, limits)
+    return alone if alone.found and (not both.found or alone.cost <= both.cost) else both
 
 
 def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best | None:
@@ -215,7 +238,7 @@ def least_time(choices: Sequence[Parted], budget: int, limits: Limits) -> Best |
             return spent
         start, result = choice.order if spent is None else spent.order, None
         with limits.interrupt:
-            result = search(choice.sequence, start, room, _share(limits, seconds))
+            result = _within(choice, start, room, _share(limits, seconds))
         if result is None or not result.found or (spent is not None and spent.units <= result.cost):
             return spent
         return Spent(tuple(result.order), result.peak, result.cost)
