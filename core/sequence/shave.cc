@@ -195,7 +195,13 @@ void Shaver::tidy(Bytes budget) {
   if (p.transfers()) swapper_.drop_stores();
 }
 
-void Shaver::wander(Bytes budget) {
+void Shaver::wander(Bytes budget, int times) {
+  Cost cost = line_.problem().transfers() ? line_.cost() : 0;
+  for (int i = 0; i < times; ++i) wander_once(budget, cost);
+}
+
+// `cost`: of the line, where there are transfers.
+void Shaver::wander_once(Bytes budget, Cost& cost) {
   int from = 1 + below(line_.end() - 1);
   while (line_.op(from) < 0)
     if (++from == line_.end()) return;
@@ -207,14 +213,19 @@ void Shaver::wander(Bytes budget) {
   const int to = low + 1 + below(high - low - 1);
   if (line_.op(to) >= 0) return;
   const size_t mark = line_.mark();
-  const Cost cost = line_.problem().transfers() ? line_.cost() : 0;
   line_.move(from, to, line_.before(to));
   if (!moved_well(budget, cost)) line_.undo(mark);
 }
 
-// Whether the peak is within the budget, and no op waits longer for transfers than at this cost.
-bool Shaver::moved_well(Bytes budget, Cost cost) const {
-  return line_.peak() <= budget && (!line_.problem().transfers() || line_.cost() <= cost);
+// Whether the peak is within the budget, and no op waits longer for transfers than at this cost, which is then the new
+// one.
+bool Shaver::moved_well(Bytes budget, Cost& cost) const {
+  if (line_.peak() > budget) return false;
+  if (!line_.problem().transfers()) return true;
+  const Cost now = line_.cost();
+  if (now > cost) return false;
+  cost = now;
+  return true;
 }
 
 void Shaver::jolt() {

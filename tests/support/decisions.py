@@ -16,6 +16,7 @@ from lowtide.cost.labelled import reckoned
 from lowtide.graph import Graph
 from lowtide.ops.links import axis_classes, linked
 from lowtide.ops.meaning import Meaning, meaning
+from lowtide.optimize.part_clock import clock_of_parts
 from lowtide.optimize.parted import Parted
 from lowtide.optimize.recompute.least_bytes import Spent
 from lowtide.optimize.recompute.sequence import sequenced
@@ -85,20 +86,27 @@ def random_order(parted: Parted, random: Random) -> tuple[int, ...]:
 
 
 def drawn_plan(graph: Graph, seed: int) -> Plan:
-    """A plan of a decision that no search took: its region, ends and sequence are drawn."""
+    """A plan of a decision that no search took: its region, ends and sequence are drawn; of odd seeds tensors are
+    stored and loaded, too."""
     random = Random(seed)
+    words = ("recompute", "fission", "swap") if seed % 2 else ("recompute", "fission")
     goal = OneArena()
     search = replace(Search(goal.method("exact", {}), 1.0), quick=True)
-    job = Job(graph, {}, Rules("generic"), goal, search, ("recompute", "fission"))
+    job = Job(graph, {}, Rules("generic"), goal, search, words)
     problem = job.problem()
     step = _Step(job, goal, problem, search.limits(None, None))
     region = random_region(graph, random) if random.random() < 0.95 else None
     choice = step._whole()
     if region is not None:
         fission = Fission(region.axes, random_ends(region.rows, random))
-        body = body_of(step.problem.graph, region, fission, reckoned(step.families))
+        body = body_of(step.problem.graph, region, fission.all, reckoned(step.families))
         model = memory_model(body.graph, step.problem.target)
         order = tuple(range(len(body.graph.ops)))
-        choice = Parted(region, fission, body, sequenced(model, order), order, 0, 0, 0.0)
+        sequence, clock = sequenced(model, order), None
+        if step.bandwidth is not None:
+            reckon = reckoned(step.families)
+            clock = clock_of_parts(step.problem.graph, region, fission, reckon, model, order, step.bandwidth)
+            sequence = clock.searched
+        choice = Parted(region, fission, body, sequence, order, 0, 0, 0.0, clock)
     placed = step._place(choice, Spent(random_order(choice, random), 0, 0))
     return assemble(step._answer(placed), job.rules, seed)

@@ -1,4 +1,5 @@
-"""A training step run in numpy, as it stands and as a plan has it: parts one after the other, ops again where it says.
+"""A training step run in numpy, as it stands and as a plan has it: parts one after the other, ops again where it says,
+tensors stored and loaded.
 
 What is dead is dropped, so that a plan whose ops read what is no longer there fails here. It is a reference: plain,
 slow, for small sizes and for the kinds of ops of `lowtide.run.step_kernels`.
@@ -29,6 +30,7 @@ from lowtide.transform.fission import (
     outer_of,
     region_of,
 )
+from lowtide.transform.runs import LOAD, STORE
 from lowtide.verify.check.rewrites import with_ops
 
 Array = Any
@@ -73,7 +75,7 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
 
 def run_parts(graph: Graph, region: Region, ends: Sequence[int], feeds: Mapping[int, Array]) -> Values:
     """Results of a step of which a region runs in parts that end at these rows, without a plan: nothing runs again."""
-    body = body_of(graph, region, Fission(region.axes, tuple(ends)), None)
+    body = body_of(graph, region, Fission(region.axes, tuple(ends)).all, None)
     loop = _Loop(region, ends, body.graph, [op.id for op in body.graph.ops], body.copies)
     outer = outer_of(graph, [Loop(region, 0, None)])
     number = next(op.id for op in outer.ops if op.id not in graph.op_by_id)
@@ -103,7 +105,7 @@ class _Loop:
                 raise InputError(f"{op.label} has no rows {word!r}: the plan is for another step", graph.name)
             axes[op_id] = named[0]
         region = region_of(graph, axes)
-        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)), None)
+        body = body_of(graph, region, Fission(region.axes, tuple(part.ends)).all, None)
         plan = msgspec.convert(part.body, Plan)
         copies = dict(body.copies)
         for rewrite in plan.rewrites or ():
@@ -147,10 +149,15 @@ def _run(
     values: Values = dict(feeds)
     keep = {t.id for t in graph.tensors if t.kind is Kind.OUTPUT}.union(kept)
     last = {t: step for step, v in enumerate(order) for t in graph.op_by_id[v].inputs}
+    stored: Values = {}  # by the op that stores it
     for step, v in enumerate(order):
         op = graph.op_by_id[v]
         if v in loops:
             values.update(loops[v].run({t: values[t] for t in op.inputs}))
+        elif op.type == STORE:
+            stored[v] = values[op.inputs[0]].copy()
+        elif op.type == LOAD:
+            values[op.outputs[0]] = stored[op.after[0]].copy()
         elif copies is not None and v in copies:
             values[op.outputs[0]] = values[op.inputs[0]].copy()
         else:

@@ -42,7 +42,7 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
-    pairs = ({"recompute", "fission"}, {"recompute", "swap"})
+    pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     for alone in ("recompute", "swap", "loops"):
         if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
             raise InputError(

@@ -15,6 +15,7 @@ from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.api.profiles import with_profile
 from lowtide.api.rewrites.recomputing import RecomputeCall, placed, recomputation_keys
+from lowtide.api.rewrites.swapping import Host, bandwidth_of, costs_of_step, numbers
 from lowtide.errors import InputError
 from lowtide.fission_plan import PlanFamily, PlanFission, StepFission
 from lowtide.graph import Graph, Kind
@@ -58,7 +59,8 @@ def solve_fissioning(job: Job, problem: Problem, limits: Limits) -> Answer:
     _check(job, goal, problem)
     bounded = job.costs is not None and job.costs.max_overhead is not None
     if (goal.budget is None) == (not bounded):
-        raise InputError("--allow recompute,fission needs --budget or --max-overhead, and takes one of them")
+        words = ",".join(job.allow)
+        raise InputError(f"--allow {words} needs --budget or --max-overhead, and takes one of them")
     with noting(limits.interrupt):
         return _Step(job, goal, problem, limits).solve()
 
@@ -94,17 +96,19 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
 def _check(job: Job, goal: OneArena, problem: Problem) -> None:
     if problem.graph.dialect != "labels":
         raise InputError(
-            "--allow recompute,fission is for training steps whose ops say which rows they need: a graph JSON with "
-            "`labels`, or zoo:magis_*; name recompute or fission alone",
+            f"--allow {','.join(job.allow)} is for training steps whose ops say which rows they need: a graph JSON "
+            "with `labels`, or zoo:magis_*; name recompute or fission alone",
             problem.place,
         )
     if job.target.rule or job.target.allocates_one_by_one:
         raise InputError(f"target {job.target.name} runs each op of a file once; plan under --target generic")
     if job.max_ops or goal.spread or job.exact_bits:
         raise InputError(
-            "--max-ops, --spread and --exact-bits are not for --allow recompute,fission: sums over parts are added in "
+            "--max-ops, --spread and --exact-bits are not for training steps in parts: sums over parts are added in "
             "another order; leave them out"
         )
+    if isinstance(job.repeats, Microbatch) and "swap" in job.allow:
+        raise InputError(f"--method {job.repeats.name} moves nothing; leave swap out of --allow, or the method")
     if job.repeats is not None and not isinstance(job.repeats, Microbatch):
         raise InputError(f"--method {job.repeats.name} runs ops again and cuts none; use --allow recompute with it")
 
@@ -122,15 +126,13 @@ class _Step:
     """One call."""
 
     def __init__(self, job: Job, goal: OneArena, problem: Problem, limits: Limits) -> None:
-        from lowtide.api.costs import Costs
-        from lowtide.cost.file import stand_in
         from lowtide.cost.labelled import families_of, priced
 
         self.job, self.goal, self.limits = job, goal, limits
         self.user = problem
-        given = job.costs if job.costs is not None and job.costs.given else None
-        self.costs = given or Costs(*stand_in("rtx3090.json"), "rtx3090.json", given=False)
+        self.costs = costs_of_step(job)
         self.families: Families = families_of(self.costs.file, self.costs.place)
+        self.bandwidth = bandwidth_of(self.costs) if "swap" in job.allow else None
         self.max_overhead = None if job.costs is None else job.costs.max_overhead
         self.problem = Problem.of(priced(problem.graph, self.families), problem.target)
         self.uncut_seconds = sum(op.cost or 0.0 for op in self.problem.graph.ops)
@@ -193,7 +195,7 @@ class _Step:
     def _whole(self) -> Parted:
         from lowtide.optimize.parted import whole
 
-        return whole(self.problem.graph, self.problem.target, self.once.order)
+        return whole(self.problem.graph, self.problem.target, self.once.order, self.bandwidth)
 
     def choices(self) -> list[Parted]:
         """The step as it stands, and its regions in parts."""
@@ -229,7 +231,8 @@ class _Step:
 
         began, tally = time.perf_counter(), self.limits.tally
         ordering = tally.seconds.get("orders", 0.0)
-        made = parted(self.problem.graph, self.problem.target, region, counts, self.families, self._positions)
+        graph, target = self.problem.graph, self.problem.target
+        made = parted(graph, target, region, counts, self.families, self._positions, self.bandwidth)
         tally.add("part_graphs", len(made), began + tally.seconds.get("orders", 0.0) - ordering)
         return made
 
@@ -306,11 +309,13 @@ class _Step:
             call = self._call(self.problem, choice, self.goal)
             order = choice.order if spent is None else spent.order
             answer = self._sequence(call, order)
-            return _Placed(answer, (), _seconds(answer))
+            return _Placed(answer, (), _seconds(choice, answer))
         body_problem = Problem.of(choice.body.graph, self.problem.target)
         call = self._call(body_problem, choice, OneArena())
         body = self._sequence(call, choice.order if spent is None else spent.order)
-        loop = _loop(choice.region, body)
+        from lowtide.transform.fission import Loop
+
+        loop = Loop(choice.region, body.keys["required_bytes"], _seconds(choice, body))
         outer = self._around(loop)
         op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
         words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
@@ -328,10 +333,14 @@ class _Step:
         return word_of(op, access_of(self.problem.graph, op), axis)
 
     def _call(self, problem: Problem, choice: Parted, goal: OneArena) -> RecomputeCall:
-        job = replace(self.job.of_graph(problem.graph), allow=("recompute",), costs=None, repeats=None, goal=goal)
+        words = ("recompute",) if self.bandwidth is None else ("recompute", "swap")
+        job = replace(self.job.of_graph(problem.graph), allow=words, costs=None, repeats=None, goal=goal)
         once = replace(self.once, problem=problem, order=choice.order)
         limits = self._until(_ENDING) if self.limits.interrupt.seen else self.limits
-        return RecomputeCall(job, goal, problem, choice.sequence, once, limits)
+        host = None
+        if self.bandwidth is not None:
+            host = Host(self.bandwidth, choice.sequence.costs.units, self.costs.sha256, again=True)
+        return RecomputeCall(job, goal, problem, choice.sequence, once, limits, host)
 
     def _sequence(self, call: RecomputeCall, order: Sequence[int]) -> Answer:
         from lowtide.optimize.recompute.bound import PriceBound
@@ -402,14 +411,11 @@ def _all_but_updates(graph: Graph, region: Region) -> bool:
     )
 
 
-def _loop(region: Region, body: Answer) -> Loop:
-    from lowtide.transform.fission import Loop
-
-    return Loop(region, body.keys["required_bytes"], _seconds(body))
-
-
-def _seconds(answer: Answer) -> float:
-    """What the runs of an answer take, in the order in which they run."""
+def _seconds(choice: Parted, answer: Answer) -> float:
+    """What the runs of a choice take, as they are placed, in the order in which they run."""
+    if choice.clock is not None:
+        ids = [answer.graph.ops[i].id for i in answer.order]
+        return choice.clock.seconds(numbers(choice.sequence, answer.keys.get("rewrites") or (), ids))
     of = {r.op: r.of for r in answer.keys.get("rewrites") or () if isinstance(r, Recompute)}
     cost: Mapping[int, float] = {op.id: op.cost or 0.0 for op in answer.graph.ops if op.id not in of}
     return sum(cost[_origin(answer.graph.ops[i].id, of)] for i in answer.order)
