@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from lowtide.emit import arithmetic
 from lowtide.emit.integers import bordered, cast, copied, is_plain, joined, pair, part
-from lowtide.emit.kernel import Find, Kernel, fit, is_wide, scale_of, zero_of
+from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
 from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
 from lowtide.emit.recurrent import lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
-from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
 from lowtide.ops.index import Window
 
@@ -46,24 +44,8 @@ def _check_int(number: int) -> None:
         )
 
 
-@dataclass
-class Kernels:
-    """Makes kernels of a graph's ops.
-
-    Attributes
-    ----------
-    graph
-        Of a .tflite file.
-    weights
-        Where constants go.
-    states, state_bytes
-        Where what an op keeps from one run to the next begins, and bytes of all of that.
-    """
-
-    graph: Graph
-    weights: Weights
-    states: dict[int, int] = field(default_factory=dict)
-    state_bytes: int = 0
+class Kernels(Material):
+    """Makes kernels of a graph's ops."""
 
     def kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel of an op.
@@ -141,25 +123,6 @@ class Kernels:
                     f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
                 )
 
-    def given(self, op: Op, which: int) -> Tensor:
-        """An operand by its place."""
-        given = op.operands or op.inputs
-        tensor = given[which] if which < len(given) else None
-        if tensor is None:
-            raise InputError(f"{op.label} lacks its input {which}", self.graph.source)
-        return self.graph.tensor_by_id[tensor]
-
-    def data(self, op: Op, which: int = 0) -> Tensor:
-        """An operand that is no constant."""
-        t = self.given(op, which)
-        if t.kind is Kind.CONSTANT:
-            raise InputError(f"its input {which} is a constant; C is written for operands that are computed")
-        return t
-
-    def result(self, op: Op) -> Tensor:
-        """What an op makes first."""
-        return self.graph.tensor_by_id[op.outputs[0]]
-
     def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, str]:
         """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
         x, w, y = self.data(op), self.given(op, 1), self.result(op)
@@ -188,12 +151,6 @@ class Kernels:
         arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
         arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
         return w, ", ".join(arrays)
-
-    def keep(self, op: Op, size: int) -> int:
-        """Where the bytes that an op keeps from one run to the next begin."""
-        begin = self.states.setdefault(op.id, self.state_bytes)
-        self.state_bytes = max(self.state_bytes, begin + size)
-        return begin
 
     def _conv(self, op: Op, find: Find) -> Kernel:
         """CONV_2D."""
