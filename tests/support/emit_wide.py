@@ -148,10 +148,12 @@ def _numbers(net: Net, values: Any) -> int:
 
 
 def copies_net(seed: int = 0) -> Net:
-    """16 bits that are padded, cut, joined with each other and with a constant, averaged, and made parts of 1."""
+    """16 bits that are bounded, padded, cut, joined with each other and with a constant, averaged, and made parts of 1."""
     net = Net(seed)
     x = sixteen(net, (1, 18, 6, 5), 0.003)
     a = wide_conv(net, x, 6, (3, 3))
+    a = net.unary("RELU", a, dtype="int16", scale=_scale(net, a) * 0.8)
+    a = net.unary("RELU6", a)
     padded = net.like(a, (1, 21, 8, 6))
     net.op("PAD", [a, _numbers(net, [[0, 0], [1, 2], [2, 0], [0, 0]])], [padded], s.PadOptionsT())
     part = net.like(a, (1, 18, 6, 4))

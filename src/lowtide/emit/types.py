@@ -15,9 +15,11 @@ WIDE_TYPES = {
             "MAX_POOL_2D",
             "MEAN",
             "PAD",
+            "RELU",
+            "RELU6",
         ),
         _BOTH,
-    ),
+    ),  # fmt: skip
     **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
     "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
     "SOFTMAX": (*_BOTH, ("int8", "int16")),
