@@ -148,7 +148,7 @@ def _numbers(net: Net, values: Any) -> int:
 
 
 def copies_net(seed: int = 0) -> Net:
-    """16 bits that are bounded, padded, cut, joined with each other and with a constant, averaged, and made parts of 1."""
+    """16 bits that are bounded, padded, cut, joined with each other and with a constant, averaged, made parts of 1."""
     net = Net(seed)
     x = sixteen(net, (1, 18, 6, 5), 0.003)
     a = wide_conv(net, x, 6, (3, 3))

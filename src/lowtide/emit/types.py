@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 _BOTH = (("int16", "int16"),)
+_SIXTEEN = (
+    "ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MEAN",
+    "PAD", "RELU", "RELU6",
+)  # fmt: skip
 WIDE_TYPES = {
-    **dict.fromkeys(
-        (
-            "ADD",
-            "AVERAGE_POOL_2D",
-            "CONCATENATION",
-            "CONV_2D",
-            "DEPTHWISE_CONV_2D",
-            "FULLY_CONNECTED",
-            "MAX_POOL_2D",
-            "MEAN",
-            "PAD",
-            "RELU",
-            "RELU6",
-        ),
-        _BOTH,
-    ),  # fmt: skip
+    **dict.fromkeys(_SIXTEEN, _BOTH),
     **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), (*_BOTH, ("int32", "int32"))),
     "QUANTIZE": (*_BOTH, ("int8", "int16"), ("int16", "int8"), ("int16", "int32"), ("int8", "int32")),
     "SOFTMAX": (*_BOTH, ("int8", "int16")),
