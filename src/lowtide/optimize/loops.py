@@ -181,6 +181,15 @@ class LoopSearch:
             elif len(steps) == _AT_ONCE:
                 searches.append(search)
 
+    def offer(self, begin: int, end: int, start: Axes) -> bool:
+        """Take in one loop before others are looked for; whether it is one."""
+        level, self._level = self._level, MAX_BYTES
+        found = [step for step in islice(self._loops(end, start), end - begin) if isinstance(step, _Step)]
+        self._level = level
+        taken = [step for step in found if step.begin == begin]
+        self._steps[end - 1] += taken
+        return bool(taken)
+
     @staticmethod
     def _of_use(step: _Step, around: Around) -> bool:
         return step.begin < around.end and step.bytes <= around.limit

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _ONCE, _SEARCH = 0.2, 0.8
 """Shares of the time after which the order without loops and the search for loops are over."""
 
+_REGIONS = 0.3
+"""Share of what is left of the search's time after which that for regions, with which loops begin, is over."""
+
 _ALONG = ((0.3, 0.7), (0.85, 1.0))
 """Of each order the share of the search's time until which loops are looked for along it, and until which sets of ops
 are made neighbours; if the time was not enough for the first, none is left for another order."""
@@ -83,16 +86,27 @@ def _best_path(
     """The path of least peak over the orders, inputs handed over where that is asked for and no worse; and whether
     Ctrl-C ended the search."""
     from lowtide.optimize.loop_orders import LoopOrders
+    from lowtide.optimize.loop_seeds import region_seeds
     from lowtide.optimize.loops import LoopPath, LoopSearch
 
     found: list[LoopPath] = []
     interrupted = False
+    began = limits.seconds - limits.left_seconds
+    regions = replace(limits, seconds=began + limits.left_seconds * _REGIONS)
+    seeds = None if stream else region_seeds(rules, problem.memory, orders[0], regions, room)
+    if limits.interrupt.seen:
+        return LoopPath((), 0, 0, 0, complete=False), True
+    if seeds is not None and seeds.order not in orders:
+        orders = (seeds.order, *orders)[:2]
     for order, (until_along, until) in zip(orders, _ALONG, strict=False):
         along = replace(limits, seconds=limits.seconds * until_along)
         share = replace(limits, seconds=limits.seconds * until)
         try:
             handing = _handing(rules, problem, order, along) if stream else None
-            for search in (handing, LoopSearch(rules, problem.memory, order, along)):
+            held = LoopSearch(rules, problem.memory, order, along)
+            if seeds is not None and seeds.order == tuple(order):
+                seeds.into(held)
+            for search in (handing, held):
                 path = None if search is None else search.best(room)
                 if path is not None and search is not None:
                     found.append(path)
