@@ -16,6 +16,7 @@ from lowtide.optimize.loops import LoopSearch
 from lowtide.optimize.regions import Bounds, best_regions
 from lowtide.stop import Limits
 from lowtide.transform.cut import Cutter
+from lowtide.transform.loop_growth import Growth
 from lowtide.transform.loops import LoopRules
 
 
@@ -57,10 +58,33 @@ def region_seeds(
     if speller(graph) is None:
         return None
     way = best_regions(Cutter(graph, exact_bits=rules.exact_bits), memory, order, limits, Bounds(enough))
-    place = {graph.ops[i].id: p for p, i in enumerate(way.order)}
-    regions = []
+    order, regions = list(way.order), []
     for region in way.regions:
-        at = [place[cut.op] for cut in region.cuts]
-        last = max(region.cuts, key=lambda cut: place[cut.op])
-        regions.append((min(at), max(at) + 1, last.axis))
-    return Seeds(way.order, tuple(regions), way.complete)
+        place = {graph.ops[i].id: p for p, i in enumerate(order)}
+        cuts = sorted(region.cuts, key=lambda cut: place[cut.op])
+        begin, end = place[cuts[0].op], place[cuts[-1].op] + 1
+        begin, end = _connected(rules, order, begin, end, cuts[-1].axis)
+        regions.append((begin, end, cuts[-1].axis))
+    return Seeds(tuple(order), tuple(regions), way.complete)
+
+
+def _connected(rules: LoopRules, order: list[int], begin: int, end: int, axis: int) -> tuple[int, int]:
+    """Where the ops of a region lie that hang together with its last one. `order` is changed within it: the others, for
+    which nothing follows from that one, come before or behind."""
+    graph = rules.graph
+    growth = Growth(rules, graph.ops[order[end - 1]].id, (axis,))
+    for i in reversed(order[begin : end - 1]):
+        growth.add(graph.ops[i].id)
+    apart = [i for i in order[begin:end] if graph.ops[i].id in growth.pending]
+    inside = [i for i in order[begin:end] if i not in apart]
+    if growth.stuck or not apart:
+        return begin, end
+    late: set[int] = set()
+    for i in apart:
+        if not {*inside, *late}.isdisjoint(graph.predecessors[i]):
+            late.add(i)
+    early = [i for i in apart if i not in late]
+    if any(not late.isdisjoint(graph.predecessors[i]) for i in inside):
+        return begin, end
+    order[begin:end] = [*early, *inside, *(i for i in apart if i in late)]
+    return begin + len(early), begin + len(early) + len(inside)
