@@ -277,15 +277,16 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
     nodes, reads, followers, starts = [], [], [], []
     for listed in loops:
         starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
+        first = len(followers)  # all nodes of a loop have the same ones
+        followers += [f"    {which}," for which in listed[0].followers]
         for node in listed:
             numbers = (
                 node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
-                len(node.reads), len(followers), len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
-                int(node.leaves),
+                len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
+                int(node.leaves), int(node.aside),
             )  # fmt: skip
             nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
-            followers += [f"    {which}," for which in node.followers]
     if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
         raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
     result = []
