@@ -46,6 +46,12 @@ def convolution(input_scale: float, filter_scale: float, output_scale: float) ->
     return quantized(float(np.float32(input_scale)) * float(np.float32(filter_scale)) / float(np.float32(output_scale)))
 
 
+def product(first: float, second: float, result: float) -> Multiplier:
+    """From a product of two elements to the result."""
+    one, other, out = (float(np.float32(scale)) for scale in (first, second, result))
+    return quantized(one * other / out)
+
+
 def rescaled(input_scale: float, output_scale: float) -> Multiplier:
     """From one scale to another."""
     return quantized(float(np.float32(input_scale)) / float(np.float32(output_scale)))

@@ -181,16 +181,16 @@ class Schedule:
         t = self.places.graph.tensor_by_id[tensor]
         shape, dims = t.shape or (), play.dims[tensor]
         first = next((d for d, size in enumerate(shape) if size > 1), len(shape) - 1)
-        if dims != tuple(range(first, first + len(dims))) or self.sources:
+        if dims != tuple(range(first, first + len(dims))):
             raise InputError(
-                f"{t.label} is handed over in another order than its rows, or beside another input; C is written for "
-                "one input in the order of its bytes: leave out --stream-input",
+                f"{t.label} is handed over in another order than its rows, and C is written for inputs in the order of "
+                "their bytes: leave out --stream-input",
                 self.places.graph.source,
             )
         rows, width = play.sizes(tensor)
         ring = loop.keep[str(tensor)]
         self.sources.append(Source(tensor, self.places.view(tensor, loop), ring.bytes, ring.bytes * width, rows))
-        return Node(INPUT, 0, rows * width, width, sizes_of(t), (-1, -1), followers=followers)
+        return Node(INPUT, len(self.sources) - 1, rows * width, width, sizes_of(t), (-1, -1), followers=followers)
 
 
 def _read(play: LoopPlay, op: Op, tensor: int, dims_read: Sequence[Index | None], maker: int) -> tuple[int, ...]:

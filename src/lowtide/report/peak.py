@@ -78,11 +78,15 @@ def peak_groups(view: PlanView, most: int = MOST_GROUPS) -> list[PeakGroup]:
 
 
 def module_path(view: PlanView, rectangle: Rectangle) -> tuple[str, ...]:
-    """Where in the model a rectangle is from: the path in the name of the op that makes it, or else that op's type."""
+    """Where in the model a rectangle is from: the path in the name of the op that makes it, or else that op's type;
+    the step of a loop."""
     if rectangle.kind in ("input", "constant"):
         return (f"graph {rectangle.kind}s",)
     first = rectangle.used[0] if rectangle.tensor is not None else rectangle.start
-    op = view.ops[min(first, view.steps - 1)]
+    step = min(first, view.steps - 1)
+    op = view.ops[step]
+    if op.edit == "loop":  # its name is a sentence with the names of two ops
+        return (f"the loop at step {step:,}",)
     name = (op.of or op.name).partition(";")[0]
     parts = tuple(part for part in re.split(r"[/.]", name) if part)
     return parts[:-1] or (op.type or "ops without a name",)
