@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
     known: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
     document: dict[str, Any] = {
         "machine": asdict(machine()), "cost": options.cost and Path(options.cost).name, "joint": options.joint,
-        "short": options.short, "rows": known.get("rows", {}),
+        "short": options.short, "note": known.get("note", ""), "rows": known.get("rows", {}),
     }  # fmt: skip
     for name in options.only:
         row, cells = Row(name, options.cost, options.joint, options.short), document["rows"].setdefault(name, {})

@@ -60,7 +60,8 @@ class Shaver {
   double blur(double noise);
   bool best(int peak, Bytes excess, double noise, Choice& choice);
   void wander_once(Bytes budget, Cost& cost);
-  bool moved_well(Bytes budget, Cost& cost) const;
+  bool moved_well(Bytes budget, int from, int to, Cost& cost) const;
+  bool calm(int from, int to) const;
   void chain_for(int op, int peak, int before, size_t length);
   void try_chain(const Candidate& candidate, int peak, Bytes excess, Choice& choice);
   void put_chain(int before, const std::vector<int>& chain);

@@ -14,7 +14,7 @@ from lowtide.graph import Graph, Kind
 from lowtide.plan import Plan
 from lowtide.run.steps import random_feeds, run_plan, run_step
 from lowtide.zoo.step_net import StepNet
-from support.decisions import drawn_plan
+from support.decisions import drawn_plan, drawn_several
 from support.steps import SMALL, labelled_graph, random_step
 
 
@@ -99,6 +99,20 @@ def test_plans_of_the_workloads_compute_what_they_do(name: str, how: dict[str, o
     graph = zoo.build(f"{name}:{SMALL[name]}").graph()
     plan = lowtide.plan(graph, allow="recompute,fission", time=3, **how)  # type: ignore[arg-type]
     assert _same(graph, plan, 1) < 1e-6
+
+
+def test_drawn_plans_of_several_regions_compute_what_the_step_does() -> None:
+    """Verified, too; with tensors that leave memory, and without."""
+    drawn = 0
+    for seed in range(40):
+        graph = random_step(seed % 10)
+        plan = drawn_several(graph, seed)
+        if plan is not None:
+            assert plan.fission is not None
+            lowtide.verify(graph, plan)
+            assert _same(graph, plan, seed) < 1e-9
+            drawn += len(plan.fission.parts) > 1
+    assert drawn >= 5
 
 
 def test_rows_along_another_dimension_come_together_again() -> None:

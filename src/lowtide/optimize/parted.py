@@ -66,6 +66,8 @@ class Parted:
         What the ops outside take.
     clock
         Where values may leave memory: the time of all parts. The sequence is then of one part, else of all together.
+    within
+        Regions in parts, each an op of what is searched (`lowtide.optimize.together`); there is then no other region.
     """
 
     region: Region | None
@@ -77,11 +79,19 @@ class Parted:
     rest: int
     outside_seconds: float
     clock: PartClock | None = None
+    within: tuple[Parted, ...] = ()
 
     @property
     def count(self) -> int:
-        """Parts."""
-        return 1 if self.fission is None else len(self.fission.ends)
+        """Parts, of several regions the most."""
+        most = max((choice.count for choice in self.within), default=1)
+        return most if self.fission is None else len(self.fission.ends)
+
+    @property
+    def cut_ops(self) -> int:
+        """Ops that run in parts."""
+        own = 0 if self.region is None else len(self.region.axes)
+        return own + sum(choice.cut_ops for choice in self.within)
 
     @property
     def alone(self) -> Sequenced:

@@ -150,13 +150,11 @@ def _peak_without(view: PlanView, index: int, span: tuple[int, int, int]) -> int
 
 def _shifts(view: PlanView, rectangle: Rectangle) -> list[int]:
     """Steps to where a rectangle is again: ops that run in parts have the same tensors in each part."""
-    if view.repeated is None:
-        return [0]
-    first, steps, count = view.repeated
-    part = (rectangle.start - first) // steps
-    if not 0 <= part < count or rectangle.end > first + steps * (part + 1):
-        return [0]
-    return [steps * (k - part) for k in range(count)]
+    for first, steps, count in view.repeated:
+        part = (rectangle.start - first) // steps
+        if 0 <= part < count and rectangle.end <= first + steps * (part + 1):
+            return [steps * (k - part) for k in range(count)]
+    return [0]
 
 
 def top_at_peak(view: PlanView, most: int = 5) -> Sequence[int]:

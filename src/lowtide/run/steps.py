@@ -63,12 +63,11 @@ def run_plan(graph: Graph, plan: Plan, feeds: Mapping[int, Array]) -> Values:
     """
     parts = () if plan.fission is None else plan.fission.parts
     inner = msgspec.structs.replace(plan, fission=None)
-    loops: dict[int, _Loop] = {}
-    outer = graph
-    for part in parts:
-        loop = _Loop.of(graph, part)
-        loops[part.op] = loop
-        outer = outer_of(graph, [Loop(loop.region, int(part.body["required_bytes"]), None)])
+    loops = {part.op: _Loop.of(graph, part) for part in parts}
+    stand_for = [Loop(loops[part.op].region, int(part.body["required_bytes"]), None) for part in parts]
+    outer = outer_of(graph, stand_for) if parts else graph
+    again = {r.op: r.of for r in plan.rewrites or () if isinstance(r, Recompute)}
+    loops |= {op: loops[of] for op, of in again.items() if of in loops}
     whole = with_ops(outer, inner)
     return _run(whole, plan.order, feeds, loops)
 
@@ -113,8 +112,11 @@ class _Loop:
                 copies[rewrite.op] = copies[rewrite.of]
         return cls(region, part.ends, with_ops(body.graph, plan), plan.order, copies)
 
-    def run(self, given: Mapping[int, Array]) -> Values:
-        """All parts, from whole operands to whole results."""
+    def run(self, operands: Sequence[Array]) -> list[Array]:
+        """All parts, from whole operands to whole results, as the op that stands for them has them, or one of its
+        clones."""
+        read = sorted((*(t for t, _ in self.region.sliced), *self.region.whole))
+        given = dict(zip(read, operands, strict=True))
         results: Values = {}
         first = 0
         dims, joined = dict(self.region.sliced), dict(self.region.joined)
@@ -130,7 +132,7 @@ class _Loop:
                     results[t] = np.empty(shape, made[t].dtype)
                 results[t][(*(slice(None),) * dim, slice(first, end))] = made[t]
             first = end
-        return results
+        return [results[t] for t in sorted(self.region.results)]
 
 
 def _rows(x: Array, dim: int, first: int, end: int) -> Array:
@@ -153,7 +155,8 @@ def _run(
     for step, v in enumerate(order):
         op = graph.op_by_id[v]
         if v in loops:
-            values.update(loops[v].run({t: values[t] for t in op.inputs}))
+            given = [values[t] for t in op.inputs]
+            values.update(zip(op.outputs, loops[v].run(given), strict=True))
         elif op.type == STORE:
             stored[v] = values[op.inputs[0]].copy()
         elif op.type == LOAD:

@@ -105,12 +105,13 @@ def test_a_smaller_workspace_is_refused(plan: Plan) -> None:
 @pytest.fixture(scope="module")
 def moving() -> Plan:
     """Whose parts are not alike, and whose tensors leave memory while they run."""
-    plan = drawn_plan(GRAPH, 1)
-    assert plan.fission is not None
-    (part,) = plan.fission.parts
-    assert part.body["swapping"]["stored_bytes"]
-    assert len({b - a for a, b in pairwise((0, *part.ends))}) > 1
-    return plan
+    for seed in range(1, 200, 2):
+        plan = drawn_plan(GRAPH, seed)
+        parts = [] if plan.fission is None else plan.fission.parts
+        unequal = any(len({b - a for a, b in pairwise((0, *part.ends))}) > 1 for part in parts)
+        if unequal and any(part.body["swapping"]["stored_bytes"] for part in parts):
+            return plan
+    pytest.fail("no such decision is drawn")
 
 
 MOVES: dict[str, Callable[[dict[str, Any]], None]] = {

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _ONCE, _ORDERS, _SEARCHED = 0.1, 0.04, 0.8
 """Shares of the time: for the step's own best order, for that of each other graph, and until which parts are sought."""
 
+_MOST_OPS = 0.5
+"""Part of the ops that the largest region has where no stretches are asked for."""
+
 _FEW, _SMALLER, _ALIKE, _TREE = (2, 4, 8), 6, 0.95, 0.4
 """Of regions of the fission tree: numbers of parts, how many regions are tried, the part of the largest one's ops from
 which on one is taken for it, and the share of the time after which no further one is tried."""
@@ -83,7 +86,7 @@ def step_front(job: Job, report: Callable[[Progress], None] | None = None) -> Fr
             len(spent.order) - len(choice.begin.order),
             0.0,
             choice.count,
-            0 if choice.region is None else len(choice.region.axes),
+            choice.cut_ops,
         )
         for choice, spent in found
     ]
@@ -220,11 +223,29 @@ class _Step:
         if self.limits.interrupt.seen:
             return choices
         with self.limits.interrupt:
-            largest = step_regions(self.problem.graph).regions[:1]
-            for region in largest:
+            regions = step_regions(self.problem.graph).regions
+            for region in regions[:1]:
                 choices += self._parted(region, part_counts(region.rows))
-            choices += self._smaller(choices, largest)
+            smaller = self._smaller(regions)
+            for choice in smaller:
+                at = (choice.peak(choice.begin), choice.seconds(choice.begin))
+                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in choices):
+                    choices.append(choice)
+            for count in _FEW:
+                choices += self._several([choice for choice in smaller if choice.count == count])
         return choices
+
+    def _several(self, pool: Sequence[Parted]) -> list[Parted]:
+        """Several of these regions at once, in what is searched."""
+        from lowtide.optimize.together import around, loops_of, together
+
+        graph, target = self.problem.graph, self.problem.target
+        found: list[Parted] = []
+        began = time.perf_counter()
+        for within in together(graph, target, pool, self.once.order):
+            found.append(around(graph, target, within, loops_of(within), self._positions, self.bandwidth))
+        self.limits.tally.add("part_graphs", len(found), began)
+        return found
 
     def _parted(self, region: Region, counts: Sequence[int]) -> list[Parted]:
         from lowtide.optimize.parted import parted
@@ -244,23 +265,21 @@ class _Step:
             raise InputError(f"microbatch.parts is {counts[0]}, and the step has {rows} rows")
         return counts
 
-    def _smaller(self, choices: Sequence[Parted], largest: Sequence[Region]) -> list[Parted]:
-        """Regions of the fission tree, in a few parts, which none of the choices is as low and as fast as."""
+    def _smaller(self, regions: Sequence[Region]) -> list[Parted]:
+        """Regions of the fission tree, and where sums over rows are read, stretches between, in a few parts."""
         from lowtide.optimize.fission_tree import tree_regions
+        from lowtide.optimize.step_regions import stretches
 
-        taken: list[Parted] = []
-        most = len(largest[0].axes) if largest else len(self.problem.graph.ops)
-        regions = tree_regions(self.problem.graph, self.problem.memory, self.once.order)
-        smaller = [region for region in regions if len(region.axes) < _ALIKE * most]
-        for region in smaller[:_SMALLER]:
+        found: list[Parted] = []
+        most = len(regions[0].axes) if regions else len(self.problem.graph.ops)
+        graph, order = self.problem.graph, self.once.order
+        tree = [r for r in tree_regions(graph, self.problem.memory, order) if len(r.axes) < _ALIKE * most]
+        between = stretches(graph, order) if not regions or most < _MOST_OPS * len(graph.ops) else []
+        for region in (*tree[:_SMALLER], *between[:_SMALLER]):
             if self.limits.left_seconds < (1 - _TREE) * self.limits.seconds:
                 break
-            for choice in self._parted(region, [n for n in _FEW if n <= region.rows]):
-                begin = choice.begin
-                at = (choice.peak(begin), choice.seconds(begin))
-                if not any(c.peak(c.begin) <= at[0] and c.seconds(c.begin) <= at[1] for c in (*choices, *taken)):
-                    taken.append(choice)
-        return taken
+            found += self._parted(region, [n for n in _FEW if n <= region.rows])
+        return found
 
     def _best(self, choices: Sequence[Parted], room: int | None) -> tuple[Parted, Spent] | None:
         from lowtide.optimize.parted import least_peak, least_time
@@ -305,25 +324,42 @@ class _Step:
 
     def _plans(self, choice: Parted, spent: Spent | None) -> _Placed:
         """Plans of a choice: the body's, then that of what stands around it."""
-        if choice.region is None or choice.body is None or choice.fission is None:
+        if choice.within:
+            return self._several_placed(choice, spent)
+        if choice.region is None:
             call = self._call(self.problem, choice, self.goal)
             order = choice.order if spent is None else spent.order
             answer = self._sequence(call, order)
             return _Placed(answer, (), _seconds(choice, answer))
-        body_problem = Problem.of(choice.body.graph, self.problem.target)
-        call = self._call(body_problem, choice, OneArena())
-        body = self._sequence(call, choice.order if spent is None else spent.order)
+        part, loop = self._part(choice, choice.order if spent is None else spent.order, 0)
+        outer = self._around(loop)
+        return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
+
+    def _part(self, choice: Parted, order: Sequence[int], number: int) -> tuple[PlanFission, Loop]:
+        """A region with its body's plan, and what the graph around it has in its place: the loop of that number."""
         from lowtide.transform.fission import Loop
 
+        assert choice.region is not None
+        assert choice.body is not None
+        assert choice.fission is not None
+        problem = Problem.of(choice.body.graph, self.problem.target)
+        body = self._sequence(self._call(problem, choice, OneArena()), order)
         loop = Loop(choice.region, body.keys["required_bytes"], _seconds(choice, body))
-        outer = self._around(loop)
-        op = next(op for op in outer.graph.ops if op.id not in self.problem.graph.op_by_id)
         words = [(op_id, self._word(op_id, axis)) for op_id, axis in choice.region.axes]
-        plan = msgspec.to_builtins(
-            with_profile(assemble(body, self.job.rules, self.job.search.seed), body, body_problem)
-        )
-        part = PlanFission(op=op.id, ops=words, ends=list(choice.fission.ends), body=plan)
-        return _Placed(outer, (part,), sum(op.cost or 0.0 for op in outer.graph.ops))
+        plan = msgspec.to_builtins(with_profile(assemble(body, self.job.rules, self.job.search.seed), body, problem))
+        op = max(self.problem.graph.op_by_id) + 1 + number
+        return PlanFission(op=op, ops=words, ends=list(choice.fission.ends), body=plan), loop
+
+    def _several_placed(self, choice: Parted, spent: Spent | None) -> _Placed:
+        """Several regions: each body as it begins, then what stands around them as it was searched."""
+        from lowtide.optimize.together import around
+
+        placed_ones = [self._part(inner, inner.order, k) for k, inner in enumerate(choice.within)]
+        loops, graph, target = [loop for _, loop in placed_ones], self.problem.graph, self.problem.target
+        outside = around(graph, target, choice.within, loops, lambda _: choice.order, self.bandwidth)
+        call = self._call(Problem.of(outside.sequence.model.graph, target), outside, self.goal)
+        answer = self._sequence(call, outside.order if spent is None else spent.order)
+        return _Placed(answer, tuple(part for part, _ in placed_ones), _seconds(outside, answer))
 
     def _word(self, op_id: int, axis: int) -> str:
         from lowtide.ops.labels import word_of

@@ -82,12 +82,15 @@ def around_parts(graph: Graph, plan: Plan, target: Target) -> tuple[Graph, Plan]
     claim = plan.fission
     if claim is None:
         return graph, plan
-    outer = _priced(graph, claim.families)
-    if len(claim.parts) > 1:
-        raise VerificationError("fission", "several regions run in parts, and a plan has one at most")
-    for part in claim.parts:
-        region, body = _Region(outer, part, claim.families), _body_plan(part)
-        outer = _around(outer, part, region.loop(body, _part_seconds(region, body, target)))
+    outer = priced = _priced(graph, claim.families)
+    loops: dict[int, Op] = {}
+    for number, part in enumerate(claim.parts):
+        region, body = _Region(priced, part, claim.families), _body_plan(part)
+        loop = region.loop(body, _part_seconds(region, body, target), number)
+        if not loops.keys().isdisjoint(v for v, _ in part.ops):
+            raise VerificationError("fission", "an op runs in the parts of two regions")
+        loops |= {v: loop for v, _ in part.ops}
+    outer = _around(priced, loops) if loops else priced
     own = simulate(outer, work_out(outer, target), outer.own_order)
     inner = msgspec.structs.replace(plan, fission=None, exactness=None, proved_over=None, own_order_peak_bytes=own.peak)
     if plan.profile is not None:
@@ -391,9 +394,9 @@ class _Region:
                 )
         return total
 
-    def loop(self, body: Plan, seconds: float) -> Op:
-        """The op that stands for the region."""
-        op_id = max(self.graph.op_by_id) + 1
+    def loop(self, body: Plan, seconds: float, number: int) -> Op:
+        """The op that stands for the region, the plan's first being number 0."""
+        op_id = max(self.graph.op_by_id) + 1 + number
         if self.part.op != op_id:
             raise VerificationError("fission", f"op {self.part.op} stands for the region; the next free id is {op_id}")
         first = self.graph.op_by_id[self.part.ops[0][0]].name
@@ -403,17 +406,28 @@ class _Region:
         )  # fmt: skip
 
 
-def _around(graph: Graph, part: PlanFission, loop: Op) -> Graph:
-    """The graph with that op in the place of the region's: behind all that it waits for, before what waits for it."""
-    inside = {v for v, _ in part.ops}
-    behind: set[int] = set(inside)
-    for op in graph.ops:
-        if any(graph.producer.get(t) in behind for t in op.inputs) or any(u in behind for u in op.after):
-            behind.add(op.id)
-    first = [op for op in graph.ops if op.id not in behind]
-    last = [op for op in graph.ops if op.id in behind - inside]
-    ops = (*first, loop, *last)
-    there = {t for op in ops for t in (*op.inputs, *op.outputs)}
+def _around(graph: Graph, loops: Mapping[int, Op]) -> Graph:
+    """The graph with these ops in the place of those that run in parts: of what can come next always the first as the
+    file has it, a region as its first op has.
+
+    Raises
+    ------
+    VerificationError
+        ``fission``: regions wait for each other.
+    """
+    ops = {loops.get(op.id, op).id: loops.get(op.id, op) for op in graph.ops}  # as their first ops stand
+    maker = {t: op.id for op in ops.values() for t in op.outputs}
+    waits = {
+        op.id: {maker[t] for t in op.inputs if t in maker} | {loops[u].id if u in loops else u for u in op.after}
+        for op in ops.values()
+    }
+    ordered: dict[int, Op] = {}
+    while len(ordered) < len(ops):
+        following = next((v for v in ops if v not in ordered and waits[v] <= ordered.keys()), None)
+        if following is None:
+            raise VerificationError("fission", "regions wait for each other")
+        ordered[following] = ops[following]
+    there = {t for op in ops.values() for t in (*op.inputs, *op.outputs)}
     touched = {t for op in graph.ops for t in (*op.inputs, *op.outputs)}
     tensors = tuple([t for t in graph.tensors if t.id in there or t.id not in touched])
-    return replace(graph, tensors=tensors, ops=ops, file=None, file_order=())
+    return replace(graph, tensors=tensors, ops=tuple(ordered.values()), file=None, file_order=())
