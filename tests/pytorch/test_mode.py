@@ -188,10 +188,35 @@ def test_an_inference_step_under_autocast() -> None:
 
 
 def test_a_mode_says_what_differs() -> None:
-    """Each of the three, and nothing of one that is the same."""
+    """Each of the four, and nothing of one that is the same."""
     mode = Mode((), (True, True), (True,))
     assert mode.difference(mode) == ""
     other = Mode((("cpu", "bfloat16"),), (False, True), (False,))
     assert "under autocast of cpu to bfloat16" in mode.difference(other)
     assert "train() and eval()" in mode.difference(Mode((), (False, True), (True,)))
     assert "requires_grad" in mode.difference(Mode((), (True, True), (False,)))
+    assert "some were replaced" in mode.difference(Mode((), (True, True), (True,), ((1, "float32", "cpu"),)))
+
+
+@needs_torch
+def test_parameters_that_are_others_are_refused_or_planned_anew() -> None:
+    """Replaced, loaded with `assign`, of another type: eager would train these. What is copied into them is theirs."""
+    model, loss_fn, batch = layers()
+    step = compile_step(model, loss_fn, batch, measure=False)
+    model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
+    assert torch.equal(step(*batch), loss_fn(model(batch[0]), batch[1]).detach())
+    anew = compile_step(model, loss_fn, batch, measure=False, replan=True)
+    for _ in range(2):
+        model[0][0].weight = torch.nn.Parameter(torch.zeros(64, 64))
+        with pytest.raises(InputError, match="planned with other parameters"):
+            step(*batch)
+        assert torch.equal(anew(*batch), loss_fn(model(batch[0]), batch[1]).detach())
+        assert model[0][0].weight.grad is not None
+    step = compile_step(model, loss_fn, batch, measure=False)
+    model.load_state_dict(copy.deepcopy(model.state_dict()), assign=True)
+    with pytest.raises(InputError, match="planned with other parameters"):
+        step(*batch)
+    step = compile_step(model, loss_fn, batch, measure=False)
+    model.bfloat16()
+    with pytest.raises(InputError, match="of another type"):
+        step(*batch)

@@ -112,7 +112,7 @@ def test_what_must_not_run_again_is_refused() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(3, 9), st.integers(0, 10**6), st.integers(30, 100))
 def test_what_the_search_gives_is_valid_and_within_the_budget_it_claims(length: int, seed: int, percent: int) -> None:
     """Every sequence holds; none is above own order; nothing is below the floor; the same call gives the same."""
@@ -127,7 +127,7 @@ def test_what_the_search_gives_is_valid_and_within_the_budget_it_claims(length: 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6))
 def test_nothing_runs_again_behind_what_changes_what_it_reads(length: int, seed: int) -> None:
     """Random changes in the core of a step whose last ops update what the first ones read: each sequence may be run,
@@ -141,7 +141,7 @@ def test_nothing_runs_again_behind_what_changes_what_it_reads(length: int, seed:
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(3, 9), st.integers(0, 10**6), st.integers(40, 90))
 def test_a_step_that_updates_is_sought_so_too(length: int, seed: int, percent: int) -> None:
     """What the search gives for it may be run."""

@@ -232,6 +232,12 @@ def test_an_inference_step_returns_what_the_module_returns() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
+def test_a_batch_that_is_no_tuple_is_refused():
+    """A tensor would be taken for as many as it has rows."""
+    with pytest.raises(InputError, match=r"a batch is a tuple of tensors; write \(x, y\)"):
+        compile_step(torch.nn.Linear(4, 4), torch.nn.MSELoss(), torch.zeros(2, 4), measure=False)
+
+
 def test_what_cannot_be_planned_is_said_in_one_line() -> None:
     """A loss that is no scalar, an optimizer of another kind, an option of one, a module that branches on values."""
     model, loss_fn, batch = perceptron()
@@ -248,3 +254,55 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
         compile_step(model, loss_fn, batch, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
     with pytest.raises(InputError, match="Branching: torch cannot trace it"):
         compile(Branching(), batch[:1])
+
+
+def test_a_budget_may_be_a_part_of_own_order() -> None:
+    """Of what the step takes in own order; an error says what the best plan takes and what none is below."""
+    model, loss_fn, batch = deep()
+    own = compile_step(model, loss_fn, batch, measure=False).predicted_peak_bytes
+    step = compile_step(model, loss_fn, batch, measure=False, budget="60%")
+    assert step.predicted_peak_bytes <= own * 0.6 == pytest.approx(step.plan.budget_bytes, abs=1)
+    with pytest.raises(InputError, match=r"the best takes .* \(none is below "):
+        compile_step(model, loss_fn, batch, measure=False, budget=step.plan.floor_bytes + 1, time=0.1)
+    with pytest.raises(InputError, match="is no part of what the step takes; write 60%"):
+        compile_step(model, loss_fn, batch, measure=False, budget="160%")
+    with pytest.raises(InputError, match=r"the saved plan takes .*, and the budget is .*; leave one of them out"):
+        compile_step(model, loss_fn, batch, measure=False, plan=step.plan, budget="50%")
+
+
+def test_a_call_that_is_put_together_wrongly_is_said_in_words() -> None:
+    """A batch that is no tuple, a loss that is none, words for numbers, a class of optimizer, one of another module."""
+    model, loss_fn, batch = perceptron()
+    sgd = torch.optim.SGD
+    for call, words in (
+        (lambda: compile_step(model, loss_fn, batch[0]), r"type Tensor; give a tuple .* as \(x, y\)"),
+        (lambda: compile_step(model, loss_fn, {"x": batch[0]}), "type dict; give a tuple"),
+        (lambda: compile_step(model, batch, loss_fn), "loss_fn is of type tuple"),
+        (lambda: compile_step(loss_fn, loss_fn, batch), "the model is of type function; give a torch.nn.Module"),
+        (lambda: compile(model, batch[0]), "type Tensor; give a tuple"),
+        (lambda: compile_step(model, loss_fn, batch, overhead="5%"), "such as 0.1, and not '5%'"),
+        (lambda: compile_step(model, loss_fn, batch, time=-1), "time is -1; write seconds"),
+        (lambda: compile_step(model, loss_fn, batch, optimizer=sgd), r"is the class SGD; make one, as SGD\(model"),
+        (lambda: compile_step(model, loss_fn, batch, optimizer=sgd(deep()[0].parameters())), "no parameter of this"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+def test_a_batch_of_equal_sizes_that_is_another_is_told_apart() -> None:
+    """In one tuple; with other strides; nothing at all."""
+    model, loss_fn, batch = perceptron()
+    step = compile_step(model, loss_fn, batch, measure=False)
+    with pytest.raises(InputError, match="put together in another way"):
+        step(batch)
+    with pytest.raises(InputError, match=r"with strides \(1, 5\), not \(8, 1\)"):
+        step(batch[0].t().contiguous().t(), batch[1])
+    with pytest.raises(InputError, match="and got nothing"):
+        step()
+
+
+def deep() -> tuple[Any, Any, tuple[Any, Any]]:
+    """Ten layers alike, whose values between are most of what a step takes."""
+    nn = torch.nn
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(10)))
+    return model, nn.functional.mse_loss, (torch.randn(256, 16), torch.randn(256, 16))

@@ -15,11 +15,13 @@ from typing import Any
 @dataclass(frozen=True)
 class Mode:
     """`autocast`: a device's type and the type of numbers for each that has it on; `training`: of each module, in
-    order; `trained`: whether each parameter needs a gradient."""
+    order; `trained`: whether each parameter needs a gradient; `weights`: which parameters the modules hold, of what
+    type and where."""
 
     autocast: tuple[tuple[str, str], ...]
     training: tuple[bool, ...]
     trained: tuple[bool, ...]
+    weights: tuple[tuple[int, Any, Any], ...] = ()
 
     def difference(self, other: Mode) -> str:
         """What is not as it was, in words; empty if all is."""
@@ -29,6 +31,11 @@ class Mode:
             return "planned with other modules in training mode; put them back with train() and eval()"
         if self.trained != other.trained:
             return "planned with other parameters frozen; put requires_grad back"
+        if self.weights != other.weights:
+            return (
+                "planned with other parameters: some were replaced, or are of another type or on another device; "
+                "copy into them, as load_state_dict() does"
+            )
         return ""
 
 
@@ -61,6 +68,7 @@ class Modes:
             tuple([(d, str(torch.get_autocast_dtype(d)).removeprefix("torch.")) for d in on]),
             tuple([module.training for module in self.modules]),
             tuple([p.requires_grad for p in self.parameters]),
+            tuple([(id(p), p.dtype, p.device) for m in self.modules for p in m._parameters.values() if p is not None]),
         )
 
 

@@ -68,6 +68,9 @@ def rules_of(torch: Any, optimizer: Any) -> tuple[Rule, ...]:
     """
     kinds = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adam"}
     kind = kinds.get(type(optimizer))
+    if isinstance(optimizer, type):
+        name = optimizer.__name__
+        raise InputError(f"optimizer= is the class {name}; make one, as {name}(model.parameters())")
     if kind is None:
         raise InputError(f"{type(optimizer).__name__} is none of SGD, Adam, AdamW; {_MEND}")
     rules = []

@@ -24,6 +24,7 @@ from typing import Any
 from lowtide.errors import InputError
 from lowtide.names import brief
 from lowtide.sizes import format_size, parse_size
+from lowtide.torch.asked import part_of, seconds_of
 from lowtide.torch.capture import library
 
 _OPERATIONS_PER_SECOND, _BYTES_PER_SECOND = 1e11, 1e10
@@ -87,8 +88,9 @@ def partitioner(budget: str | int, *, time: float = 10.0, strict: bool = False) 
         At once, if the budget is none; when compiling, if shapes are not fixed, or, with `strict`, no sequence fits.
     """
     library()
+    time = seconds_of(time)
     base = import_module("torch._inductor.custom_graph_pass").CustomPartitionerFn
-    parse_size(budget) if not _part_of(budget) else None
+    parse_size(budget, "budget") if not part_of(budget) else None
 
     class Partitioner(base):
         """See `partitioner`."""
@@ -117,19 +119,6 @@ def _partitioner(budget: str | int, time: float, strict: bool) -> Any:
     return partitioner(budget, time=time, strict=strict)
 
 
-def _part_of(budget: str | int) -> float | None:
-    """A budget in per cent as a part of one."""
-    if not isinstance(budget, str) or not budget.strip().endswith("%"):
-        return None
-    try:
-        part = float(budget.strip().removesuffix("%")) / 100
-    except ValueError:
-        part = -1.0
-    if not 0 < part <= 1:
-        raise InputError(f"budget={budget!r} is no part of what the step takes; write 60%, or bytes as 1GiB")
-    return part
-
-
 def split(
     gm: Any, joint_inputs: Sequence[Any], budget: str | int, time: float, strict: bool, options: dict[str, Any]
 ) -> tuple[tuple[Any, Any], Report | None]:
@@ -148,7 +137,7 @@ def split(
         plain = {"num_fwd_outputs": outputs, "static_lifetime_input_indices": static}
         return partitioners.default_partition(gm, joint_inputs, **plain), None
     joint = _Joint(gm, {node.name for node in info.required_fw_nodes})
-    part = _part_of(budget)
+    part = part_of(budget)
     room = int(part * joint.own_peak) if part is not None else parse_size(budget)
     order, peak, met = joint.sequence(room, time)
     if strict and not met:

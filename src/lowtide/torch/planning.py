@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowtide.errors import InputError
@@ -34,7 +34,7 @@ _FIRST, _FIRST_STEPS = 0.4, 256
 class Wishes:
     """What a call asks of a plan: bytes, a cost table or None, whether to measure what is missing, seconds of search,
     a plan to replay, who is told of progress, what may be changed of the step; `overhead`: instead of bytes, the part
-    by which its time may grow."""
+    by which its time may grow; `part`: instead of bytes, the part of what own order takes."""
 
     budget: int | None = None
     costs: Costs | None = None
@@ -44,6 +44,7 @@ class Wishes:
     report: Callable[[str], None] | None = None
     allow: tuple[str, ...] = ("recompute",)
     overhead: float | None = None
+    part: float | None = None
 
     def say(self, line: str) -> None:
         """Report progress to whoever listens."""
@@ -75,14 +76,20 @@ def plan_program(torch: Any, program: Program, wishes: Wishes) -> Planned:
         No plan within the budget is known; or the plan to replay is not of this program.
     """
     own, costs = _own(torch, program, wishes)
+    if wishes.part is not None:
+        wishes = replace(wishes, budget=max(1, int(own.own.peak_bytes * wishes.part)), part=None)
     if wishes.plan is not None:
         chosen = _replayed(torch, own, wishes.plan, costs)
     else:
         chosen = _sought(torch, own, wishes, costs)
     planned = _planned(torch, own, chosen, wishes)
     if wishes.budget is not None and planned.plan.peak_bytes > wishes.budget:
+        if wishes.plan is not None:
+            takes = f"the saved plan takes {format_size(planned.plan.peak_bytes)}, and the budget is"
+            raise InputError(f"{takes} {format_size(wishes.budget)}; leave one of them out", program.name)
         message = f"no plan within {format_size(wishes.budget)} was found: the best takes"
-        more = "give more bytes or more time; that there is none is not proved"
+        least = f"none is below {format_size(planned.plan.floor_bytes)}, and that there is none between is not proved"
+        more = f"give more bytes or more time ({least})"
         raise InputError(f"{message} {format_size(planned.plan.peak_bytes)}; {more}", program.name)
     return planned
 
@@ -170,7 +177,8 @@ def _sought(torch: Any, own: Costed, wishes: Wishes, costs: Costs | None) -> _Ch
             steps.append((step, (record,), table))
     if not steps:
         message = f"no plan is within {format_size(budget)}: {own.graph.op_by_id[at].label} alone takes"
-        more = "" if "fission" in wishes.allow else "; allow='recompute,fission' may cut it"
+        whole = "fission" in wishes.allow or not any(r.kind == "loss" for r in own.program.results)
+        more = "" if whole else "; allow='recompute,fission' may cut it"
         raise InputError(
             f"{message} {format_size(least)}, with what it reads and its workspace{more}", own.program.name
         )

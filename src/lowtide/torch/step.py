@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from lowtide.errors import InputError
 from lowtide.graph import Graph
 from lowtide.outputs import Outputs
 from lowtide.sizes import format_size, parse_size
+from lowtide.torch.asked import check_call, overhead_of, part_of, seconds_of
 from lowtide.torch.capture import Capture, Output, capture, library
 from lowtide.torch.cost import Costs, read_costs
 from lowtide.torch.generate import executable
@@ -44,6 +44,7 @@ class Job:
 
     def traced(self, batch: Sequence[Any]) -> tuple[Capture, Program]:
         """The step for batches of these sizes, traced, with the optimizer's updates."""
+        check_call(library(), self.model, self.loss_fn, batch)
         self.wishes.say("tracing")
         captured = capture(self.model, self.loss_fn, batch, backward=self.training)
         program = settle(captured.traced)
@@ -51,6 +52,9 @@ class Job:
         rules = dict.fromkeys(gradients, ACCUMULATE)
         if self.optimizer is not None:
             names = {id(tensor): name for name, tensor in captured.tensors.items()}
+            if not any(id(p) in names for group in self.optimizer.param_groups for p in group["params"]):
+                message = "the optimizer has no parameter of this module; make it of model.parameters()"
+                raise InputError(message, program.name)
             for rule, group in zip(self.rules, self.optimizer.param_groups, strict=True):
                 rules.update({names[id(p)]: rule for p in group["params"] if id(p) in names})
         program = with_updates(program, rules)
@@ -60,6 +64,7 @@ class Job:
     def build(self, batch: Sequence[Any]) -> Step:
         """Capture and plan the step for batches of these sizes."""
         torch = library()
+        check_call(torch, self.model, self.loss_fn, batch)
         modes = Modes.of(torch, self.model, batch)
         mode = modes.now()
         captured, program = self.traced(batch)
@@ -169,7 +174,7 @@ class Step:
             if key == self._key:
                 message = f"the step is {self._mode.difference(mode)}; or compile with replan=True"
                 raise InputError(message, self.program.name)
-            message = f"the step is planned for {_text(self._key)}, and got {_text(key)}"
+            message = f"the step is planned for {_text(self._key)}, and got {_text(key)}{_other(self._key, key)}"
             raise InputError(f"{message}; give batches of one size, or compile with replan=True", self.program.name)
         if (key, mode) not in self._others:
             self._others[key, mode] = replace(self._job, wishes=replace(self._job.wishes, plan=None)).build(batch)
@@ -247,8 +252,8 @@ def compile_step(
     example
         A batch: tensors, or tuples, lists and dicts of them. Only shapes, strides, types and devices matter.
     budget
-        Most bytes that a call may allocate at once, as ``"2GiB"``; parameters, buffers, batch and the optimizer's state
-        are there before and do not count. None: eager's own order.
+        Most bytes that a call may allocate at once, as ``"2GiB"``, or a part of what own order takes, as ``"60%"``;
+        parameters, buffers, batch and the optimizer's state are there before and do not count. None: own order.
     optimizer
         A `torch.optim.SGD`, `Adam` or `AdamW`: its updates stand behind each gradient. None: gradients are left in
         ``.grad``.
@@ -367,12 +372,11 @@ def wishes_of(
     """
     if overhead is not None and (budget is not None or plan is not None):
         raise InputError("overhead= asks for the least bytes within a time; leave budget= and plan= out")
-    if overhead is not None and not (overhead >= 0 and math.isfinite(overhead)):
-        raise InputError(f"overhead is a part of the time, such as 0.1, and not {overhead!r}")
     table = costs if costs is None or isinstance(costs, Costs) else read_costs(costs)
     saved = plan if plan is None or isinstance(plan, StepPlan) else read_step_plan(plan)
-    least = None if budget is None else parse_size(budget, "budget")
-    return Wishes(least, table, measure, time, saved, report, _allowed(allow), overhead)
+    part = None if budget is None else part_of(budget)
+    least = None if budget is None or part is not None else parse_size(budget, "budget")
+    return Wishes(least, table, measure, seconds_of(time), saved, report, _allowed(allow), overhead_of(overhead), part)
 
 
 def _allowed(words: str | Sequence[str]) -> tuple[str, ...]:
@@ -402,4 +406,16 @@ def _key(torch: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _text(key: tuple[Any, ...]) -> str:
-    return ", ".join(f"{leaf[0]}{list(leaf[1])}" if isinstance(leaf, tuple) else repr(leaf) for leaf in key[1:])
+    leaves = [f"{leaf[0]}{list(leaf[1])}" if isinstance(leaf, tuple) else repr(leaf) for leaf in key[1:]]
+    return ", ".join(leaves) or "nothing"
+
+
+def _other(key: tuple[Any, ...], got: tuple[Any, ...]) -> str:
+    """In what batches differ whose types and sizes are the same."""
+    if _text(key) != _text(got):
+        return ""
+    if key[0] != got[0]:
+        return ", put together in another way (a step is called as step(x, y), like its example)"
+    pairs = [(a, b) for a, b in zip(key[1:], got[1:], strict=True) if a != b]
+    (_, _, strides, device), (_, _, other, elsewhere) = pairs[0]
+    return f" on {elsewhere}, not on {device}" if device != elsewhere else f" with strides {other}, not {strides}"

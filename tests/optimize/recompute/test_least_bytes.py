@@ -87,11 +87,12 @@ def test_the_least_peak_is_reached_on_most_tiny_graphs():
 @pytest.mark.slow
 def test_the_same_call_gives_the_same_where_time_is_enough():
     """Rounds end by repairs, not by the clock."""
-    problem = own(costly_graph(Random(4), 30))
-    most = problem.costs.total * 11 // 10
+    problem = own(costly_graph(Random(0), 10))
+    most = problem.costs.total * 13 // 10
     single = least_possible(problem)[0]
-    first, second = (least_bytes(problem, range(30), most, single, Limits(60, seed=1)) for _ in range(2))
+    first, second = (least_bytes(problem, range(10), most, single, Limits(60, seed=1)) for _ in range(2))
     assert (first.found, first.tried) == (second.found, second.tried)
+    assert (len(first.found), first.stopped) == (3, "complete")
 
 
 def test_nothing_is_lower_in_no_time():

@@ -92,7 +92,7 @@ def test_the_search_reaches_the_optimum_of_most_tiny_graphs():
         if budget < least_possible(problem)[0]:
             continue
         found = search(problem, range(4), budget, Limits(10), steps=200)
-        least = least_time(problem, budget, found.cost if found.found else problem.costs.total + 8)
+        least = least_time(problem, budget, found.cost if found.found else problem.costs.total + 4)
         if least is None or (found.found and len(found.order) == 4):
             continue
         met += 1

@@ -1,0 +1,81 @@
+"""What a call asks for, as it is written: a budget, seconds, a batch; each refused in one line where it cannot be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from lowtide.errors import InputError
+
+
+def part_of(budget: str | int) -> float | None:
+    """A budget in per cent as a part of one; None where it is bytes.
+
+    Raises
+    ------
+    InputError
+        It is above 100 %, or no number.
+
+    >>> part_of("60%"), part_of("2GiB")
+    (0.6, None)
+    """
+    if not isinstance(budget, str) or not budget.strip().endswith("%"):
+        return None
+    try:
+        part = float(budget.strip().removesuffix("%")) / 100
+    except ValueError:
+        part = -1.0
+    if not 0 < part <= 1:
+        raise InputError(f"budget={budget!r} is no part of what the step takes; write 60%, or bytes as 1GiB")
+    return part
+
+
+def seconds_of(time: float) -> float:
+    """Seconds of search.
+
+    Raises
+    ------
+    InputError
+        No number, or below zero.
+    """
+    if isinstance(time, bool) or not isinstance(time, Real) or not 0 <= time < math.inf:
+        raise InputError(f"time is {time!r}; write seconds of search, such as 10")
+    return float(time)
+
+
+def overhead_of(overhead: float | None) -> float | None:
+    """A part of the time.
+
+    Raises
+    ------
+    InputError
+        No number, or below zero.
+    """
+    if overhead is None:
+        return None
+    if isinstance(overhead, bool) or not isinstance(overhead, Real) or not 0 <= overhead < math.inf:
+        raise InputError(f"overhead is a part of the time, such as 0.1, and not {overhead!r}")
+    return float(overhead)
+
+
+def check_call(torch: Any, model: Any, loss_fn: Any, example: Any) -> None:
+    """That a module, a loss and a batch are what they are called, so that torch's words about them need not be read.
+
+    Raises
+    ------
+    InputError
+        One of them is something else.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"the model is of type {type(model).__name__}; give a torch.nn.Module")
+    if loss_fn is not None and not callable(loss_fn):
+        raise InputError(
+            f"loss_fn is of type {type(loss_fn).__name__}; give a function of the module's output and the rest of the "
+            "batch, or None where the module returns the loss"
+        )
+    if isinstance(example, str | Mapping) or not isinstance(example, tuple | list):
+        raise InputError(
+            f"the example is of type {type(example).__name__}; give a tuple of what a call takes, as (x, y) or (x,)"
+        )
