@@ -65,6 +65,7 @@ def plan(source: Path) -> Plan:
     return lowtide.plan(source, allow="fission,unjoined", time=3)
 
 
+@pytest.mark.slow
 def test_what_others_read_in_parts_is_there_once(source: Path, plan: Plan, tmp_path: Path):
     """Joined it would be there twice; written and run to the same numbers."""
     joined = lowtide.plan(source, allow="fission", time=3)
@@ -85,6 +86,7 @@ def test_onnxruntime_has_in_use_what_is_planned(source: Path):
     assert all(node.planned_bytes in (None, node.in_use_bytes) for node in run.planned.nodes)
 
 
+@pytest.mark.slow
 def test_what_does_not_hold_is_found(source: Path, plan: Plan):
     """Every piece of the wide tensor said to be the channels beside its own, or to be made by nobody."""
     deep = read_model(source).op_by_id[2].outputs[0]
