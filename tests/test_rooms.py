@@ -116,7 +116,8 @@ ELSEWHERE = {
     "cli/test_commands.py": "plan cli/asked cli/parser cli/small_parsers cli/lines api/models report/columns version",
     "transform/test_clone.py": "transform/change",
     "transform/test_statistics.py": "transform/passed",
-    "optimize/test_passes.py": "optimize/checkpoints optimize/segments transform/hand_on",
+    "optimize/test_passes.py": "optimize/checkpoints optimize/segments",
+    "optimize/test_handed.py": "transform/hand_on",
     "api/rewrites/test_passing.py": "verify/check/sums",
     "transform/test_parts.py": "transform/stripes transform/part_builder transform/part_values transform/cut ops/part "
     "ops/piece",

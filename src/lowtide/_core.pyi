@@ -758,7 +758,7 @@ class CutModel:
                 int,
             ]
         ],
-        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int]],
+        tensors: Sequence[tuple[int, Sequence[int], int, Sequence[int], bool, int, Sequence[int], bool]],
         storages: Sequence[tuple[int, int, int]],
         footprint: Sequence[int],
         before: Sequence[int],

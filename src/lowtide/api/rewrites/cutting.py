@@ -42,6 +42,8 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
         raise InputError("rounds cut what fission cut once more; write --allow fission,rounds, or with seams")
+    if "unjoined" in listed and set(listed) != {"fission", "unjoined"}:
+        raise InputError("unjoined is how regions hand on what they make; write --allow fission,unjoined")
     pairs = ({"recompute", "fission"}, {"recompute", "swap"}, {"recompute", "fission", "swap"})
     for alone in ("recompute", "swap", "loops"):
         if alone in listed and set(listed) != {alone} and set(listed) not in pairs:
@@ -66,6 +68,8 @@ def solve_cut(job: Job, problem: Problem, limits: Limits) -> Answer:
 
     check_format(problem, job.allow)
     assert isinstance(job.goal, OneArena), job.goal
+    if "unjoined" in job.allow and job.costs is not None:
+        raise InputError("ways are timed with what they put together; leave out unjoined, or --cost and --max-overhead")
     if "rounds" in job.allow and job.costs is not None:
         raise InputError("nobody has measured parts of parts; leave out rounds, or --cost and --max-overhead")
     uncut = job.goal.solve(problem, job.search, replace(limits, seconds=limits.seconds * _UNCUT))
@@ -153,5 +157,9 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)
+    if "unjoined" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
+        raise InputError(
+            "only ONNX models hand pieces on, and not for TFLM; leave unjoined out of --allow", problem.place
+        )
     if "rounds" in allow and (problem.graph.dialect != "onnx" or problem.target.rule == "tflm"):
         raise InputError("only ONNX models are cut again, and not for TFLM; leave rounds out of --allow", problem.place)
