@@ -8,6 +8,9 @@ what two groups pay is then a table. Groups are added one after the other at the
 The bound of a partial choice is what it pays, of each group still open the least that it pays to those chosen, and what
 the open ones pay among themselves at least, which the smaller problem has proved.
 
+Two of a group that are alike (same size, same places, same prices with all others) can change places, so the one named
+first lies lower (docs/proofs.md, section 13).
+
 Source: Verfaillie, Lemaitre and Schiex, "Russian Doll Search for Solving Constraint Optimization Problems" (AAAI 1996).
 """
 
@@ -57,9 +60,10 @@ def search(part: Part, grid: Grid, start: Sequence[int], limits: Limits) -> tupl
         (a, b): _table(part, grid, (groups[a], values[a]), (groups[b], values[b]))
         for a, b in combinations(range(len(groups)), 2)
     }
-    known = [[start[i] // grid.unit for i in group] for group in groups]
+    known = [_as_ranked(part, grid, group, [start[i] // grid.unit for i in group]) for group in groups]
     begin = [ways.index(tuple(at)) if tuple(at) in ways else 0 for ways, at in zip(values, known, strict=True)]
-    dolls = _Dolls([len(v) for v in values], tables, begin, limits)
+    first = _unmirrored(part, grid, groups[0], values[0])
+    dolls = _Dolls([len(v) for v in values], tables, begin, first, limits)
     chosen = dolls.solve()
     if chosen is None:
         return None
@@ -74,9 +78,16 @@ class _Dolls:
     """Groups by their numbers of values and what each two of them pay; `least[g]`: what those from g on pay."""
 
     def __init__(
-        self, counts: list[int], tables: dict[tuple[int, int], Table], begin: list[int], limits: Limits
+        self,
+        counts: list[int],
+        tables: dict[tuple[int, int], Table],
+        begin: list[int],
+        first: Sequence[bool],
+        limits: Limits,
     ) -> None:
         self.counts, self.tables, self.begin, self.limits = counts, tables, begin, limits
+        self.first = np.array(first)
+        """Which values of the first group are worth trying once all are there."""
         self.least = [0] * (len(counts) + 1)
         self.nodes = 0
         self.best: list[int] = []
@@ -108,7 +119,8 @@ class _Dolls:
         bound = paid[group] + (cost + self.least[group + 1])
         for k in later:
             bound = bound + (paid[k] + self.tables[group, k]).min(axis=1)
-        for value in np.argsort(bound, kind="stable"):
+        values = np.flatnonzero((bound < self.cost) & (self.first if group == 0 else True))
+        for value in values[np.argsort(bound[values], kind="stable")]:
             if bound[value] >= self.cost:
                 break
             rest = list(paid)
@@ -133,7 +145,8 @@ def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
         ways: list[Way] = [()]
         for i in left:
             if all(i in near[j] for j in group):
-                longer = _longer(grid, group, ways, i)
+                twins = [k for k, j in enumerate(group) if _alike(part, grid, i, j)]
+                longer = _longer(grid, group, ways, i, twins)
                 if longer is not None:
                     ways = longer
                     group.append(i)
@@ -142,11 +155,51 @@ def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
     return groups
 
 
-def _longer(grid: Grid, group: list[int], ways: list[Way], i: int) -> list[Way] | None:
-    """Ways to place a group with one more; None if they are too many for a group that has some already."""
+def _alike(part: Part, grid: Grid, i: int, j: int) -> bool:
+    """Whether two buffers can change places: nothing tells them apart."""
+    if (grid.sizes[i], grid.starts[i]) != (grid.sizes[j], grid.starts[j]):
+        return False
+    others = (k for k in range(len(grid.sizes)) if k not in (i, j))
+    return all(_price(part, i, k) == _price(part, j, k) for k in others)
+
+
+def _price(part: Part, i: int, j: int) -> int:
+    """Of two buffers that share bytes."""
+    key = part.key(i, j)
+    return NEVER if key in part.hard else part.costs.get(key, 0)
+
+
+def _as_ranked(part: Part, grid: Grid, group: Sequence[int], places: list[int]) -> list[int]:
+    """Places of a group with those of twins in ascending order."""
+    for k, i in enumerate(group):
+        alike = [k, *(x for x in range(k + 1, len(group)) if _alike(part, grid, i, group[x]))]
+        for x, place in zip(alike, sorted(places[x] for x in alike), strict=True):
+            places[x] = place
+    return places
+
+
+def _unmirrored(part: Part, grid: Grid, group: Sequence[int], ways: Sequence[Way]) -> list[bool]:
+    """Of each two ways that are mirror images, the first; of all, where the capacity turned over is another problem."""
+    ends = [
+        [grid.cells - size - at for at in reversed(places)]
+        for size, places in zip(grid.sizes, grid.starts, strict=True)
+    ]
+    if ends != grid.starts:
+        return [True] * len(ways)
+    place = {way: k for k, way in enumerate(ways)}
+    images = ([grid.cells - grid.sizes[i] - at for i, at in zip(group, way, strict=True)] for way in ways)
+    return [k <= place[tuple(_as_ranked(part, grid, group, image))] for k, image in enumerate(images)]
+
+
+def _longer(grid: Grid, group: list[int], ways: list[Way], i: int, twins: Sequence[int]) -> list[Way] | None:
+    """Ways to place a group with one more, above its twins in it; None if they are too many for a group that has some
+    already."""
     result: list[Way] = []
     for way in ways:
+        above = max((way[k] for k in twins), default=-1)
         for at in grid.starts[i]:
+            if at <= above:
+                continue
             if all(at + grid.sizes[i] <= b or b + grid.sizes[j] <= at for j, b in zip(group, way, strict=True)):
                 result.append((*way, at))
         if group and len(result) > MOST_VALUES:
@@ -163,8 +216,7 @@ def _table(
     table = np.zeros((len(ways), len(others)), np.int64)
     for x, i in enumerate(first):
         for y, j in enumerate(second):
-            key = part.key(i, j)
-            cost = NEVER if key in part.hard else part.costs.get(key, 0)
+            cost = _price(part, i, j)
             if cost:
                 low, at = left[:, x][:, None], right[:, y][None, :]
                 table += cost * ((low < at + grid.sizes[j]) & (at < low + grid.sizes[i]))
