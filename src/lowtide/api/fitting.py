@@ -71,8 +71,8 @@ class Check:
 def check(model: Model, budget: Size | None = None, *, as_is: bool = False, **settings: Any) -> Check:
     """Say whether a model fits a budget, without writing anything; weights are not needed.
 
-    It tries what `plan` tries, and stops at the first arena that fits. Where none does it is the plan of `plan`, so that
-    what is missing is what `plan` says is.
+    It tries what `plan` tries, and stops at the first arena that fits. Where none does it is the plan of `plan`, so
+    that what is missing is what `plan` says is.
 
     Parameters
     ----------
