@@ -6,7 +6,8 @@ what two groups pay is then a table. Groups are added one after the other at the
     solve {D}, then {C, D}, then {B, C, D}, then {A, B, C, D}
 
 The bound of a partial choice is what it pays, of each group still open the least that it pays to those chosen, and what
-the open ones pay among themselves at least, which the smaller problem has proved.
+the open ones pay among themselves at least, which the smaller problem has proved; or, of the open ones put together in
+twos, the least that each two pay to those chosen and to each other.
 
 Two of a group that are alike (same size, same places, same prices with all others) can change places, so the one named
 first lies lower (docs/proofs.md, section 13).
@@ -32,6 +33,9 @@ MOST_VALUES = 1_500
 """Ways to place a group."""
 
 MOST_GROUPS = 12
+
+MOST_PAIRS = 30_000
+"""Pairs of values of two groups that a bound may look at."""
 
 NODES = 2_000_000
 """Partial choices that are gone on with, in all."""
@@ -115,6 +119,8 @@ class _Dolls:
         self.nodes += 1
         if self.nodes > NODES or (self.nodes % 1000 == 0 and self.limits.left_seconds <= 0):
             return False
+        if cost + self._least_in_pairs(group, paid) >= self.cost:
+            return True
         later = range(group + 1, len(self.counts))
         bound = paid[group] + (cost + self.least[group + 1])
         for k in later:
@@ -129,6 +135,21 @@ class _Dolls:
             if not self.go_on(group + 1, rest, cost + int(paid[group][value]), [*chosen, int(value)]):
                 return False
         return True
+
+    def _least_in_pairs(self, group: int, paid: list[Table]) -> int:
+        """What the groups from one on pay at least: those put together in twos to the other of their two, too."""
+        alone = {k: int(paid[k].min()) for k in range(group, len(self.counts))}
+        gains: list[tuple[int, int, int]] = []
+        for a, b in combinations(alone, 2):
+            if self.counts[a] * self.counts[b] <= MOST_PAIRS:
+                both = int((paid[a][:, None] + paid[b] + self.tables[a, b]).min())
+                gains.append((both - alone[a] - alone[b], a, b))
+        least = sum(alone.values())
+        for gain, a, b in sorted(gains, reverse=True):
+            if gain > 0 and a in alone and b in alone:
+                least += gain
+                del alone[a], alone[b]
+        return least
 
 
 def _groups(part: Part, grid: Grid) -> list[tuple[tuple[int, ...], list[Way]]]:
