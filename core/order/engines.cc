@@ -33,7 +33,7 @@ Engines::Engines(Incumbent& incumbent) : incumbent_(incumbent) {
     for (const bool from_the_end : {true, false})
       for (const bool nested : {false, true})
         if ((from_the_end ? on.reversed : on.forward) && (nested ? on.nested : on.best_first))
-          engines_.push_back({from_the_end, nested, halfway, on.search.demand && !on.reversed});
+          engines_.push_back({from_the_end, nested, halfway, on.search.demand && !on.reversed && !from_the_end});
 }
 
 Engine* Engines::leader(bool wide) {
@@ -89,6 +89,7 @@ bool Engines::decides(const Engine& engine) const {
 
 bool Engines::take_up() {
   bool any = false;
+  answered_on_demand_ = false;
   for (Engine& engine : engines_) any |= take_up(engine);
   return any;
 }
@@ -101,6 +102,7 @@ bool Engines::take_up(Engine& engine) {
   result.memory_bytes = std::max(result.memory_bytes, engine.search->memory());
   const Answer answer = std::exchange(engine.answer, Answer::kUnknown);
   if (answer == Answer::kMemory) return false;
+  answered_on_demand_ |= answer != Answer::kUnknown && engine.on_demand;
   if (answer == Answer::kYes) {
     incumbent_.offer(engine.reduced->order(engine.from_the_end, engine.search->order()));
     engine.search.reset();

@@ -60,8 +60,8 @@ class Mover {
 
   // Everything the one-op rule allows in the walker's state, appended to `ran`. Returns the new f.
   Bytes close_all(Bytes f, std::vector<int>& ran);
-  // Lists the moves from the walker's state, whose transient footprint is f: the ready macros, or what `Demand` makes of
-  // them. Returns the least hill that exceeds the budget.
+  // Lists the moves from the walker's state, whose transient footprint is f: the ready macros, or what `Demand` makes
+  // of them. Returns the least hill that exceeds the budget.
   Bytes look_around(Bytes f);
   // Makes the k-th move and closes; `ran` lists what ran. Returns the new f.
   Bytes make_move(Bytes f, size_t k);

@@ -24,7 +24,8 @@ constexpr int kCutsAtOnce = 64;  // in a row, before something else is tried
 // only, and refutes in a second what no search does in a minute, such as a scan unrolled in every layer.
 constexpr int64_t kWorkPerState = 10, kLeastThreadedWork = 40, kMostThreadedWork = 120;
 constexpr int64_t kMacrosPerWork = 6;
-// Slices grow by 5/2 up to the longest; from the threaded ones on, two threads share them.
+// Slices grow by 5/2 up to the longest, but not while searches on demand answer; from the threaded ones on, two threads
+// share them.
 constexpr int64_t kThreadedSlice = 30'000, kLongestSlice = 200'000;
 // Symmetries are looked for, and searches from the start make moves on demand, once a slice is so many times the first.
 constexpr int64_t kSlicesBeforeMore = 4;
@@ -49,7 +50,7 @@ class Solver {
     if (on_.beams) descent_.approach();
     int64_t slice = now_.options().first_slice;
     while (!now_.finished() && round(slice)) {
-      slice = std::min(slice * 5 / 2, kLongestSlice);
+      if (!engines_.answered_on_demand()) slice = std::min(slice * 5 / 2, kLongestSlice);
       now_.raise_bound(kCutsAtOnce);
     }
   }

@@ -150,6 +150,7 @@ def _agree_on(capsys: Captured, call: list[object], least: int) -> None:
     assert said.available == budget
     assert (said.required <= budget) == (status == 0)
     assert said.proved <= plan.least_required_bytes + reserve <= said.required
+    assert status == 0 or not said.at_most
     if not said.at_most:
         assert said.required == plan.required_bytes <= least + reserve
     if status == 0:
