@@ -131,7 +131,8 @@ def main() -> int:
         f"{count.decisions} decisions hold in {time.perf_counter() - began:.0f} s, {flaws} steps do not: "
         f"{count.planned} with plans, {count.several} of them of several regions, "
         f"{count.repeated} with ops again, {count.moved} with tensors that leave memory; "
-        f"{count.without_sums} without sums in parts, {count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
+        f"{count.without_sums} without sums in parts, "
+        f"{count.equal} equal to the bit; at most {count.worst:.2g} of a result's largest value"
     )
     return 1 if flaws else 0
 
