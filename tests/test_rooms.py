@@ -148,7 +148,11 @@ ELSEWHERE = {
     "verify/check/test_banks.py": "api/banks allocate/banks/orders allocate/banks/places allocate/explain",
     "api/test_planning.py": "api/answer api/checking api/fitting api/running",
     "api/test_placing.py": "allocate/placed",
-    "emit/test_project.py": "emit/kernels emit/places emit/schedule emit/weights api/emitting cli/emit",
+    "emit/test_memories.py": "emit/ends",
+    "emit/test_project.py": (
+        "emit/kernel emit/kernels emit/places emit/schedule emit/templates emit/weights api/emitting cli/emit"
+    ),
+    "emit/test_sound.py": "emit/integers emit/recurrent emit/signals",
     "emit/test_wide.py": "emit/types",
     # the benchmarks, through their suites
     "bench/test_allocation.py": "bench/arena_tables bench/external bench/placing",

@@ -19,6 +19,7 @@ struct Engine {
   bool from_the_end;
   bool nested;
   bool halfway;  // asks about the middle of the gap instead of just below the best
+  bool on_demand = false;  // its moves are those of `Demand`
   std::unique_ptr<Search> search = nullptr;
   std::shared_ptr<const Reduced> reduced = nullptr;
   Bytes budget = 0;
@@ -37,8 +38,9 @@ class Engines {
   // first: a lower budget is refuted in far fewer states, and a higher one met in fewer.
   Engine* leader(bool wide);
 
-  // Gives a new search to those whose budget the bounds have overtaken, or to all.
-  void prepare(const Reductions& reductions);
+  // Gives a new search to those whose budget the bounds have overtaken, or to all. `on_demand`: from now on those from
+  // the start make moves on demand, and get more states. Where nothing searches from the end they do from the first.
+  void prepare(const Reductions& reductions, bool on_demand);
   void begin_again();
   // One engine's turn, or one of each but the leader.
   void turn(Engine& engine, int64_t slice, bool wide, const std::function<bool()>& stop) const;

@@ -55,6 +55,7 @@ struct Problem {
   std::vector<Item> items;     // all programs
   std::vector<int> program;    // per macro, where its program starts in items
   std::vector<Bytes> fixed;    // per macro, the part of its change that no state alters
+  std::vector<char> ends_high;  // per macro, whether its last op's hill is one that its program keeps
   Bytes start = 0;             // f of the empty state
 
   // What running m does when `count(s)` of the macros that touch shared storage s have run, m not among them.

@@ -926,6 +926,7 @@ def play_loop(
     ],
     tensors: Sequence[tuple[int, bool, int]],
     inputs: Sequence[int],
+    handed: int = 0,
 ) -> LoopPlay:
     """
     Positions of each tensor that a loop keeps, and how far it lies behind inputs; its last op drives.

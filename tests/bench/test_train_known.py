@@ -6,12 +6,14 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+import msgspec
 import pytest
 
-from lowtide.bench.activation_budget import halves
+from lowtide.bench.activation_budget import as_sequence, halves
 from lowtide.bench.train_known import gpt_plain, swiglu_stack, unet_batch_norm
 from lowtide.bench.train_nets import Training
 from lowtide.run.live_storages import storages_peak
+from lowtide.torch import compile_step
 
 torch: Any = None
 with suppress(ImportError):
@@ -49,3 +51,25 @@ def test_the_ratio_is_heard() -> None:
     given = [*net.batch, *net.model.parameters()]
     peaks = [storages_peak(halves(net.model, net.loss_fn, net.batch, r), given)[1] for r in (1.0, 0.3)]
     assert peaks[1] < peaks[0]
+
+
+def test_what_torch_chooses_is_a_sequence_of_the_steps_ops() -> None:
+    """At each ratio it takes what the halves do by a meter of storages, it runs, and its results are eager's bits: each
+    op once where all is kept, and most of the forward pass again where nothing is."""
+    net = small("gpt")
+    step = compile_step(net.model, net.loss_fn, net.batch, measure=False)
+    given = [*net.batch, *net.model.parameters()]
+    loss = net.loss_fn(net.model(net.batch[0]), *net.batch[1:])
+    gradients = torch.autograd.grad(loss, list(net.model.parameters()))
+    again = []
+    for ratio in (1.0, 0.0):
+        order = as_sequence(step, net.model, net.loss_fn, net.batch, ratio)
+        plan = msgspec.structs.replace(step.plan, ops=list(order))
+        replayed = compile_step(net.model, net.loss_fn, net.batch, measure=False, plan=plan)
+        _, peak = storages_peak(halves(net.model, net.loss_fn, net.batch, ratio), given)
+        assert replayed.predicted_peak_bytes == peak
+        net.model.zero_grad()
+        assert torch.equal(replayed(*net.batch), loss.detach())
+        assert all(torch.equal(p.grad, g) for p, g in zip(net.model.parameters(), gradients, strict=True))
+        again.append(len(order) - len(step.graph.ops))
+    assert again[1] > 3 * again[0] > 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lowtide
+from lowtide.api.emitting import check_emit
 from lowtide.emit.recurrent import logistic_curve
 from lowtide.emit.signals import log_curve, turns
 from lowtide.errors import InputError
@@ -145,4 +146,4 @@ def test_what_code_does_not_do_is_refused(tmp_path: Path, case: object) -> None:
     model = tmp_path / "net.tflite"
     model.write_bytes(net.bytes())
     with pytest.raises(InputError, match=why):
-        lowtide.api.emitting.check_emit(model)
+        check_emit(model)

@@ -32,8 +32,21 @@ class Player:
         self.over = {r.tensor: r.over for r in loop.rings}
         read = {t for o in loop.ops for t, _ in rules.reads(o)}
         self.sinks = [o for o in loop.ops[:-1] if not read.intersection(self.graph.op_by_id[o].outputs)]
+        below = {o: self._below(o) for o in loop.ops}
+        self.aside = {o for o in loop.ops if loop.ops[-1] not in below[o]}
+        fed = set().union(*(below[o] for o in loop.ops if o not in self.aside), *map(self._readers, loop.streamed))
+        fed |= {o for x in fed for o in below[x]}
+        self.late = [o for o in reversed(loop.ops) if o in self.aside & fed]
         self.table = {o: [self._reads(o, k) for k in range(self.count(o))] for o in loop.ops}
         self.lowest = {o: self._lowest(reads) for o, reads in self.table.items()}
+
+    def _readers(self, tensor: int) -> set[int]:
+        return {o for o in self.loop.ops if tensor in dict(self.rules.reads(o))}
+
+    def _below(self, op: int) -> set[int]:
+        """An op, and all that need it."""
+        more = {r for t in self.graph.op_by_id[op].outputs for r in self._readers(t)}
+        return {op}.union(*map(self._below, more))
 
     def count(self, op: int) -> int:
         """Positions of an op, or of an input that is handed over."""
@@ -89,7 +102,7 @@ class Player:
         for _ in range(self.loop.iterations):
             self.ask(self.loop.ops[-1])
         for o in self.loop.ops[:-1]:
-            whole = any(t not in self.most for t in self.graph.op_by_id[o].outputs)
+            whole = o in self.sinks or any(t not in self.most for t in self.graph.op_by_id[o].outputs)
             while whole and self.done[o] < self.count(o):
                 self.ask(o)
         return {t: most for t, most in self.most.items() if self.over[t] is None}
@@ -107,6 +120,17 @@ class Player:
             self.ask(self.maker.get(t, -1 - t))
         if self.done[op] < self.count(op):
             self.run(op)
+            while (late := next((o for o in map(self.ready, self.late) if o is not None), None)) is not None:
+                self.run(late)
+
+    def ready(self, op: int) -> int | None:
+        """Who runs next so that an op that is aside can; None if what it needs is no such op's to make."""
+        if self.done[op] == self.count(op):
+            return None
+        t = self.missing(op)
+        if t is None:
+            return op
+        return self.ready(self.maker[t]) if self.maker.get(t) in self.aside else None
 
     def run(self, op: int) -> None:
         """Run a position: all is there."""
@@ -119,13 +143,6 @@ class Player:
         for t in self.most:
             self.most[t] = max(self.most[t], self.held(t, op))
         self.done[op] += 1
-        for t in outputs:
-            for sink in self.sinks:
-                while t in self._read_by(sink) and self.done[sink] < self.count(sink) and self.missing(sink) is None:
-                    self.run(sink)
-
-    def _read_by(self, op: int) -> set[int]:
-        return {t for reads in self.table[op] for t in reads}
 
     def held(self, root: int, running: int) -> int:
         """Slots that a ring needs now: from the lowest position that someone still reads, of it or of what is written

@@ -1,4 +1,4 @@
-"""Operators on whole numbers that stand for themselves, and copies of numbers of any width: what they are as kernels.
+"""Operators on whole numbers that stand for themselves, and copies of numbers of any width: what they are as material.
 
 Source: TFLM's `cast.cc`, `add.cc`, `mul.cc`, `div.cc`, `maximum_minimum.cc`, `pad.cc`, `strided_slice.cc`, `slice.cc`,
 `concatenation.cc`.
@@ -7,15 +7,11 @@ Source: TFLM's `cast.cc`, `add.cc`, `mul.cc`, `div.cc`, `maximum_minimum.cc`, `p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from lowtide.emit.kernel import Find, Kernel, fit, scale_of, zero_of
+from lowtide.emit.kernel import Find, Kernel, Material, fit, scale_of, zero_of
 from lowtide.emit.places import ELEMENT_BYTES, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
 from lowtide.errors import InputError
 from lowtide.graph import Kind, Op, Tensor
-
-if TYPE_CHECKING:
-    from lowtide.emit.kernels import Kernels
 
 _CASTS = ("int8", "int16", "int32", "uint32")
 _COPIED = ("int8", "int16", "int32", "uint32")
@@ -29,14 +25,20 @@ def is_plain(tensor: Tensor) -> bool:
     return tensor.dtype == "int32" and tensor.quant is None
 
 
-def pair(kernels: Kernels, op: Op, find: Find) -> Kernel:
-    """ADD, MUL, DIV, MINIMUM and MAXIMUM of whole numbers, of two tensors of one shape or of a tensor and a number."""
-    a, b, y = kernels.given(op, 0), kernels.given(op, 1), kernels.result(op)
+def pair(material: Material, op: Op, find: Find) -> Kernel:
+    """ADD, MUL, DIV, MINIMUM and MAXIMUM of whole numbers, of two tensors of one shape or of a tensor and a number.
+
+    Raises
+    ------
+    InputError
+        It has other types or shapes, an activation, or divides by 0 or by what is no constant.
+    """
+    a, b, y = material.given(op, 0), material.given(op, 1), material.result(op)
     if not all(is_plain(t) for t in (a, b, y)):
         raise InputError("C is written for this operator on int32 without a scale")
     if op.attributes.get("fused_activation_function", 0):
         raise InputError("it has an activation; C is written for none")
-    values = [kernels.weights.numbers(t.id) if t.kind is Kind.CONSTANT else None for t in (a, b)]
+    values = [material.weights.numbers(t.id) if t.kind is Kind.CONSTANT else None for t in (a, b)]
     if all(v is not None for v in values) or any(v is not None and len(v) != 1 for v in values):
         raise InputError("C is written for two tensors of one shape, or one tensor and one number")
     one, value = (1, values[1]) if values[1] is not None else (2, values[0]) if values[0] is not None else (0, (0,))
@@ -54,9 +56,15 @@ def _literal(number: int) -> str:
     return "(-2147483647 - 1)" if number == -(1 << 31) else str(number)
 
 
-def cast(kernels: Kernels, op: Op, find: Find) -> Kernel:
-    """CAST between whole numbers."""
-    x, y = kernels.data(op), kernels.result(op)
+def cast(material: Material, op: Op, find: Find) -> Kernel:
+    """CAST between whole numbers.
+
+    Raises
+    ------
+    InputError
+        It is from or to another type.
+    """
+    x, y = material.data(op), material.result(op)
     if x.dtype not in _CASTS or y.dtype not in _CASTS:
         raise InputError(f"it is from {x.dtype} to {y.dtype}; C is written for {', '.join(_CASTS)}")
     fit(x.shape == y.shape)
@@ -65,14 +73,20 @@ def cast(kernels: Kernels, op: Op, find: Find) -> Kernel:
     return Kernel("cast", initialiser((find(x.id), find(y.id)), (element_bytes(x), element_bytes(y))), sizes_of(y))
 
 
-def part(kernels: Kernels, op: Op, find: Find) -> Kernel:
-    """SLICE, and STRIDED_SLICE by steps of 1: a part that begins before the result does."""
-    x, y = kernels.data(op), kernels.result(op)
-    shape, begins = x.shape or (), list(kernels.weights.numbers(kernels.given(op, 1).id))
+def part(material: Material, op: Op, find: Find) -> Kernel:
+    """SLICE, and STRIDED_SLICE by steps of 1: a part that begins before the result does.
+
+    Raises
+    ------
+    InputError
+        It leaves elements or dimensions out, or does not fit its operand.
+    """
+    x, y = material.data(op), material.result(op)
+    shape, begins = x.shape or (), list(material.weights.numbers(material.given(op, 1).id))
     fit(len(begins) == len(shape) == len(y.shape or ()))
     if op.type == "STRIDED_SLICE":
         masks = [op.attributes.get(f"{name}_mask", 0) for name in ("ellipsis", "new_axis", "shrink_axis")]
-        if any(masks) or any(step != 1 for step in kernels.weights.numbers(kernels.given(op, _STRIDES).id)):
+        if any(masks) or any(step != 1 for step in material.weights.numbers(material.given(op, _STRIDES).id)):
             raise InputError("it leaves elements or dimensions out; C is written for steps of 1 and whole dimensions")
         mask = op.attributes.get("begin_mask", 0)
         counted = enumerate(zip(begins, shape, strict=True))
@@ -109,16 +123,22 @@ def _check_copied(x: Tensor, y: Tensor) -> None:
         raise InputError(f"it is from {x.dtype} to {y.dtype}; C is written for {', '.join(_COPIED)}, and no change")
 
 
-def joined(kernels: Kernels, op: Op, find: Find) -> Kernel:
-    """CONCATENATION of numbers of any width, and with constants."""
-    y = kernels.result(op)
+def joined(material: Material, op: Op, find: Find) -> Kernel:
+    """CONCATENATION of numbers of any width, and with constants.
+
+    Raises
+    ------
+    InputError
+        It has an activation, or operands of other types or scales.
+    """
+    y = material.result(op)
     shape, sizes = y.shape or (), sizes_of(y)
     axis = dims_of(shape)[op.attributes["axis"] % len(shape)]
     if op.attributes.get("fused_activation_function", 0):
         raise InputError("it has an activation; C is written for none")
     begin, pieces = 0, []
     for i in range(len(op.operands or op.inputs)):
-        x = kernels.given(op, i)
+        x = material.given(op, i)
         _check_copied(x, y)
         if (x.quant is None) != (y.quant is None) or _quant(x) != _quant(y):
             raise InputError(f"{x.label} has another scale than its result, and would have to be rescaled")
@@ -128,7 +148,7 @@ def joined(kernels: Kernels, op: Op, find: Find) -> Kernel:
         fit(tuple(b - a for a, b in place) == sizes_of(x))
         box = ", ".join(f"{low}, {high}" for low, high in place)
         if x.kind is Kind.CONSTANT:
-            values = kernels.weights.array("weights", "int8", kernels.weights.bytes_of(x.id))
+            values = material.weights.array("weights", "int8", material.weights.bytes_of(x.id))
             pieces.append(f"{{{whole(0, sizes_of(x), element_bytes(x)).text}, {{{box}}}, {values}}}")
         else:
             pieces.append(f"{{{find(x.id).text}, {{{box}}}, NULL}}")

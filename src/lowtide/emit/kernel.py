@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lowtide.emit.places import Three, View
+from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
-from lowtide.graph import Tensor
+from lowtide.graph import Graph, Kind, Op, Tensor
 
 Find = Callable[[int], View]
 """Where a tensor lies for the op at hand."""
@@ -46,6 +47,51 @@ class Kernel:
     sizes_in: Three = (0, 0, 0)
     whole_pixels: bool = True
     op: str = ""
+
+
+@dataclass
+class Material:
+    """What kernels are made of.
+
+    Attributes
+    ----------
+    graph
+        Of a .tflite file.
+    weights
+        Where constants go.
+    states, state_bytes
+        Where what an op keeps from one run to the next begins, and bytes of all of that.
+    """
+
+    graph: Graph
+    weights: Weights
+    states: dict[int, int] = field(default_factory=dict)
+    state_bytes: int = 0
+
+    def given(self, op: Op, which: int) -> Tensor:
+        """An operand by its place. Raises `InputError` if it is not there."""
+        given = op.operands or op.inputs
+        tensor = given[which] if which < len(given) else None
+        if tensor is None:
+            raise InputError(f"{op.label} lacks its input {which}", self.graph.source)
+        return self.graph.tensor_by_id[tensor]
+
+    def data(self, op: Op, which: int = 0) -> Tensor:
+        """An operand that is no constant. Raises `InputError` if it is one, or not there."""
+        t = self.given(op, which)
+        if t.kind is Kind.CONSTANT:
+            raise InputError(f"its input {which} is a constant; C is written for operands that are computed")
+        return t
+
+    def result(self, op: Op) -> Tensor:
+        """What an op makes first."""
+        return self.graph.tensor_by_id[op.outputs[0]]
+
+    def keep(self, op: Op, size: int) -> int:
+        """Where the bytes that an op keeps from one run to the next begin."""
+        begin = self.states.setdefault(op.id, self.state_bytes)
+        self.state_bytes = max(self.state_bytes, begin + size)
+        return begin
 
 
 def fit(fits: bool) -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from lowtide.emit import arithmetic
 from lowtide.emit.integers import bordered, cast, copied, is_plain, joined, pair, part
-from lowtide.emit.kernel import Find, Kernel, fit, is_wide, scale_of, zero_of
+from lowtide.emit.kernel import Find, Kernel, Material, fit, is_wide, scale_of, zero_of
 from lowtide.emit.places import ELEMENT_BYTES, Three, View, dims_of, element_bytes, initialiser, piece, sizes_of, whole
 from lowtide.emit.recurrent import lstm
 from lowtide.emit.signals import SIGNALS, signal
 from lowtide.emit.types import NEAR, WIDE_TYPES
-from lowtide.emit.weights import Weights
 from lowtide.errors import InputError
-from lowtide.graph import Graph, Kind, Op, Tensor
+from lowtide.graph import Kind, Op, Tensor
 from lowtide.ops.geometry import tflite_padded, tflite_rows, tflite_window
 from lowtide.ops.index import Window
 
 _ACTIVATION = "fused_activation_function"
-_SUMS = {"mean": "mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
+_SUMS = {"mean": "mean_sum", "wide_mean": "wide_mean_sum", "pool": "pool_sum", "wide_pool": "wide_pool_sum"}
 """Kernels of parts that only add up, by the kernel of the whole."""
 _INTEGER = re.compile(r"(?<![\w.+-])-?[0-9]+(?![\w.])", re.ASCII)
 """A number of an initialiser, and no part of a name."""
@@ -45,24 +44,8 @@ def _check_int(number: int) -> None:
         )
 
 
-@dataclass
-class Kernels:
-    """Makes kernels of a graph's ops.
-
-    Attributes
-    ----------
-    graph
-        Of a .tflite file.
-    weights
-        Where constants go.
-    states, state_bytes
-        Where what an op keeps from one run to the next begins, and bytes of all of that.
-    """
-
-    graph: Graph
-    weights: Weights
-    states: dict[int, int] = field(default_factory=dict)
-    state_bytes: int = 0
+class Kernels(Material):
+    """Makes kernels of a graph's ops."""
 
     def kernel(self, op: Op, find: Find) -> Kernel:
         """The kernel of an op.
@@ -140,25 +123,6 @@ class Kernels:
                     f"{op.label}: {t.label} is {t.dtype}; of this operator C is written for {kinds}", self.graph.source
                 )
 
-    def given(self, op: Op, which: int) -> Tensor:
-        """An operand by its place."""
-        given = op.operands or op.inputs
-        tensor = given[which] if which < len(given) else None
-        if tensor is None:
-            raise InputError(f"{op.label} lacks its input {which}", self.graph.source)
-        return self.graph.tensor_by_id[tensor]
-
-    def data(self, op: Op, which: int = 0) -> Tensor:
-        """An operand that is no constant."""
-        t = self.given(op, which)
-        if t.kind is Kind.CONSTANT:
-            raise InputError(f"its input {which} is a constant; C is written for operands that are computed")
-        return t
-
-    def result(self, op: Op) -> Tensor:
-        """What an op makes first."""
-        return self.graph.tensor_by_id[op.outputs[0]]
-
     def _filters(self, op: Op, channels: int, axis: int) -> tuple[Tensor, str]:
         """Weights of a convolution or product, and the initialiser of what belongs to each channel."""
         x, w, y = self.data(op), self.given(op, 1), self.result(op)
@@ -187,12 +151,6 @@ class Kernels:
         arrays.append(self.weights.array("multiplier", "int32", [m for m, _ in factors]))
         arrays.append(self.weights.array("shift", "int8", [s for _, s in factors]))
         return w, ", ".join(arrays)
-
-    def keep(self, op: Op, size: int) -> int:
-        """Where the bytes that an op keeps from one run to the next begin."""
-        begin = self.states.setdefault(op.id, self.state_bytes)
-        self.state_bytes = max(self.state_bytes, begin + size)
-        return begin
 
     def _conv(self, op: Op, find: Find) -> Kernel:
         """CONV_2D."""
@@ -279,13 +237,13 @@ class Kernels:
         if len(x.shape or ()) != 4 or axes != [1, 2]:
             raise InputError(f"it is a mean over dimensions {axes}; C is written for rows and columns, 1 and 2")
         target = find(y.id)
-        fit(y.size == channels)
+        fit(prod(y.shape or ()) == channels)
         if len(y.shape or ()) != 4 and target.slots:
             raise InputError("the plan has its result in parts of another shape; C is written for whole ones")
         factor = arithmetic.mean(scale_of(x), scale_of(y), in_h * in_w)
         numbers = (in_h, in_w, zero_of(x), zero_of(y), *factor)
         text = initialiser((find(x.id), target), numbers)
-        return Kernel("mean", text, (1, 1, channels))
+        return Kernel("wide_mean" if is_wide(x) else "mean", text, (1, 1, channels))
 
     def _add(self, op: Op, find: Find) -> Kernel:
         """ADD of two tensors of one shape."""
@@ -334,15 +292,28 @@ class Kernels:
         x, y = self.data(op), self.result(op)
         if not is_wide(y) and (scale_of(y), zero_of(y)) != (1 / 256, -128):
             raise InputError("its result has not the scale 1/256 from -128 on, which TFLM asks for")
-        if is_wide(y) and (abs(scale_of(y) * 65536 - 1) > NEAR or zero_of(y) != -(1 << 15)):
+        if is_wide(y) and not is_wide(x) and (abs(scale_of(y) * 65536 - 1) > NEAR or zero_of(y) != -(1 << 15)):
             raise InputError("its result has not the scale 1/65536 from -32768 on, which TFLM asks for")
+        if is_wide(x) and (abs(scale_of(y) * 32768 - 1) > NEAR or zero_of(x) or zero_of(y)):
+            raise InputError("its result has not the scale 1/32768 around 0, which TFLM asks for")
         source, target = find(x.id), find(y.id)
         fit(x.shape == y.shape)
         if not (source.channels_beside and target.channels_beside):
             raise InputError("the plan has it channel by channel; C is written for whole pixels of it")
+        if is_wide(x):
+            return self._long_softmax(op, source, target)
         (multiplier, shift), least = arithmetic.softmax(scale_of(x), float(op.attributes["beta"]))
         numbers = (sizes_of(x)[2], multiplier, shift, least)
         return Kernel("wide_softmax" if is_wide(y) else "softmax", initialiser((source, target), numbers), sizes_of(y))
+
+    def _long_softmax(self, op: Op, source: View, target: View) -> Kernel:
+        """SOFTMAX from 16 bits."""
+        x, y = self.data(op), self.result(op)
+        factor = arithmetic.long_softmax(scale_of(x), float(op.attributes["beta"]))
+        exps = self.weights.array("curve", "int16", arithmetic.long_curve(-10.0, 0.0, math.exp))
+        inverses = self.weights.array("curve", "int16", arithmetic.long_curve(0.0, 1.0, lambda v: 1 / (1 + v)))
+        text = initialiser((source, target), (sizes_of(x)[2], *factor), exps, inverses)
+        return Kernel("long_softmax", text, sizes_of(y))
 
     def _svdf(self, op: Op, find: Find) -> Kernel:
         """SVDF whose filters keep results of 8 bits."""

@@ -29,6 +29,7 @@ _PARTS = {
     "copy": ("copy",),
     "depthwise": ("fixed", "scaled", "depthwise"),
     "integers": ("integers",),
+    "long_softmax": ("fixed", "scaled", "long_softmax"),
     "lstm": ("fixed", "scaled", "kept", "curves", "lstm"),
     "mean": ("fixed", "scaled", "mean_type", "mean"),
     "mean_sum": ("fixed", "scaled", "sums", "rows_sum", "mean_type", "mean_sum"),
@@ -51,6 +52,8 @@ _PARTS = {
     "wide_concat": ("wide_concat",),
     "wide_conv": ("wide", "wide_scaled", "wide_conv"),
     "wide_depthwise": ("wide", "wide_scaled", "wide_depthwise"),
+    "wide_mean": ("fixed", "scaled", "wide_mean_type", "wide_mean"),
+    "wide_mean_sum": ("fixed", "scaled", "sums", "wide_mean_type", "wide_mean_sum"),
     "wide_pad": ("wide", "wide_pad"),
     "wide_pool": ("wide", "wide_pool_type", "wide_pool"),
     "wide_pool_sum": ("wide", "sums", "wide_pool_type", "wide_pool_sum"),
@@ -274,15 +277,16 @@ def _nodes(loops: list[list[Node]]) -> list[str]:
     nodes, reads, followers, starts = [], [], [], []
     for listed in loops:
         starts.append(f"    {{{len(nodes)}, {len(listed)}}},")
+        first = len(followers)  # all nodes of a loop have the same ones
+        followers += [f"    {which}," for which in listed[0].followers]
         for node in listed:
             numbers = (
                 node.positions, node.width, *node.sizes, f"KERNEL_{node.kernel.upper()}", node.index, len(reads),
-                len(node.reads), len(followers), len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
-                int(node.leaves),
+                len(node.reads), first, len(node.followers), f"{{{node.axes[0]}, {node.axes[1]}}}",
+                int(node.leaves), int(node.aside),
             )  # fmt: skip
             nodes.append(f"    {{{', '.join(map(str, numbers))}}},")
             reads += [f"    {{{', '.join(map(str, read))}}}," for read in node.reads]
-            followers += [f"    {which}," for which in node.followers]
     if max(len(nodes), len(reads), len(followers)) >= 1 << 15:
         raise InputError("it has more ops than the tables of the code count; C is written for fewer than 32,768")
     result = []

@@ -1,4 +1,4 @@
-"""Recurrent layers: what they are as kernels of C.
+"""Recurrent layers: what they are as material of C.
 
 Source: TFLM's `unidirectional_sequence_lstm.cc`, `lstm_eval.cc` and `lstm_eval_common.cc`, and TFLite's
 `integer_ops/logistic.h` and `tanh.h`. Products go to 16 bits with 12 right of the point, gates come out with 15; the
@@ -8,16 +8,12 @@ logistic function and tanh are lines between 256 values of the former.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from lowtide.emit import arithmetic
-from lowtide.emit.kernel import Find, Kernel, fit, scale_of, zero_of
+from lowtide.emit.kernel import Find, Kernel, Material, fit, scale_of, zero_of
 from lowtide.emit.places import sizes_of
 from lowtide.errors import InputError
 from lowtide.graph import Op, Tensor
-
-if TYPE_CHECKING:
-    from lowtide.emit.kernels import Kernels
 
 _GATE_SCALE, _UNIT_SCALE = 2.0**-12, 2.0**-15
 """Scales of what goes into a gate's curve, and of what comes out."""
@@ -26,6 +22,7 @@ _HIDDEN, _CELL, _INPUTS = 18, 19, 24
 _GATES = {"forget": (2, 6, 13), "input": (1, 5, 12), "cell": (3, 7, 14), "output": (4, 8, 15)}
 """Places of a gate's weights, of those of the last results, and of its bias."""
 _TANH = 4
+_DIMENSIONS = 3
 _CURVE = 256
 _ONE_MORE = frozenset((
     4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49,
@@ -43,7 +40,7 @@ def logistic_curve() -> list[int]:
     return [math.floor(65536 / (1 + math.exp(-i / 24)) + 0.5) + (i in _ONE_MORE) for i in range(_CURVE)]
 
 
-def lstm(kernels: Kernels, op: Op, find: Find) -> Kernel:
+def lstm(material: Material, op: Op, find: Find) -> Kernel:
     """UNIDIRECTIONAL_SEQUENCE_LSTM of 8 bits with cells of 16.
 
     Raises
@@ -51,8 +48,8 @@ def lstm(kernels: Kernels, op: Op, find: Find) -> Kernel:
     InputError
         It is of a kind or of types that TFLM does not take, or no code is written for.
     """
-    x, y = kernels.data(op), kernels.result(op)
-    given = [None if t is None else kernels.graph.tensor_by_id[t] for t in (op.operands or op.inputs)]
+    x, y = material.data(op), material.result(op)
+    given = [None if t is None else material.graph.tensor_by_id[t] for t in (op.operands or op.inputs)]
     fit(len(given) == _INPUTS)
     if any(given[i] is not None for i in (9, 10, 11, 16, 17, 20, 21, 22, 23)):
         raise InputError("it has peepholes, a projection or norms, which TFLM refuses")
@@ -67,8 +64,8 @@ def lstm(kernels: Kernels, op: Op, find: Find) -> Kernel:
     source, target = find(x.id), find(y.id)
     if not (source.channels_beside and target.channels_beside):
         raise InputError("the plan has it channel by channel; C is written for whole rows of it")
-    begin = kernels.keep(op, 3 * units)
-    gates = [_gate(kernels, given, places, x, hidden, inputs, units) for places in _GATES.values()]
+    begin = material.keep(op, 3 * units)
+    gates = [_gate(material, given, places, x, hidden, inputs, units) for places in _GATES.values()]
     cell, power = scale_of(cells), round(math.log2(scale_of(cells)))
     factors = (
         arithmetic.product(_UNIT_SCALE, cell, cell), arithmetic.product(_UNIT_SCALE, _UNIT_SCALE, cell),
@@ -76,7 +73,7 @@ def lstm(kernels: Kernels, op: Op, find: Find) -> Kernel:
     )  # fmt: skip
     numbers = (inputs, units, zero_of(x), zero_of(hidden), *(n for factor in factors for n in factor))
     words = (*numbers, *_tanh(power), *_clip(op, cell), begin)
-    curve = kernels.weights.array("curve", "uint16", logistic_curve())
+    curve = material.weights.array("curve", "uint16", logistic_curve())
     text = f"{{{', '.join([source.text, target.text, *gates, *map(str, words), curve])}}}"
     return Kernel("lstm", text, sizes_of(y), 4 * steps * units * (inputs + units))
 
@@ -97,16 +94,17 @@ def _check_quants(*tensors: Tensor) -> None:
 def _sizes(op: Op, x: Tensor, y: Tensor, hidden: Tensor) -> tuple[int, int, int]:
     """Steps, inputs and units of one sequence."""
     units = (hidden.shape or (0,))[-1]
-    shape = x.shape or ()
-    fit(len(shape) == 3 and y.shape == (*shape[:2], units))
-    batch, steps = (shape[1], shape[0]) if op.attributes.get("time_major") else (shape[0], shape[1])
+    fit(len(x.shape or ()) == len(y.shape or ()) == _DIMENSIONS)
+    first, second, inputs = x.shape or (0, 0, 0)
+    fit(y.shape == (first, second, units))
+    batch, steps = (second, first) if op.attributes.get("time_major") else (first, second)
     if batch != 1 or prod_of(hidden) != units:
         raise InputError("it takes several sequences at a time; C is written for one")
-    return steps, shape[2], units
+    return steps, inputs, units
 
 
 def _gate(
-    kernels: Kernels,
+    material: Material,
     given: list[Tensor | None],
     places: tuple[int, int, int],
     x: Tensor,
@@ -121,12 +119,12 @@ def _gate(
         if w is None or w.dtype != "int8" or w.quant is None or len(w.quant.scales) != 1 or zero_of(w) != 0:
             raise InputError("its weights are not int8 around 0 with one scale, for all four gates")
         fit(w.shape == (units, depth))
-        arrays.append(kernels.weights.array("weights", "int8", kernels.weights.numbers(w.id)))
+        arrays.append(material.weights.array("weights", "int8", material.weights.numbers(w.id)))
         factors += arithmetic.convolution(scale_of(source), scale_of(w), _GATE_SCALE)
     bias = given[places[2]]
     if bias is None or bias.dtype != "int32" or bias.shape != (units,):
         raise InputError("its bias is not one number of type int32 for each unit")
-    arrays.append(kernels.weights.array("bias", "int32", kernels.weights.numbers(bias.id)))
+    arrays.append(material.weights.array("bias", "int32", material.weights.numbers(bias.id)))
     return f"{{{', '.join([*arrays, *map(str, factors)])}}}"
 
 

@@ -50,7 +50,9 @@ class Node:
     reads
         For each operand that is there in parts: its maker, then the numbers of `read_t`.
     followers
-        Nodes that nobody reads and that read this one.
+        Nodes that run as far as they can once a position of this one is there, in the order in which they are tried.
+    aside
+        Whether the driving node needs nothing of it.
     leaves
         Whether it has to be finished at the end of the loop.
     """
@@ -64,6 +66,7 @@ class Node:
     reads: tuple[tuple[int, ...], ...] = ()
     followers: tuple[int, ...] = ()
     leaves: bool = False
+    aside: bool = False
 
 
 @dataclass
@@ -115,23 +118,16 @@ class Schedule:
         number = {t: k for k, t in enumerate(play.given)}
         for k, op in enumerate(play.ops):
             number |= dict.fromkeys(op.outputs, len(play.given) + k)
-        readers: dict[int, list[int]] = {}
-        for op in play.ops:
-            for t, _ in play.operands(op):
-                if t in play.dims:
-                    readers.setdefault(number[t], []).append(number[op.outputs[0]])
-        quiet = {number[op.outputs[0]] for op in play.ops[:-1] if number[op.outputs[0]] not in readers}
-
-        def followers(node: int) -> tuple[int, ...]:
-            return tuple(dict.fromkeys(reader for reader in readers.get(node, ()) if reader in quiet))
-
-        nodes = [self._source(play, loop, t, followers(number[t])) for t in play.given]
+        read = {t for op in play.ops for t, _ in play.operands(op)}
+        aside, late = play.asides()
+        followers = tuple(number[graph.op_by_id[o].outputs[0]] for o in late)
+        nodes = [self._source(play, loop, t, followers) for t in play.given]
         for op in play.ops:
             if any(play.access[op.id].grain_of(axis) != 1 for axis in play.along[op.id]):
                 raise InputError(f"{op.label} runs in groups of rows; C is written for single rows")
-            node = number[op.outputs[0]]
-            leaves = node in quiet or any(str(t) not in loop.keep for t in op.outputs)
-            nodes.append(self._node(play, loop, op, number, followers(node), leaves=leaves))
+            leaves = not read.intersection(op.outputs) or any(str(t) not in loop.keep for t in op.outputs)
+            node = self._node(play, loop, op, number, followers, leaves=leaves)
+            nodes.append(replace(node, aside=op.id in aside))
         return nodes
 
     def _node(

@@ -1,4 +1,4 @@
-"""The operators of TFLM's audio front end: what they are as kernels of C.
+"""The operators of TFLM's audio front end: what they are as material of C.
 
 Source: tflite-micro's `signal/micro/kernels` and `signal/src`, and kissfft's `kiss_fft.c` and `tools/kiss_fftr.c` in 16
 bits. The spectrum is made in the result's own bytes, and the filter bank straight into it; TFLM takes memory aside.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from lowtide.emit.kernel import Find, Kernel, fit
+from lowtide.emit.kernel import Find, Kernel, Material, fit
 from lowtide.emit.places import sizes_of
 from lowtide.errors import InputError
 from lowtide.graph import Op, Tensor
 from lowtide.rules.tflm.flexbuffer import custom_numbers
-
-if TYPE_CHECKING:
-    from lowtide.emit.kernels import Kernels
 
 _MOST_SAMPLES = 1 << 14
 _GAINS = 4 * 32 - 6 + 3
@@ -51,7 +47,7 @@ def turns(half: int) -> tuple[list[int], list[int]]:
     return steps, [n for i in range(half // 2) for n in at(-math.pi * ((i + 1) / half + 0.5))]
 
 
-def signal(kernels: Kernels, op: Op, find: Find) -> Kernel:
+def signal(material: Material, op: Op, find: Find) -> Kernel:
     """A signal operator, which runs whole.
 
     Raises
@@ -59,15 +55,15 @@ def signal(kernels: Kernels, op: Op, find: Find) -> Kernel:
     InputError
         Its types, shapes or options are others than TFLM takes, or the plan has a tensor of it in parts.
     """
-    given = [kernels.given(op, i) for i in range(len(op.operands or op.inputs))]
-    made = [kernels.graph.tensor_by_id[t] for t in op.outputs]
+    given = [material.given(op, i) for i in range(len(op.operands or op.inputs))]
+    results = [material.graph.tensor_by_id[t] for t in op.outputs]
     types, make = _TABLE[op.type]
     takes, makes = (side.split() for side in types.split("->"))
-    if [t.dtype for t in given] != takes or [t.dtype for t in made] != makes:
-        raise InputError(f"it is of {', '.join(str(t.dtype) for t in (*given, *made))}; C is written for {types}")
+    if [t.dtype for t in given] != takes or [t.dtype for t in results] != makes:
+        raise InputError(f"it is of {', '.join(str(t.dtype) for t in (*given, *results))}; C is written for {types}")
     options = custom_numbers(op.attributes)
     try:
-        return make(_Signal(kernels, op, find, given, made, options))
+        return make(_Signal(material, op, find, given, results, options))
     except KeyError as error:
         raise InputError(f"it lacks the option {error}") from None
 
@@ -76,11 +72,11 @@ class _Signal:
     """An op with its tensors and options."""
 
     def __init__(
-        self, kernels: Kernels, op: Op, find: Find, given: Sequence[Tensor], made: Sequence[Tensor],
+        self, material: Material, op: Op, find: Find, given: Sequence[Tensor], results: Sequence[Tensor],
         options: Mapping[str, int],
     ) -> None:  # fmt: skip
-        self.kernels, self.op, self.find = kernels, op, find
-        self.given, self.made, self.options = given, made, options
+        self.material, self.op, self.find = material, op, find
+        self.given, self.results, self.options = given, results, options
 
     def at(self, tensor: Tensor) -> int:
         """Where a tensor begins."""
@@ -92,15 +88,15 @@ class _Signal:
     def places(self) -> list[int]:
         """Where operands that are no constants begin, then results."""
         data = [t for t in self.given if t.kind.value != "constant"]
-        return [self.at(t) for t in (*data, *self.made)]
+        return [self.at(t) for t in (*data, *self.results)]
 
     def constant(self, which: int) -> tuple[int, ...]:
         """What an operand holds that has to be a constant."""
-        return self.kernels.weights.numbers(self.given[which].id)
+        return self.material.weights.numbers(self.given[which].id)
 
     def array(self, what: str, kind: str, numbers: Sequence[int]) -> str:
         """Name of an array of the model."""
-        return self.kernels.weights.array(what, kind, numbers)
+        return self.material.weights.array(what, kind, numbers)
 
     def between(self, name: str, low: int, high: int) -> int:
         """An option that has to lie between two numbers."""
@@ -111,7 +107,7 @@ class _Signal:
 
     def kernel(self, name: str, *words: object) -> Kernel:
         """The kernel, of these parameters."""
-        return Kernel(name, f"{{{', '.join(map(str, words))}}}", sizes_of(self.made[0]))
+        return Kernel(name, f"{{{', '.join(map(str, words))}}}", sizes_of(self.results[0]))
 
 
 def _count(tensor: Tensor) -> int:
@@ -120,14 +116,14 @@ def _count(tensor: Tensor) -> int:
 
 def _window(s: _Signal) -> Kernel:
     weights, samples = s.constant(1), _count(s.given[0])
-    fit(len(weights) > 0 and samples % len(weights) == 0 and _count(s.made[0]) == samples)
+    fit(len(weights) > 0 and samples % len(weights) == 0 and _count(s.results[0]) == samples)
     shift, names = s.between("shift", 0, 31), s.array("weights", "int16", weights)
     return s.kernel("signal_window", *s.places(), samples, len(weights), shift, names)
 
 
 def _scale(s: _Signal) -> Kernel:
-    samples = _count(s.made[0])
-    fit(len(s.made[0].shape or ()) == 1 and _count(s.given[0]) == samples and _count(s.made[1]) == 1)
+    samples = _count(s.results[0])
+    fit(len(s.results[0].shape or ()) == 1 and _count(s.given[0]) == samples and _count(s.results[1]) == 1)
     return s.kernel("signal_scale", *s.places(), samples)
 
 
@@ -135,22 +131,22 @@ def _rfft(s: _Signal) -> Kernel:
     length, samples = s.between("fft_length", 4, _MOST_SAMPLES), (s.given[0].shape or (0,))[-1]
     if length & (length - 1):
         raise InputError(f"its length is {length}; C is written for powers of two")
-    fit(_count(s.given[0]) == samples <= length and _count(s.made[0]) == length + 2)
+    fit(_count(s.given[0]) == samples <= length and _count(s.results[0]) == length + 2)
     steps, last = (s.array("turns", "int16", numbers) for numbers in turns(length // 2))
     return s.kernel("signal_rfft", *s.places(), samples, length // 2, f"{length.bit_length() - 2}U", steps, last)
 
 
 def _energy(s: _Signal) -> Kernel:
-    count = _count(s.made[0])
+    count = _count(s.results[0])
     begin, end = s.between("start_index", 0, count), s.between("end_index", 0, count)
     fit(_count(s.given[0]) >= 2 * end)
     return s.kernel("signal_energy", *s.places(), begin, end)
 
 
 def _bank(s: _Signal) -> Kernel:
-    channels = s.between("num_channels", 1, _count(s.made[0]))
+    channels = s.between("num_channels", 1, _count(s.results[0]))
     weights, left_over, starts, weight_starts, widths = (s.constant(i) for i in range(1, 6))
-    fit(channels == _count(s.made[0]) and len(weights) == len(left_over))
+    fit(channels == _count(s.results[0]) and len(weights) == len(left_over))
     fit(len(starts) == len(weight_starts) == len(widths) == channels + 1)
     for start, first, width in zip(starts, weight_starts, widths, strict=True):
         inside = min(start, first) >= 0 and start + width <= _count(s.given[0]) and first + width <= len(weights)
@@ -161,15 +157,15 @@ def _bank(s: _Signal) -> Kernel:
 
 
 def _root(s: _Signal) -> Kernel:
-    channels = _count(s.made[0])
+    channels = _count(s.results[0])
     fit(_count(s.given[0]) == channels and _count(s.given[1]) == 1)
     return s.kernel("signal_root", *s.places(), channels)
 
 
 def _noise(s: _Signal) -> Kernel:
-    channels = s.between("num_channels", 1, _count(s.made[0]))
-    fit(all(_count(t) == channels for t in (*s.given, *s.made)))
-    begin = s.kernels.keep(s.op, 4 * channels)
+    channels = s.between("num_channels", 1, _count(s.results[0]))
+    fit(all(_count(t) == channels for t in (*s.given, *s.results)))
+    begin = s.material.keep(s.op, 4 * channels)
     bits, smoothing = s.between("spectral_subtraction_bits", 0, 63), s.between("smoothing_bits", 0, 31)
 
     def unsigned(name: str) -> str:
@@ -182,14 +178,14 @@ def _noise(s: _Signal) -> Kernel:
 
 
 def _gain(s: _Signal) -> Kernel:
-    channels, curve = _count(s.made[0]), s.constant(2)
+    channels, curve = _count(s.results[0]), s.constant(2)
     fit(_count(s.given[0]) == _count(s.given[1]) == channels and len(curve) >= _GAINS)
     shift, name = s.between("snr_shift", 0, 63), s.array("curve", "int16", curve)
     return s.kernel("signal_gain", *s.places(), channels, shift, name)
 
 
 def _log(s: _Signal) -> Kernel:
-    channels = _count(s.made[0])
+    channels = _count(s.results[0])
     fit(_count(s.given[0]) == channels)
     shift, scale = s.between("input_correction_bits", 0, 31), s.between("output_scale", 0, (1 << 31) - 1)
     return s.kernel("signal_log", *s.places(), channels, shift, f"{scale}U", s.array("curve", "uint16", log_curve()))
@@ -208,4 +204,4 @@ _TABLE = {
 }
 """Types of operands and results, and who makes the kernel."""
 SIGNALS = tuple(_TABLE)
-"""Operators that there are kernels for."""
+"""Operators that there are material for."""

@@ -11,6 +11,7 @@ from lowtide.api.goals import OneArena
 from lowtide.api.job import Job
 from lowtide.api.problem import Problem
 from lowtide.errors import InputError
+from lowtide.names import did_you_mean
 from lowtide.rewrites import ALLOWED, RegionBound
 from lowtide.stop import Limits
 from lowtide.target import Target
@@ -34,7 +35,9 @@ def allowed(words: str | Iterable[str]) -> tuple[str, ...]:
     listed = words.split(",") if isinstance(words, str) else list(words)
     for word in listed:
         if word and word not in ALLOWED:
-            raise InputError(f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}")
+            raise InputError(
+                f"--allow does not know {word[:40]!r}; it may be {', '.join(ALLOWED)}{did_you_mean(word, ALLOWED)}"
+            )
     if "accumulate" in listed and "seams" not in listed:
         raise InputError("accumulate is how sums at seams are added up; write --allow seams,accumulate")
     if "rounds" in listed and not {"fission"} < set(listed) <= {"fission", "rounds", "seams", "accumulate"}:
@@ -144,9 +147,9 @@ def check_format(problem: Problem, allow: Sequence[str] = ()) -> None:
     from lowtide.ops.part import speller
 
     if speller(problem.graph) is None:
-        mend = "plan it without --allow"
+        mend = "plan it without --allow fission"
         if problem.place.startswith("zoo:"):
-            mend += ", or write it with `lowtide zoo NAME -o NAME.onnx` first"
+            mend = f"write it first: `lowtide zoo {problem.place.removeprefix('zoo:')} -o NAME.onnx`"
         raise InputError(f"only ONNX and TFLite models are cut; {mend}", problem.place)
     if "seams" in allow and problem.graph.dialect != "onnx":
         raise InputError("only ONNX models are cut at seams; leave seams out of --allow", problem.place)

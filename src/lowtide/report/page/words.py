@@ -122,7 +122,8 @@ def _sum(view: PlanView) -> str:
             f'<td class="number">−{shared:,}</td><td class="number">−{100 * shared / max(whole, 1):.1f} %</td>'
             "<td></td></tr>"
         )
-    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)} ({text(op.type)}) runs"
+    kind = f" ({text(op.type)})" if op.type else ""
+    where = f"{view.peak_bytes:,} B at step {view.peak_step:,}, while {text(op.name)}{kind} runs"
     return (
         f"<h3>The peak: {where}</h3>"
         '<div class="scroll"><table><thead><tr><th scope="col">made in</th><th scope="col">kind</th>'
