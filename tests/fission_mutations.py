@@ -38,6 +38,7 @@ class FissionMutation:
 
 
 _REGION, _NET, _LABELS, _STEPS = "transform/fission.py", "zoo/step_net.py", "ops/labels.py", "run/steps.py"
+_SWAPS = "optimize/recompute/swaps.py"
 
 FISSION_MUTATIONS = (
     # What an op says of its rows.
@@ -82,7 +83,15 @@ FISSION_MUTATIONS = (
     FissionMutation("parts_need_no_weights", _REGION,
                     "inputs = (*(t for t, _ in loop.region.sliced), *loop.region.whole)",
                     "inputs = tuple([t for t, _ in loop.region.sliced])"),
+    FissionMutation("first_part_adds", _REGION, "Parts(((first, 1),), 0): 1}", "Parts(((first, 1),), 1): 1}"),
+    FissionMutation("loads_take_no_time", _SWAPS, "max(loading, now) + row.load", "now"),
+    FissionMutation("regions_read_all_that_one_reads", _REGION, "stands_for.update(dict.fromkeys(inside, fresh + k))",
+                    "stands_for.update(dict.fromkeys(inside, fresh))"),
     # How parts run.
+    FissionMutation("clones_of_regions_swapped", _STEPS, "[results[t] for t in sorted(self.region.results)]",
+                    "[results[t] for t in self.region.results]"),
+    FissionMutation("loads_what_was_there_first", _STEPS, "stored[op.after[0]].copy()",
+                    "next(iter(stored.values())).copy()"),
     FissionMutation("sums_of_the_last_part", _STEPS,
                     "made[t].copy() if t not in results else results[t] + made[t]", "made[t].copy()"),
     FissionMutation("results_a_row_further", _STEPS, "(slice(None),) * dim, slice(first, end))] = made[t]",

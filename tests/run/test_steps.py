@@ -60,7 +60,7 @@ def _same(graph: Graph, plan: Plan, seed: int) -> float:
     return max(float(abs(own[t] - planned[t]).max() / max(abs(own[t]).max(), 1e-300)) for t in own)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**6), parts=st.integers(2, 7), share=st.integers(30, 95))
 def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int, share: int) -> None:
     """In parts, equal or not, and with ops that run again; to 1e-6, and to the bit where nothing is added up."""
@@ -74,7 +74,7 @@ def test_plans_of_random_steps_compute_what_the_step_does(seed: int, parts: int,
     assert [len(part.ends) for part in plan.fission.parts] == [min(parts, rows)]
     assert _same(graph, plan, seed) < 1e-6
     for words in ("recompute,fission", "recompute,fission,swap"):
-        plan = lowtide.plan(graph, allow=words, budget=f"{share}%", time=0.3)
+        plan = lowtide.plan(graph, allow=words, budget=f"{share}%", time=0.15)
         assert _same(graph, plan, seed) < 1e-6
 
 
