@@ -105,7 +105,7 @@ def test_groups_of_rows_are_replayed(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(group_norm().SerializeToString())
     plan = lowtide.plan(path, target="loops", allow="loops")
-    (loop,) = plan.loops or ()
+    (loop,) = [*(plan.loops or [])]
     assert len({r.bytes for r in loop.keep.values()}) == 2
     report = lowtide.verify(path, plan, run=True).run
     assert isinstance(report, LoopRunReport)
