@@ -134,7 +134,7 @@ def _replayed(path: Path, plan: Plan) -> LoopRunReport:
 
 @pytest.mark.slow
 @given(st.data(), st.booleans(), st.booleans())
-@settings(max_examples=30, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=20, deadline=None, suppress_health_check=SLOW)
 def test_random_networks_are_replayed(data: st.DataObject, onnx: bool, handed: bool) -> None:
     """Whatever is planned: it verifies, and every byte is where the plan has it."""
 
