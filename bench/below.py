@@ -169,7 +169,7 @@ def tables(document: dict[str, Any]) -> list[str]:
         for r in rows
     ]  # fmt: skip
     if rows and "loop_bytes" in rows[0]:
-        lines += [*loop_table(rows), *_left_out(document)]
+        lines += [*loop_table(rows), *_left_out(document), *_kept_lines(document)]
         if document["cuts_of"]:
             return [*lines, f"Cuts are of {document['cuts_of']}."]
     lines += [*table(PLANNED, planned_rows), ""]
@@ -208,6 +208,14 @@ def tables(document: dict[str, Any]) -> list[str]:
 
 def _left_out(document: dict[str, Any]) -> list[str]:
     return [line for name, reason in document["left_out"].items() for line in (f"Left out: {name}: {reason}", "")]
+
+
+def _kept_lines(document: dict[str, Any]) -> list[str]:
+    """Which rows are of an earlier version."""
+    of = document.get("kept")
+    if not of or not of["models"]:
+        return []
+    return [f"Of lowtide {of['commit']}, at most 80 s a plan: {', '.join(of['models'])}.", ""]
 
 
 def loop_table(rows: list[dict[str, Any]]) -> list[str]:
@@ -249,6 +257,15 @@ def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{1e3 * seconds:.1f}"
 
 
+def kept(results: Path, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """All rows of a results file, with those planned now in their places, and which are not of now."""
+    new = {r["model"]: r for r in rows}
+    before = json.loads(results.read_text())["rows"]
+    others = [r["model"] for r in before if r["model"] not in new]
+    merged = [new.pop(r["model"], r) for r in before]
+    return {"rows": [*merged, *new.values()], "kept": {"commit": known_commit(results), "models": others}}
+
+
 def known_commit(results: Path) -> str:
     """Of which commit a results file is."""
     return (json.loads(results.read_text())["machine"]["commit"] or "")[:7]
@@ -265,6 +282,7 @@ def main() -> int:
     parser.add_argument("--study", action="store_true", help="only the models of the study before")
     parser.add_argument("--loops", action="store_true", help="row loops, too")
     parser.add_argument("--cuts-of", type=Path, metavar="FILE", help="take cuts from a results file, and plan none")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="rows of a results file for what is not planned now")
     parser.add_argument("-o", "--output", type=Path, required=True, help="written with the endings .json and .md")
     arguments = parser.parse_args()
     paths = sorted(arguments.folder.rglob("*.onnx"))
@@ -294,6 +312,8 @@ def main() -> int:
                 print(f"{path.name}: {runs[-2]['after_bytes']:,} B in use", file=sys.stderr, flush=True)
     document = {"machine": asdict(machine()), "seconds": arguments.time}
     document |= {"rows": rows, "left_out": left_out, "runs": runs}
+    if arguments.keep:
+        document |= kept(arguments.keep, rows)
     document["cuts_of"] = arguments.cuts_of and f"{arguments.cuts_of.name}, lowtide {known_commit(arguments.cuts_of)}"
     arguments.output.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     arguments.output.with_suffix(".md").write_text("\n".join(tables(document)) + "\n")
