@@ -348,7 +348,7 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
         "many inputs. *Two memories*: the first takes half of what whole ops take, an array each. Times: the least of",
         "several rounds in turns, -O2, one thread; ratios to TFLM's `Invoke`. *Code*, *tables*:",
         "`model.c` for a Cortex-M4, -Os; *stack*: its deepest chain of calls there (-fstack-usage). Weights have",
-        "multipliers and shifts in them.",
+        "multipliers and shifts in them. A row that names a commit is of that one.",
         "",
         f"{runs:,} runs, " + ("all equal." if equal else "NOT all equal (see the JSON)."),
         "",
@@ -360,11 +360,12 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
         seconds, sizes = row["seconds"], row["sizes"]
         gcc, clang, tflm = (seconds.get(what, math.nan) for what in ("gcc -O2", "clang -O2", "tflm"))
         arena = " + ".join(f"{size:,}" for size in row.get("memories") or [row["arena"]])
+        earlier = f" ({row['commit']})" if "commit" in row else ""
         board = f"{row['emulated']}, {row.get('on_board', ON_BOARD)}"
         good = "yes" if all(shown == "equal" for shown in row["checks"].values()) else "NO"
         good += " (one result)" if row.get("results") == 1 else ""
         lines.append(
-            f"| {row['model']} | {row['way']} | {row['loops']} | {arena} | {row['counters']} "
+            f"| {row['model']} | {row['way']}{earlier} | {row['loops']} | {arena} | {row['counters']} "
             f"| {row['weights']:,} | {sizes.get('code -Os', 0):,} | {sizes.get('tables', 0):,} "
             f"| {sizes.get('stack', 0):,} | {good} | {row['inputs']}, {row['sanitized']} | {board} "
             f"| {gcc * 1e3:.2f} | {clang * 1e3:.2f} | {tflm * 1e3:.2f} | {gcc / tflm:.2f}, {clang / tflm:.2f} |"
@@ -381,8 +382,9 @@ def text(rows: Sequence[dict[str, Any]], refused: Sequence[Sequence[str]], note:
         own = {row["way"]: f"{row['arena']:,}" for row in rows if row["model"] == name}
         if own:
             lines.append(f"| {name} | {bytes_:,} | " + " | ".join(own.get(way, "-") for way in WAYS) + " |")
-    lines += ["", "Not written, and what is said:", "", *(f"- {name}: {why}" for name, why in refused), ""]
-    return "\n".join(lines)
+    if refused:
+        lines += ["", "Not written, and what is said:", "", *(f"- {name}: {why}" for name, why in refused)]
+    return "\n".join([*lines, ""])
 
 
 def main() -> int:
